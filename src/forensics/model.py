@@ -1,0 +1,312 @@
+"""The types that cross the seams: discover -> parse -> match -> explain -> report.
+
+Rows that are many (metrics, collectives) are polars frames whose schemas stand here; things that are few (sources,
+observations, findings) are frozen dataclasses. Nothing in this module reads a file or decides anything.
+
+Vocabulary: *rank* is always the global rank. *local rank* is the index on its host, *device* the CUDA index that a
+message names, *node* the host as it was printed, *attempt* counts restarts from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Kind(StrEnum):
+    """What a source file is; told by its content first, then by its name."""
+
+    LOG = "log"  # anything line-oriented that people or programs wrote: stdout, stderr, NCCL, dmesg, scheduler output
+    TENSORBOARD = "tensorboard"
+    FLIGHT_RECORDER = "flight_recorder"
+    METRICS = "metrics"  # JSON lines, trainer_state.json, metrics.csv: numbers in a structured file
+    CONFIG = "config"  # json/yaml/toml that is no metrics file
+    CHECKPOINT = "checkpoint"
+    BINARY = "binary"  # read by nothing: images, core files, archives, arrays
+    EMPTY = "empty"
+
+
+class Status(StrEnum):
+    """How far a source was read."""
+
+    READ = "read"
+    PARTIAL = "partial"
+    SKIPPED = "skipped"
+    UNREADABLE = "unreadable"
+
+
+class Verdict(StrEnum):
+    """What became of the run. See docs/json.md."""
+
+    FAILED = "failed"
+    HUNG = "hung"
+    DIVERGED = "diverged"
+    SUSPECT = "suspect"
+    INTERRUPTED = "interrupted"
+    RECOVERED = "recovered"
+    HEALTHY = "healthy"
+    UNKNOWN = "unknown"
+
+
+class Role(StrEnum):
+    ROOT = "root"
+    CASCADE = "cascade"
+    CONTEXT = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Where a line or a file comes from; None where nothing says so."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    attempt: int | None = None
+    stream: str | None = None  # "stdout" | "stderr"
+    pid: int | None = None
+    device: int | None = None
+    task: int | None = None  # Slurm task id; the rank where a task drives one device
+
+    def over(self, outer: Identity) -> Identity:
+        """This identity, completed by an outer one (a line's own, then its file's)."""
+        return Identity(
+            *(
+                mine if (mine := getattr(self, name)) is not None else getattr(outer, name)
+                for name in self.__dataclass_fields__
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file (or stdin) of the run directory."""
+
+    path: str  # relative to the run, with "/"; what reports show
+    file: Path  # where to read it
+    kind: Kind
+    size: int  # bytes
+    identity: Identity = Identity()
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What became of one source: a report has exactly one of these for each file that was found."""
+
+    path: str
+    kind: str
+    bytes: int
+    status: Status
+    reason: str | None = None
+    rank: int | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A place in a file that anyone can open and check."""
+
+    file: str
+    line: int | None  # 1-based, counted by newlines; None for binary sources
+    offset: int | None  # bytes from the start of the file
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One sign of one signature in one place: what every matcher yields and the cause analysis consumes.
+
+    `culprits` are the global ranks that this sign blames. None means that the sign names nobody, and the policy of its
+    signature applies (usually: the rank that printed it); () means that it is known that nobody can be named.
+    """
+
+    signature: str  # slug
+    weight: float  # how surely this sign alone proves the signature, 0..1
+    evidence: tuple[Evidence, ...]  # the first one is the key line
+    identity: Identity = Identity()
+    culprits: tuple[int, ...] | None = None
+    time: float | None = None  # seconds since the epoch; local time read as UTC where the zone is unknown
+    zone_known: bool = False
+    step: int | None = None
+    step_is: str | None = None  # "exact" | "first_logged" | "last_seen"
+    step_unit: str | None = None
+    epoch: float | None = None
+    captures: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    note: str | None = None  # a sentence on what this sign shows here, for people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traceback:
+    """A Python traceback as one event, also where other ranks' lines lie between its lines."""
+
+    exception: str  # "KeyError", "torch.cuda.OutOfMemoryError"
+    message: str
+    frames: tuple[tuple[str, int, str], ...]  # (file, line, function), outermost first
+    header: Evidence
+    final: Evidence  # the line "Type: message"
+    identity: Identity = Identity()
+    time: float | None = None
+    zone_known: bool = False
+    chained: bool = False  # raised while another traceback of the same stream was being handled
+
+    @property
+    def user_frame(self) -> tuple[str, int, str] | None:
+        """The innermost frame that is not in an installed package or the standard library."""
+        for frame in reversed(self.frames):
+            if not any(part in frame[0] for part in ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>")):
+                return frame
+        return self.frames[-1] if self.frames else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """One source's activity, for silence and progress: who spoke, when last, and how far it came."""
+
+    source: str
+    identity: Identity
+    first_time: float | None
+    last_time: float | None
+    last_line: str  # last non-empty line, cleaned
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunData:
+    """Everything the parsers found; the only input of the cause analysis besides the catalogue."""
+
+    path: str
+    sources: tuple[Source, ...]
+    observations: tuple[Observation, ...]
+    tracebacks: tuple[Traceback, ...]
+    writers: tuple[Writer, ...]
+    metrics: pl.DataFrame  # METRICS_SCHEMA
+    collectives: pl.DataFrame  # COLLECTIVES_SCHEMA
+    coverage: tuple[Coverage, ...]
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A single thing that a file states: `world_size = 8`, `torch = 2.13.0`, `checkpoint.complete = false`."""
+
+    name: str
+    value: str
+    source: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A signature at a place, with its role in this run. The JSON object of the same name (docs/json.md)."""
+
+    id: str
+    name: str
+    codes: tuple[str, ...]
+    title: str
+    role: Role
+    severity: str
+    confidence: float
+    ranks: tuple[int, ...] | None
+    local_ranks: tuple[int, ...] | None
+    devices: tuple[int, ...] | None
+    node: str | None
+    step: int | None
+    step_is: str | None
+    step_unit: str | None
+    epoch: float | None
+    time: str | None
+    time_source: str | None
+    attempt: int | None
+    count: int
+    evidence: tuple[Evidence, ...]
+    captures: Mapping[str, str]
+    explains: tuple[str, ...]
+    explained_by: str | None
+    fix: tuple[str, ...]
+    why: str  # what happened here, in words
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    name: str
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MissingEvidence:
+    what: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    path: str
+    world_size: int | None
+    nodes: int | None
+    attempts: int
+    started: str | None
+    ended: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What every report is made from."""
+
+    run: RunSummary
+    verdict: Verdict
+    summary: str
+    findings: tuple[Finding, ...]  # roots first, the most certain first cause at the top, then cascade, then context
+    ruled_out: tuple[RuledOut, ...]
+    missing_evidence: tuple[MissingEvidence, ...]
+    coverage: tuple[Coverage, ...]
+
+    def of_role(self, role: Role) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.role is role)
+
+
+# One row a number. `step` is the run's own count where the record has one; None where it must be inferred (an HF
+# Trainer dict). Rows of one source keep the order in which they were written. `name` is canonical: parsers/names.py.
+METRICS_COLUMNS: dict[str, str] = {
+    "source": "String",
+    "line": "Int64",  # 1-based; None for binary sources
+    "rank": "Int32",
+    "attempt": "Int32",
+    "step": "Int64",
+    "epoch": "Float64",
+    "time": "Float64",  # seconds since the epoch
+    "name": "String",
+    "value": "Float64",  # NaN and Inf are kept: they are what one looks for
+}
+
+# One row a rank and collective, as a Flight Recorder entry (or a log line) states it.
+COLLECTIVES_COLUMNS: dict[str, str] = {
+    "source": "String",
+    "rank": "Int32",
+    "group": "String",  # process group name
+    "group_desc": "String",
+    "seq": "Int64",  # collective sequence id within the group
+    "op": "String",  # "all_reduce", without the backend's prefix
+    "input_sizes": "String",  # JSON text, e.g. "[[256]]"
+    "output_sizes": "String",
+    "dtypes": "String",
+    "state": "String",  # "scheduled" | "started" | "completed"
+    "retired": "Boolean",
+    "time": "Float64",
+    "is_p2p": "Boolean",
+    "frame": "String",  # innermost user frame "file:line function"
+}
+
+
+def schema(columns: Mapping[str, str]) -> dict[str, Any]:
+    """The polars schema for one of the column tables above (polars is imported only when used)."""
+    import polars as pl
+
+    return {name: getattr(pl, dtype) for name, dtype in columns.items()}
