@@ -1,0 +1,227 @@
+"""Whose line is it, and when: the prefixes that launchers, schedulers and loggers put in front of a message.
+
+`clean` takes one physical piece of a line (between newlines and carriage returns) and takes prefix after prefix off its
+front, remembering what each one says about rank, host, process and time. Prefixes that could be ordinary text
+(`3: `, `node-1: `, `worker-1  | `) count only where the whole file votes for them (`vote`).
+
+All patterns are plain enough for RE2 and Rust's regex, so that `metric_lines` can use the same ones column-wise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from forensics.model import Identity
+
+# CSI, OSC and two-byte escapes. Keras and rich write them into files as well.
+ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
+_ANSI = re.compile(ANSI)
+
+# name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
+ALWAYS: dict[str, str] = {
+    "cri": r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) (?P<stream>stdout|stderr) [FP] ",
+    "kubectl": r"^\[pod/(?P<host>[^/\]]+)/[^\]]+\] ",
+    "stamp": r"^(?P<ts>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?):? (?P<rest>\[\d+,\d+\]|\[pod/|\(|\[\w+\d+\]:)",
+    "open_mpi": (
+        r"^(?:\[?(?P<ts>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]?)?"
+        r"\[[^,\]\s]*,(?P<rank>\d+)\](?:\[(?P<host>[^:\]]+):(?P<pid>\d+)\])?<(?P<stream>stdout|stderr|stddiag)>: ?"
+    ),
+    "pmix": r"^\[(?P<rank>\d+)\]<(?P<stream>stdout|stderr|stddiag)>: ",
+    "ray": r"^\([^()]{0,120}?pid=(?P<pid>\d+)(?:, ip=(?P<host>[0-9a-fA-F.:]+))?\) ?",
+    "torchrun_rank": r"^\[rank(?P<rank>\d+)\]: ?",
+    "torchrun_tee": r"^\[[A-Za-z_][\w.-]{0,40}?(?P<local_rank>\d+)\]:",
+    "node_local": r"^\[(?P<host>[A-Za-z][\w.-]*):(?P<local_rank>\d+)\]: ?",
+    "lightning": r"^\[rank: (?P<rank>\d+)\] ",
+    "torchx": r"^[A-Za-z][\w.-]*/\d+ (?P<rest>\[\w+\d+\]:)",
+    "pasted_number": r"^\s*\d{1,7} (?P<rest>\[rank\d+\]:)",
+}
+
+# Prefixes that need the file's vote, with what their first group must look like over the file.
+VOTED: dict[str, str] = {
+    "srun": r"^ {0,6}(?P<task>\d{1,5}): ",
+    "srun_het": r"^P\d+ +(?P<task>\d{1,5}): ",
+    "pdsh": r"^(?P<host>[A-Za-z][\w.-]*): ",
+    "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
+    "mpich": r"^\[(?P<rank>\d{1,5})\] ",
+}
+_NEVER_A_HOST = {
+    "traceback", "error", "warning", "warn", "info", "debug", "file", "exception", "note", "epoch", "step", "iter",
+    "loss", "fatal", "hint", "usage", "test", "train", "val", "eval", "runtimeerror", "valueerror", "userwarning",
+}  # fmt: skip
+
+_ALWAYS = {name: re.compile(pattern) for name, pattern in ALWAYS.items()}
+_VOTED = {name: re.compile(pattern) for name, pattern in VOTED.items()}
+
+# Heads of log records: what stands between the prefixes and the message.
+HEADS: dict[str, str] = {
+    "c10": (
+        r"^\[(?P<level>[FEWIV])(?:(?P<md>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d)\.\d{9} | )"
+        r"(?P<file>[\w.+-]+):\d+\] (?:\[c10d\] )?(?P<message>.*)$"
+    ),
+    "glog": (
+        r"^(?P<level>[FEWIV])(?P<md>\d{4}) (?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?) +(?P<pid>\d+) (?P<file>[^\s:\]]+):\d+\] (?P<message>.*)$"
+    ),
+    "nccl": (
+        r"^(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] )?(?P<host>[^\s:\[\]]+):(?P<pid>\d+):\d+ "
+        r"(?:\[(?P<device>\d+)\] )?(?P<message>(?:\S+?:\d+ (?:\([^)]*\) )?)?NCCL (?:WARN|INFO|CALL|TRACE|ABORT).*)$"
+    ),
+}
+_HEADS = {name: re.compile(pattern, re.S) for name, pattern in HEADS.items()}
+
+# Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
+IN_TEXT_RANK: tuple[str, ...] = (
+    r"\[[Rr]ank[ :=]{0,2}(\d+)\]",
+    r"\[[^\]]{0,60}\(default_pg\) Rank (\d+)\]",
+    r"^\([Rr]ank[ :=](\d+)\)",
+    r'"(?:global_)?rank": ?(\d+)[,}]',
+    r"\brank(\d+)\[\d+\]\[",
+    r"^[Rr]ank[ :=]{1,2}(\d+)[ ,:|\]]",
+)
+_IN_TEXT_RANK = tuple(re.compile(pattern) for pattern in IN_TEXT_RANK)
+
+_ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
+_CTIME = re.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (?:[A-Z]{2,5} )?(\d{4}))?")
+_MD_CLOCK = re.compile(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
+_UNIX = re.compile(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
+_MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLine:
+    """One piece of a line without its prefixes: the message, whose it is and when it was written."""
+
+    text: str  # prefixes taken off; a logger's head stays where it is part of the message
+    identity: Identity
+    time: float | None  # seconds since the epoch; local time read as UTC where `zone_known` is false
+    zone_known: bool
+    prefix: str  # the prefixes that were taken off: lines of one writer share it
+
+
+def strip_ansi(text: str) -> str:
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def vote(lines: Iterable[str]) -> frozenset[str]:
+    """Which of the ambiguous prefixes a file uses, from a sample of its lines.
+
+    A prefix is accepted where at least 80 % of the non-empty lines bear it and its values look like what they claim
+    to be: few distinct ones, each seen at least three times on average, never a word that opens ordinary messages.
+    """
+    sample = [line for line in lines if line.strip()]
+    accepted = set()
+    for name, pattern in _VOTED.items():
+        values = [m.group(1) for line in sample if (m := pattern.match(line))]
+        distinct = Counter(values)
+        if len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct):
+            continue
+        if any(value.lower() in _NEVER_A_HOST for value in distinct):
+            continue
+        accepted.add(name)
+    return frozenset(accepted)
+
+
+def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
+    try:
+        return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _near(reference: float, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
+    """A date without a year, in the latest year that does not put it after `reference` (two days of grace)."""
+    year = datetime.fromtimestamp(reference, UTC).year
+    dates = [_epoch(y, month, day, hour, minute, second) for y in (year + 1, year, year - 1)]
+    known = [d for d in dates if d is not None]
+    return next((d for d in known if d <= reference + 2 * 86400), known[-1] if known else None)
+
+
+def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
+    """(seconds since the epoch, zone known) of the first time in the first 160 characters of a line.
+
+    reference: seconds since the epoch, near which dates without a year are put (c10, syslog and mmengine print none).
+    """
+    head = text[:160]
+    if m := _ISO.search(head):
+        base = _epoch(*(int(m.group(i)) for i in range(1, 7)))
+        if base is not None:
+            fraction = float(f"0.{m.group(7)}") if m.group(7) else 0.0
+            zone = m.group(8)
+            offset = 0
+            if zone and zone != "Z":
+                digits = zone[1:].replace(":", "")
+                offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1 if zone[0] == "-" else 1)
+            return base + fraction - offset, zone is not None
+    if m := re.search(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.\d+ ", head):
+        md = int(m.group(2))
+        return _near(reference, md // 100, md % 100, int(m.group(3)), int(m.group(4)), int(m.group(5))), False
+    if (m := _CTIME.search(head)) and m.group(1) in _MONTHS:
+        parts = (_MONTHS[m.group(1)], int(m.group(2)), int(m.group(3)), int(m.group(4)), int(m.group(5)))
+        return (_epoch(int(m.group(6)), *parts) if m.group(6) else _near(reference, *parts)), False
+    if m := _MD_CLOCK.search(head):
+        return _near(reference, *(int(m.group(i)) for i in range(1, 6))), False
+    if m := _UNIX.search(text[:400]):
+        return float(m.group(1)), True
+    return None, False
+
+
+def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
+    """Fold the groups of one prefix into the identity: the innermost rank wins, the outermost host does."""
+    for key, value in fields.items():
+        if value is None or key in ("ts", "rest", "message", "level", "md", "clock", "file"):
+            continue
+        if key == "host":
+            into.setdefault("node", value)
+        elif key == "stream":
+            into["stream"] = "stderr" if value != "stdout" else "stdout"
+        else:
+            into[key] = int(value)
+
+
+def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.0) -> CleanLine:
+    """Take the prefixes off one piece of a line. Never raises; text that bears none comes back as it is."""
+    text = strip_ansi(piece)
+    fields: dict[str, object] = {}
+    taken = []
+    stamp: str | None = None
+    for _ in range(8):  # prefixes stack; eight is more than any launcher, scheduler and logger together
+        for name, pattern in (*_ALWAYS.items(), *((n, _VOTED[n]) for n in voted)):
+            m = pattern.match(text)
+            if m is None or m.end() == 0:
+                continue
+            if name == "torchrun_tee" and (m.group(0).startswith("[rank") and "rank" in fields):
+                continue
+            groups = m.groupdict()
+            _take(groups, fields)
+            stamp = groups.get("ts") or stamp
+            end = m.start("rest") if "rest" in groups else m.end()
+            taken.append(text[:end])
+            text = text[end:]
+            break
+        else:
+            break
+    message = text
+    for pattern in _HEADS.values():
+        if m := pattern.match(text):
+            _take(m.groupdict(), fields)
+            message = m.group("message")
+            break
+    if "rank" not in fields:
+        for pattern in _IN_TEXT_RANK:
+            if m := pattern.search(text[:300]):
+                fields["rank"] = int(m.group(1))
+                break
+    time, zone_known = parse_time(text, reference)
+    if time is None and stamp:
+        time, zone_known = parse_time(stamp, reference)
+    if message.startswith("[c10d] "):
+        message = message[7:]
+    return CleanLine(message, Identity(**fields), time, zone_known, "".join(taken))  # type: ignore[arg-type]
+
+
+def sample_lines(data: bytes, limit: int = 400) -> Sequence[str]:
+    """The first whole lines of a file's head, decoded, for `vote`."""
+    return [line.decode("utf-8", "replace") for line in data.split(b"\n")[:limit]]
