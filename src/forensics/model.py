@@ -153,7 +153,7 @@ class Traceback:
     identity: Identity = Identity()
     time: float | None = None
     zone_known: bool = False
-    chained: bool = False  # raised while another traceback of the same stream was being handled
+    chained: str | None = None  # "cause": raised from the traceback above it; "context": raised while handling that one
 
     @property
     def user_frame(self) -> tuple[str, int, str] | None:

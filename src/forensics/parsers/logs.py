@@ -1,0 +1,329 @@
+"""A text log becomes observations, tracebacks, metric rows and a note on who wrote it and when.
+
+The scan (engine.scan) has already pointed at the lines that matter; only those, the neighbourhood of tracebacks and the
+windows for metrics are decoded here.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from forensics.engine.matcher import NONFINITE, TRACEBACK, Matcher, Rule
+from forensics.engine.scan import Hit, Scan
+from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
+from forensics.parsers import tracebacks as tb
+from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
+WHOLE = 2 << 20  # bytes up to which every line is read for metrics
+EDGE = 384 << 10  # bytes read in full at either end of a larger file
+WINDOW = 64 << 10  # bytes of each window in between, and around non-finite values
+MAX_TRACEBACKS = 200
+# Captures that say where, and the Identity fields they set.
+_PLACES = {"local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFindings:
+    observations: tuple[Observation, ...]
+    tracebacks: tuple[Traceback, ...]
+    writer: Writer
+    metrics: pl.DataFrame | None
+    sampled: bool  # metric lines were read in windows, not all of them
+
+
+def windows(size: int, budget: int) -> list[int]:
+    """Offsets at which metric windows of a file begin (before alignment to lines); the first and last are EDGE long.
+
+    budget: bytes of this file that may be read for metrics between its edges.
+    """
+    if size <= WHOLE:
+        return [0]
+    inner = max(1, min(budget // WINDOW, (size - 2 * EDGE) // (2 * WINDOW)))
+    stride = (size - 2 * EDGE) / (inner + 1)
+    return [0, *(int(EDGE + stride * (i + 1) - WINDOW / 2) for i in range(inner)), size - EDGE]
+
+
+def read_log(source: Source, scan: Scan, matcher: Matcher, *, reference: float) -> LogFindings:
+    """Everything one log says. Reads only parts of the file; a file that shrank or vanished gives what is left.
+
+    reference: seconds since the epoch near which dates without a year lie (the file's modification time).
+    """
+    with _Reader(source) as reader:
+        head = reader.read(0, HEAD)
+        tail = reader.read(max(0, scan.bytes - HEAD), HEAD)
+        voted = vote(sample_lines(head))
+        found = _tracebacks(source, scan, reader, voted, reference)
+        observations = _observations(source, scan, matcher, reader, voted, reference, found)
+        writer = _writer(source, head, tail, reference, scan.bytes)
+        metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail)
+    return LogFindings(observations, found, writer, metrics, sampled)
+
+
+class _Reader:
+    """Bounded reads of one file that never raise."""
+
+    def __init__(self, source: Source) -> None:
+        self._file = source.file
+        self._fd = -1
+
+    def __enter__(self) -> _Reader:
+        try:
+            self._fd = os.open(self._file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except OSError:
+            self._fd = -1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def read(self, offset: int, size: int) -> bytes:
+        if self._fd < 0:
+            return b""
+        try:
+            return os.pread(self._fd, size, offset)
+        except OSError:
+            return b""
+
+
+def _tracebacks(
+    source: Source, scan: Scan, reader: _Reader, voted: frozenset[str], reference: float
+) -> tuple[Traceback, ...]:
+    found = []
+    for hit in [h for h in scan.hits if h.pattern == TRACEBACK][:MAX_TRACEBACKS]:
+        traceback = tb.read_traceback(
+            reader.read(hit.offset, tb.MAX_BYTES),
+            path=source.path,
+            offset=hit.offset,
+            line=hit.line,
+            voted=voted,
+            outer=source.identity,
+            reference=reference,
+        )
+        if traceback is None:
+            continue
+        start = max(0, hit.offset - 1500)
+        before = reader.read(start, hit.offset - start).decode("utf-8", "replace")
+        if link := tb.chained(before):
+            traceback = replace(traceback, chained=link)
+        if traceback.time is None:
+            time, known = _time_before(reader, hit.offset, reference)
+            traceback = replace(traceback, time=time, zone_known=known)
+        found.append(traceback)
+    return tuple(found)
+
+
+def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float | None, bool]:
+    """The time of the last line before `offset` that bears one, looking back HEAD bytes at most."""
+    start = max(0, offset - HEAD)
+    for line in reversed(reader.read(start, offset - start).replace(b"\r", b"\n").split(b"\n")[-400:]):
+        time, known = parse_time(strip_ansi(line[:400].decode("utf-8", "replace")), reference)
+        if time is not None:
+            return time, known
+    return None, False
+
+
+def _observations(
+    source: Source,
+    scan: Scan,
+    matcher: Matcher,
+    reader: _Reader,
+    voted: frozenset[str],
+    reference: float,
+    found: Sequence[Traceback],
+) -> tuple[Observation, ...]:
+    lines_of: dict[int, list[int]] = {}
+    for hit in scan.hits:
+        lines_of.setdefault(hit.pattern, []).append(hit.line)
+    for lines in lines_of.values():
+        lines.sort()
+    cleaned: dict[int, tuple[CleanLine, str]] = {}
+    results: list[Observation] = []
+    matched: dict[int, int] = {}
+    for hit in sorted(scan.hits, key=lambda h: (h.offset, h.pattern)):
+        rule = matcher.rules.get(hit.pattern)
+        if rule is None or not _near_enough(rule, hit.line, lines_of):
+            continue
+        if hit.offset not in cleaned:
+            raw = hit.data.decode("utf-8", "replace")
+            cleaned[hit.offset] = (clean(raw, voted, reference), strip_ansi(raw))
+        line, printed = cleaned[hit.offset]
+        if _is_code_of_a_traceback(hit, line, found):
+            continue
+        match = matcher.match(rule, (line.text, printed))
+        if match is None:
+            continue
+        matched[rule.id] = matched.get(rule.id, 0) + 1
+        results.append(_observation(source, rule, hit, line, printed, match.captures, reader, reference))
+    return tuple(_with_counts(results, matched, scan, matcher))
+
+
+def _with_counts(
+    results: Sequence[Observation], matched: Mapping[int, int], scan: Scan, matcher: Matcher
+) -> list[Observation]:
+    """Let the last observation of a rule stand for the lines that were counted and not kept."""
+    counted: list[Observation] = list(results)
+    for rule_id, n in matched.items():
+        missing = scan.counts.get(rule_id, n) - sum(1 for h in scan.hits if h.pattern == rule_id)
+        if missing <= 0:
+            continue
+        name = matcher.rules[rule_id].signature.name
+        for i in range(len(counted) - 1, -1, -1):
+            if counted[i].signature == name:
+                counted[i] = replace(counted[i], count=counted[i].count + missing)
+                break
+    return counted
+
+
+def _near_enough(rule: Rule, line: int, lines_of: Mapping[int, Sequence[int]]) -> bool:
+    def within(pattern: int) -> bool:
+        lines = lines_of.get(pattern, ())
+        i = bisect_left(lines, line - rule.evidence.near_lines)
+        return i < len(lines) and lines[i] <= line + rule.evidence.near_lines
+
+    if rule.near is not None and not within(rule.near):
+        return False
+    return not (rule.unless_near is not None and within(rule.unless_near))
+
+
+def _is_code_of_a_traceback(hit: Hit, line: CleanLine, found: Sequence[Traceback]) -> bool:
+    """True for the indented source lines that a traceback quotes: they hold templates of messages, not messages."""
+    if not line.text.startswith("    "):
+        return False
+    return any((t.header.line or 0) < hit.line < (t.final.line or 0) for t in found)
+
+
+def _ranks(captures: Mapping[str, str]) -> tuple[int, ...] | None:
+    if "ranks" in captures:
+        text = captures["ranks"]
+        numbers: set[int] = set()
+        for part in text.replace(" ", ",").split(","):
+            low, _, high = part.partition("-")
+            if low.isdigit() and (not high or high.isdigit()):
+                numbers.update(range(int(low), min(int(high or low), int(low) + 65536) + 1))
+        return tuple(sorted(numbers)) or None
+    if (rank := captures.get("rank", "")).isdigit():
+        return (int(rank),)
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def _observation(
+    source: Source,
+    rule: Rule,
+    hit: Hit,
+    line: CleanLine,
+    printed: str,
+    captures: Mapping[str, str],
+    reader: _Reader,
+    reference: float,
+) -> Observation:
+    identity = line.identity.over(source.identity)
+    places = {
+        field: (int(captures[name]) if field != "node" and captures[name].isdigit() else captures[name])
+        for name, field in _PLACES.items()
+        if name in captures and (field == "node" or captures[name].isdigit())
+    }
+    if "local_rank" in places and captures.get("rank") is None:
+        # The line speaks of another process than the one that wrote it (a launcher's report).
+        identity = replace(identity, rank=None)
+    identity = replace(identity, **places)  # type: ignore[arg-type]
+    policy = rule.evidence.culprit or rule.signature.culprit
+    culprits = () if policy == "none" else _ranks(captures)
+    time, zone_known = line.time, line.zone_known
+    if time is None:
+        time, zone_known = _time_before(reader, hit.offset, reference)
+    step = _number(captures.get("step"))
+    return Observation(
+        signature=rule.signature.name,
+        weight=rule.evidence.weight,
+        evidence=(Evidence(source.path, hit.line, hit.offset, printed.strip()[:4000]),),
+        identity=identity,
+        culprits=culprits,
+        time=time,
+        zone_known=zone_known,
+        step=int(step) if step is not None else None,
+        step_is="exact" if step is not None else None,
+        epoch=_number(captures.get("epoch")),
+        captures=dict(captures),
+    )
+
+
+def _writer(source: Source, head: bytes, tail: bytes, reference: float, size: int) -> Writer:
+    def first_time(lines: Sequence[bytes]) -> float | None:
+        for raw in lines[:400]:
+            time, _ = parse_time(strip_ansi(raw[:400].decode("utf-8", "replace")), reference)
+            if time is not None:
+                return time
+        return None
+
+    tail_lines = tail.replace(b"\r", b"\n").split(b"\n")
+    last = next((raw for raw in reversed(tail_lines) if raw.strip()), b"")
+    return Writer(
+        source=source.path,
+        identity=source.identity,
+        first_time=first_time(head.replace(b"\r", b"\n").split(b"\n")),
+        last_time=first_time(tail_lines[::-1]),
+        last_line=clean(last[-4000:].decode("utf-8", "replace")).text.strip()[:500],
+        bytes=size,
+    )
+
+
+def _metrics(
+    source: Source, scan: Scan, reader: _Reader, voted: frozenset[str], reference: float, head: bytes, tail: bytes
+) -> tuple[pl.DataFrame | None, bool]:
+    from forensics.parsers import metric_lines
+
+    if not metric_lines.has_metrics(head) and not metric_lines.has_metrics(tail):
+        return None, False
+    import polars as pl
+
+    frames = []
+    for start, end, first_line in _spans(scan, source.size):
+        data = reader.read(start, end - start)
+        if start > 0:  # begin at a line
+            nl = data.find(b"\n")
+            data, first_line = (data[nl + 1 :], first_line + 1) if nl >= 0 else (b"", first_line)
+        if end < scan.bytes:
+            data = data[: data.rfind(b"\n") + 1]
+        frames.append(
+            metric_lines.extract(data, first_line=first_line, source=source, voted=voted, reference=reference)
+        )
+    frames = [frame for frame in frames if frame.height]
+    return (pl.concat(frames) if frames else None), len(scan.marks) > 0
+
+
+def _spans(scan: Scan, size: int) -> list[tuple[int, int, int]]:
+    """(start, end, line number of start) of the parts of a file to read for metrics: merged windows in file order."""
+    if not scan.marks:
+        return [(0, scan.bytes, 1)] if scan.bytes <= WHOLE else [(0, EDGE, 1)]
+    spans = []
+    for mark, newlines in sorted(scan.marks.items()):
+        length = EDGE if mark in (0, size - EDGE) else WINDOW
+        spans.append((mark, min(mark + length, scan.bytes), newlines + 1))
+    for hit in [h for h in scan.hits if h.pattern == NONFINITE][:4]:  # the onset of trouble is read exactly
+        spans.append((hit.offset, min(hit.offset + WINDOW, scan.bytes), hit.line))
+    spans.sort()
+    merged: list[tuple[int, int, int]] = []
+    for start, end, line in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
+        else:
+            merged.append((start, end, line))
+    return merged
+
+

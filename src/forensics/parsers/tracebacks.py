@@ -1,0 +1,115 @@
+"""Python tracebacks as one event each, also where several ranks' lines interleave.
+
+A traceback is followed from its header by the lines that bear the same prefix (so that other ranks' lines between them
+do not break it). Without prefixes, lines that are neither a frame nor indented are passed over until a line that looks
+like `Type: message` closes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from forensics.model import Evidence, Identity, Traceback
+from forensics.parsers.prefixes import clean
+
+HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
+MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
+MAX_LINES = 3000
+STRAY = 40  # foreign lines in a row, without a prefix to tell them apart, before a traceback counts as cut off
+
+_FRAME = re.compile(r'^\s*(?:[│|>] ?)*\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
+_RICH_FRAME = re.compile(r"^[│|]\s*(?P<file>/[^:│]+\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
+_LEVEL = r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTE|TIP|Epoch|Step|Iter|Loss|Rank|File|Traceback|During|The|Root|Hint)"
+_FINAL = re.compile(
+    rf"^(?!{_LEVEL}\b)(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|error|timeout|gaierror|herror))(?::(?: (?P<message>.*))?)?$", re.S
+)
+_CAUSE = "The above exception was the direct cause of the following exception"
+_CONTEXT = "During handling of the above exception, another exception occurred"
+_STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
+
+
+def _pieces(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """(offset, newlines before it, text) of every piece between newlines and carriage returns."""
+    at = newlines = 0
+    for raw in data.split(b"\n"):
+        inner = at
+        for piece in raw.split(b"\r"):
+            yield inner, newlines, piece.decode("utf-8", "replace")
+            inner += len(piece) + 1
+        at += len(raw) + 1
+        newlines += 1
+
+
+def _writer(prefix: str) -> str:
+    return _STAMPS.sub("", prefix)
+
+
+def read_traceback(
+    data: bytes,
+    *,
+    path: str,
+    offset: int,
+    line: int,
+    voted: frozenset[str] = frozenset(),
+    outer: Identity = Identity(),
+    reference: float = 0.0,
+) -> Traceback | None:
+    """The traceback whose header is the first piece of `data`; None if it is cut off before its last line.
+
+    data: bytes from the header on (the caller bounds them by MAX_BYTES). offset, line: of its first byte in the file.
+    """
+    pieces = _pieces(data[:MAX_BYTES])
+    first = next(pieces, None)
+    if first is None:
+        return None
+    head = clean(first[2], voted, reference)
+    writer = _writer(head.prefix)
+    boxed = "╭" in head.text
+    indent = len(head.text) - len(head.text.lstrip()) if head.text.lstrip().startswith("Traceback") else 0
+    frames: list[tuple[str, int, str]] = []
+    stray = 0
+    for n, (at, newlines, raw) in enumerate(pieces):
+        if n > MAX_LINES or stray > STRAY:
+            return None
+        current = clean(raw, voted, reference)
+        if _writer(current.prefix) != writer:
+            continue
+        text = current.text[indent:] if current.text[:indent].isspace() or not indent else current.text
+        if not text.strip():
+            continue
+        if m := (_RICH_FRAME if boxed else _FRAME).match(text):
+            frames.append((m["file"], int(m["line"]), (m["function"] or "").strip()))
+            stray = 0
+            continue
+        if text[0] in " \t│╭╰|>" or text.startswith("[Previous line repeated") or text.startswith("frame #"):
+            stray = 0
+            continue
+        if (m := _FINAL.match(text.rstrip())) and (frames or "." in m["type"] or _ends_like_an_exception(m["type"])):
+            return Traceback(
+                exception=m["type"],
+                message=(m["message"] or "").strip()[:4000],
+                frames=tuple(frames),
+                header=Evidence(path, line, offset, head.text.strip()),
+                final=Evidence(path, line + newlines, offset + at, text.rstrip()[:4000]),
+                identity=head.identity.over(outer),
+                time=current.time if current.time is not None else head.time,
+                zone_known=current.zone_known or head.zone_known,
+            )
+        if text.startswith("Traceback (most recent call"):
+            return None  # another one begins before this one ended: each is read from its own header
+        stray += 1
+    return None
+
+
+def _ends_like_an_exception(name: str) -> bool:
+    return name.endswith(("Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "error", "timeout"))
+
+
+def chained(before: str) -> str | None:
+    """How a traceback hangs on the one above it: "cause", "context" or None; `before` is the text before its header."""
+    tail = before[-600:]
+    cause, context = tail.rfind(_CAUSE), tail.rfind(_CONTEXT)
+    if max(cause, context) < 0:
+        return None
+    return "cause" if cause > context else "context"
