@@ -7,6 +7,7 @@ long, so nothing fails: an operator asks for stacks (SIGUSR1) and ends the job (
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 from pathlib import Path
 
@@ -19,7 +20,7 @@ rank, world = start(timeout_s=600)
 faulthandler.register(signal.SIGUSR1, all_threads=True)
 pids = Path("pids")
 pids.mkdir(exist_ok=True)
-(pids / str(rank)).write_text(str(__import__("os").getpid()))
+(pids / str(rank)).write_text(str(os.getpid()))
 recorder = FlightRecorder(Path("out/input/flight_recorder"), quiet_s=6)
 recorder.start()
 group = dist.new_group(list(range(world)))  # metrics travel in a group of their own

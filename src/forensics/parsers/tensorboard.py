@@ -130,7 +130,7 @@ def metrics(file: EventFile, source: Source) -> pl.DataFrame:
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, bit-reversed (RFC 3720, appendix B.4)
 _MASK_DELTA = 0xA282EAD8  # TensorFlow's lib/hash/crc32c.h
 _ONES = 0xFFFFFFFF
-_WIDTH = 32  # bytes a piece; short records should not be padded much, long ones not be cut into too many
+_WIDTH = 48  # bytes a piece: one for a usual scalar; longer ones mean more padding, shorter ones more pieces
 _FEW = 16  # payloads below which the plain loop is cheaper than whole columns
 
 
@@ -220,15 +220,17 @@ def _checksums(payloads: Sequence[bytes]) -> list[int]:
     at = 0
     for count in counts:
         state = pieces[at]
-        for piece in pieces[at + 1 : at + count]:
+        at += 1
+        while count > 1:
             state = (
                 shift_a[state & 0xFF]
                 ^ shift_b[state >> 8 & 0xFF]
                 ^ shift_c[state >> 16 & 0xFF]
                 ^ shift_d[state >> 24]
-                ^ piece
+                ^ pieces[at]
             )
-        at += count
+            at += 1
+            count -= 1
         state ^= _ONES
         checksums.append(((state >> 15 | state << 17) + _MASK_DELTA) & _ONES)
     return checksums
@@ -243,10 +245,18 @@ def _header_checksum(length: int) -> int:
 _ZEROS = re.compile(rb"\x00{4,}")
 
 
-class _Frame(NamedTuple):
-    offset: int  # of the record's header, in the file
-    payload: bytes
-    checksum: int  # as stored
+@dataclass(slots=True)
+class _Frames:
+    """Records of one block, as columns."""
+
+    offsets: list[int] = field(default_factory=list)  # of the records' headers, in the file
+    payloads: list[bytes] = field(default_factory=list)
+    checksums: list[int] = field(default_factory=list)  # as stored
+
+    def pop(self) -> None:
+        self.offsets.pop()
+        self.payloads.pop()
+        self.checksums.pop()
 
 
 @dataclass(slots=True)
@@ -312,7 +322,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _blocks(stream: BinaryIO, walk: _Walk) -> Iterator[list[_Frame]]:
+def _blocks(stream: BinaryIO, walk: _Walk) -> Iterator[_Frames]:
     """The frames of a file, a block of it at a time."""
     base = 0
     buffer = b""
@@ -338,19 +348,19 @@ def _blocks(stream: BinaryIO, walk: _Walk) -> Iterator[list[_Frame]]:
             buffer = buffer[used:]
 
 
-def _frames(buffer: bytes, base: int, final: bool, walk: _Walk, known: dict[int, int]) -> tuple[list[_Frame], int]:
+def _frames(buffer: bytes, base: int, final: bool, walk: _Walk, known: dict[int, int]) -> tuple[_Frames, int]:
     """The whole frames in `buffer`, which starts at byte `base` of the file, and how many bytes of it are done with.
 
     `known` holds header checksums by length: real files have few lengths. A header that is right vouches for its
     length, even where the payload's checksum is wrong. But where no header follows such a payload, bytes are missing
     or were put in, and the next header is looked for from the damaged payload's start.
     """
-    frames: list[_Frame] = []
+    frames = _Frames()
+    offsets, payloads, checksums = frames.offsets, frames.payloads, frames.checksums
     position = 0
     size = len(buffer)
     unpack = _HEADER.unpack_from
     footer = _FOOTER.unpack_from
-    add = frames.append
     while True:
         if walk.gap_open is not None:
             found = _next_header(buffer, position, walk)
@@ -361,18 +371,21 @@ def _frames(buffer: bytes, base: int, final: bool, walk: _Walk, known: dict[int,
                 return frames, max(position, size - _HEADER.size + 1)
             walk.close_gap(base + found)
             position = found
+        while position + _FRAME <= size:
+            length, checksum = unpack(buffer, position)
+            end = position + length + 12
+            if known.get(length) != checksum or end + 4 > size:
+                break
+            offsets.append(base + position)
+            payloads.append(buffer[position + 12 : end])
+            checksums.append(footer(buffer, end)[0])
+            position = end + 4
         if position + _HEADER.size <= size:
             length, checksum = unpack(buffer, position)
-            expected = known.get(length)
-            if expected is None:
-                expected = _header_checksum(length)
-                if expected == checksum:
-                    known[length] = checksum
-            valid = expected == checksum and length > 0
+            valid = length > 0 and _header_checksum(length) == checksum
             end = position + length + _FRAME
             if valid and end <= size:
-                add(_Frame(base + position, buffer[position + 12 : end - 4], footer(buffer, end - 4)[0]))
-                position = end
+                known[length] = checksum
                 continue
             if valid and base + end <= walk.limit:
                 if length > LARGE:
@@ -388,23 +401,21 @@ def _frames(buffer: bytes, base: int, final: bool, walk: _Walk, known: dict[int,
         else:
             cut = (size - position, None)
         start = position + 1
-        if frames and frames[-1].offset + len(frames[-1].payload) + _FRAME == base + position:
-            last = frames[-1]
-            walk.spend(len(last.payload) // _BYTES_A_TRY)
-            if walk.tries and _checksum(last.payload) != last.checksum:
-                frames.pop()
-                start = last.offset - base + _HEADER.size
-                walk.gap_open = last.offset
+        if offsets and offsets[-1] + len(payloads[-1]) + _FRAME == base + position:
+            walk.spend(len(payloads[-1]) // _BYTES_A_TRY)
+            if walk.tries and _checksum(payloads[-1]) != checksums[-1]:
+                walk.gap_open = offsets[-1]
                 walk.cut = None
-                position = start
+                position = offsets[-1] - base + _HEADER.size
+                frames.pop()
                 continue
         walk.gap_open = base + position
         walk.cut = cut
         position = start
-    if not final and frames:
+    if not final and offsets:
         # The last one waits until the header after it has been seen.
-        last = frames.pop()
-        return frames, last.offset - base
+        position = offsets[-1] - base
+        frames.pop()
     return frames, position
 
 
@@ -439,23 +450,26 @@ def _next_header(buffer: bytes, start: int, walk: _Walk) -> int | None:
     return None
 
 
-def _read_frames(frames: list[_Frame], walk: _Walk, rows: _Rows) -> None:
+def _read_frames(frames: _Frames, walk: _Walk, rows: _Rows) -> None:
     """Check the payloads of one block, and take the numbers and texts out of those that are right."""
-    for frame, checksum in zip(frames, _checksums([frame.payload for frame in frames]), strict=True):
-        if checksum != frame.checksum:
-            if not walk.wrong:
-                walk.wrong_at = frame.offset
-            walk.wrong += 1
-            continue
-        walk.records += 1
-        walk.last_good = frame.offset
-        try:
-            rows.add(frame.payload)
-        except _Malformed:
-            if not walk.strange:
-                walk.strange_at = frame.offset
-            walk.strange += 1
-    rows.flush()
+    offsets, payloads = frames.offsets, frames.payloads
+    computed = _checksums(payloads)
+    if computed != frames.checksums:
+        right = [n for n, (a, b) in enumerate(zip(computed, frames.checksums, strict=True)) if a == b]
+        if not walk.wrong:
+            good = set(right)
+            walk.wrong_at = next(offset for n, offset in enumerate(offsets) if n not in good)
+        walk.wrong += len(offsets) - len(right)
+        offsets = [offsets[n] for n in right]
+        payloads = [payloads[n] for n in right]
+    if not payloads:
+        return
+    walk.records += len(payloads)
+    walk.last_good = offsets[-1]
+    strange = rows.add(payloads)
+    if strange and not walk.strange:
+        walk.strange_at = offsets[strange[0]]
+    walk.strange += len(strange)
 
 
 # --- protobuf ------------------------------------------------------------------------------------------------------
@@ -535,7 +549,7 @@ class _Scalar(NamedTuple):
     tag: str
     value: float
     start: int  # where the value stands in the payload, -1 where it has no fixed width
-    code: Struct | None
+    code: Struct | None  # of a float at `start`
 
 
 @dataclass(slots=True)
@@ -561,28 +575,40 @@ class _Rows:
         self._layouts: dict[int, list[_Layout]] = {}
         self._plugins: dict[str, str] = {}
         self._learned = 0
-        self._step_bytes: bytes | None = None
-        self._step = 0
 
-    def add(self, payload: bytes) -> None:
-        """Take the rows out of one Event; raises _Malformed, and then has taken none."""
-        usual = _USUAL.fullmatch(payload)
-        if usual is None:
-            self._add_any(payload, None)
-            return
-        step, rest = usual.groups()
-        for layout in self._layouts.get(len(rest), ()):
-            tag = layout.tags.get(rest[: layout.start] + rest[layout.stop :])
-            if tag is not None:
-                if step != self._step_bytes:
-                    self._step_bytes = step
-                    self._step = _signed(_varint(step, 0, len(step))[0]) if step else 0
-                self._steps.append(self._step)
-                self._times.append(_DOUBLE.unpack_from(payload, 1)[0])
-                self._tags.append(tag)
-                self._values.append(float(layout.code.unpack_from(rest, layout.start)[0]))
-                return
-        self._add_any(payload, rest)
+    def add(self, payloads: Sequence[bytes]) -> list[int]:
+        """Take the rows out of Events, and give the indices of those that are none."""
+        strange: list[int] = []
+        steps, times, tags, values = self._steps, self._times, self._tags, self._values
+        usual, layouts_of, time_of = _USUAL.fullmatch, self._layouts.get, _DOUBLE.unpack_from
+        last_step: bytes | None = None
+        number = 0
+        for index, payload in enumerate(payloads):
+            rest: bytes | None = None
+            match = usual(payload)
+            if match is not None:
+                step, rest = match.groups()
+                tag = None
+                for layout in layouts_of(len(rest), ()):
+                    tag = layout.tags.get(rest[: layout.start] + rest[layout.stop :])
+                    if tag is None:
+                        continue
+                    if step != last_step:
+                        last_step = step
+                        number = _signed(_varint(step, 0, len(step))[0]) if step else 0
+                    steps.append(number)
+                    times.append(time_of(payload, 1)[0])
+                    tags.append(tag)
+                    values.append(layout.code.unpack_from(rest, layout.start)[0])
+                    break
+                if tag is not None:
+                    continue
+            try:
+                self._add_any(payload, rest)
+            except _Malformed:
+                strange.append(index)
+        self.flush()
+        return strange
 
     def _add_any(self, payload: bytes, rest: bytes | None) -> None:
         time, step, scalars, texts = _event(payload, self._plugins)
@@ -752,7 +778,8 @@ def _tensor_scalar(data: bytes, start: int, stop: int, tag: str, declared: bool)
         stored = _CONTENT.get(dtype)
         if stored is None or last - first != stored.size:
             return None
-        return _Scalar(tag, float(stored.unpack_from(data, first)[0]), first, stored)
+        element = stored.unpack_from(data, first)[0]
+        return _Scalar(tag, float(element), first, stored if isinstance(element, float) else None)
     if len(found) == 1:
         return _Scalar(tag, *found[0])
     if not found and declared and (dtype in _CONTENT or dtype == _BFLOAT16):

@@ -68,5 +68,5 @@ def inert(text: str, limit: int | None = 2000, *, keep_newlines: bool = False) -
 def one_line(text: str, limit: int | None = 2000) -> str:
     """`inert` for prose: runs of white space, line breaks included, become one space."""
     if limit is not None:
-        text = text[: 4 * max(limit, 1)]
+        text = text.lstrip()[: 4 * max(limit, 1)]
     return inert(" ".join(text.split()), limit)

@@ -14,8 +14,8 @@ from forensics.model import Coverage, Diagnosis, Evidence, Finding
 SCHEMA_VERSION = 1
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# json.dumps escapes C0 alone. C1, bidi and other format controls act on a terminal that shows the file, and U+2028/9 end
-# a line in JavaScript; all of them can only stand inside strings, so that escaping them loses nothing.
+# json.dumps escapes C0 alone. C1, bidi and other format controls act on a terminal that shows the file, and U+2028/9
+# end a line in JavaScript; all of them can only stand inside strings, so that escaping them loses nothing.
 _LIVE = re.compile("[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 

@@ -170,6 +170,15 @@ def where(finding: Finding, run: RunSummary) -> list[tuple[str, str]]:
     return rows
 
 
+def _span(started: str, ended: str) -> str:
+    """From when to when, with date and zone once where both agree."""
+    first, last = _ISO_TIME.match(started), _ISO_TIME.match(ended)
+    if not first or not last or first[3] != last[3]:
+        return f"{time_phrase(started)} to {time_phrase(ended)}"
+    end = last[2] if first[1] == last[1] else f"{last[1]} {last[2]}"
+    return f"{first[1]} {first[2]} to {end} {'UTC' if first[3] else '(zone unknown)'}"
+
+
 def run_phrase(run: RunSummary) -> list[str]:
     """What is known of the run: `8 ranks`, `2 nodes`, `2 attempts`, from when to when."""
     parts: list[str] = []
@@ -180,7 +189,7 @@ def run_phrase(run: RunSummary) -> list[str]:
     if run.attempts > 1:
         parts.append(plural(run.attempts, "attempt"))
     if run.started and run.ended:
-        parts.append(f"{time_phrase(run.started)} to {time_phrase(run.ended)}")
+        parts.append(_span(run.started, run.ended))
     elif run.started:
         parts.append(f"started {time_phrase(run.started)}, no end seen")
     elif run.ended:

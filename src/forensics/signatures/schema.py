@@ -81,6 +81,7 @@ class Signature:
     # Slugs that this one can bring about, on the same rank, on peers or in a later attempt. Any cause already explains
     # any symptom and echo that it precedes; `causes` is for what that rule does not cover (cause to cause).
     causes: tuple[str, ...] = ()
+    parent: str | None = None  # slug of the general thing that this one is a case of
     specificity: int = 50  # orders roots that do not explain each other; the parent of a slug has a lower one
     fix: tuple[str, ...] = ()
     confirm: tuple[str, ...] = ()  # "what is missing :: how to get it next time"
@@ -93,7 +94,8 @@ class Signature:
 
 
 _TOP = {
-    "name", "codes", "title", "kind", "severity", "status", "verdict", "culprit", "why", "causes", "specificity", "fix",
+    "name", "codes", "title", "kind", "severity", "status", "verdict", "culprit", "why", "causes", "parent", "specificity",
+    "fix",
     "confirm", "references", "versions", "lookalike", "evidence", "example",
 }  # fmt: skip
 _RULE = {f for f in EvidenceRule.__dataclass_fields__ if f != "parameters"}
@@ -150,6 +152,7 @@ def parse(text: str, area: str, file: str = "<text>") -> Signature:
         verdict=_choice(file, "verdict", table.get("verdict", "failed"), VERDICTS),
         culprit=_choice(file, "culprit", table.get("culprit", "self"), CULPRITS),
         causes=_strings(file, "causes", table.get("causes", [])),
+        parent=table.get("parent"),
         specificity=int(table.get("specificity", 50)),
         fix=_strings(file, "fix", table.get("fix", [])),
         confirm=_strings(file, "confirm", table.get("confirm", [])),

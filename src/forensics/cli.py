@@ -1,0 +1,171 @@
+"""The command line: commands and their options, nothing else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from forensics import __version__
+
+if TYPE_CHECKING:
+    from forensics.model import Diagnosis, Verdict
+
+FORMATS = ("terminal", "json", "markdown")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="forensics")
+def main() -> None:
+    """Find out why a machine-learning training run failed, hung or silently went wrong.
+
+    Start with: forensics analyze RUN_DIR
+    """
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file; the format follows its suffix (.md, .json, .txt).")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files whose path or name matches. Can be repeated.")
+@click.option("--since", metavar="WHEN", help="Leave out files last changed before WHEN: 2h, 3d, or 2026-11-27[T20:00].")
+@click.option("--redact/--no-redact", default=None, help="Take names, hosts, addresses and secrets out. Default: only in Markdown.")
+@click.option("--fail-on", type=click.Choice(("any", "failed", "never")), default="any", help="Which verdicts exit with status 1.")
+@click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+def analyze(
+    paths: tuple[str, ...],
+    format_: str,
+    output: Path | None,
+    exclude: tuple[str, ...],
+    since: str | None,
+    redact: bool | None,
+    fail_on: str,
+    threads: int | None,
+    quiet: bool,
+) -> None:
+    """Diagnose one run from what it left behind.
+
+    PATH is a run directory, a file, several of them, or - for standard input.
+
+    \b
+    Exit status:
+      0  healthy, or recovered
+      1  failed, hung, diverged, suspect or interrupted (see --fail-on)
+      2  nothing could be analysed, or wrong usage
+      3  unknown: no failure found, and no sign of a normal end either
+    """
+    from forensics.engine.pipeline import Options, analyse
+    from forensics.run import NothingToRead
+    from forensics.signatures.schema import SignatureError
+
+    try:
+        oldest = parse_since(since, time.time()) if since else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--since") from None
+    show = _progress_display() if not quiet and sys.stderr.isatty() else None
+    try:
+        diagnosis = analyse(paths, Options(exclude=exclude, since=oldest, threads=threads, progress=show))
+    except (NothingToRead, SignatureError) as error:
+        raise _stop(str(error)) from None
+    finally:
+        if show is not None:
+            click.echo("\r\x1b[K", nl=False, err=True)
+    if output is not None:
+        format_ = {".md": "markdown", ".json": "json", ".txt": "terminal"}.get(output.suffix.lower(), format_)
+    text = _render(diagnosis, format_, redact, to_file=output is not None)
+    if output is None:
+        _print(text)
+    else:
+        try:
+            output.write_text(text, "utf-8")
+        except OSError as error:
+            raise _stop(f"{output}: {error.strerror}") from None
+    sys.exit(exit_status(diagnosis.verdict, fail_on))
+
+
+def _stop(message: str) -> click.ClickException:
+    from forensics.report.inert import inert
+
+    error = click.ClickException(inert(message))
+    error.exit_code = 2
+    return error
+
+
+def _print(text: str) -> None:
+    """To stdout in UTF-8 whatever the locale is; a reader that closes the pipe early is no error."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        if not text.endswith("\n"):
+            sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        sys.stderr.close()
+
+
+def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file: bool) -> str:
+    if redact if redact is not None else format_ == "markdown":
+        from forensics.report.redaction import redact_diagnosis
+
+        diagnosis = redact_diagnosis(diagnosis)
+    if format_ == "json":
+        from forensics.report import jsonreport
+
+        return jsonreport.render(diagnosis)
+    if format_ == "markdown":
+        from forensics.report import markdown
+
+        return markdown.render(diagnosis)
+    import os
+    import shutil
+
+    from forensics.report import terminal
+
+    colour = not to_file and sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return terminal.render(diagnosis, width=shutil.get_terminal_size((100, 40)).columns, colour=colour)
+
+
+def exit_status(verdict: Verdict, fail_on: str = "any") -> int:
+    """The exit status for a verdict. fail_on: "any" trouble, only "failed", or "never" (0 even then)."""
+    if verdict in ("healthy", "recovered"):
+        return 0
+    if verdict == "unknown":
+        return 0 if fail_on == "never" else 3
+    if fail_on == "never" or (fail_on == "failed" and verdict != "failed"):
+        return 0
+    return 1
+
+
+def parse_since(text: str, now: float) -> float:
+    """ "90m", "2h", "3d", "1w" before `now`, or an ISO date (local time), as seconds since the epoch. Raises ValueError."""
+    from datetime import datetime
+
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+    if text[:-1].isdigit() and text[-1] in units:
+        return now - int(text[:-1]) * units[text[-1]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a span such as 2h or 3d nor a date such as 2026-11-27") from None
+
+
+class _progress_display:  # noqa: N801 - used like a function
+    """One line on stderr, drawn only after half a second, so that small runs show nothing."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.drawn = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.started < 0.5 or now - self.drawn < 0.1:
+            return
+        self.drawn = now
+        click.echo(f"\r\x1b[Kscanning {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", nl=False, err=True)
+
+
+if __name__ == "__main__":
+    main()

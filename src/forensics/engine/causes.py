@@ -1,0 +1,308 @@
+"""Root cause against cascade: observations become candidate findings, and candidates explain each other.
+
+A explains B where the catalogue says that A can bring B about and their order does not speak against it. What nothing
+explains is a root. The rules, in this order:
+
+1. A parent is absorbed by its child (out of memory in cuDNN is not also a CUDA out of memory).
+2. A cause explains what its `causes` lists, in the same or a later attempt.
+3. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones.
+4. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
+5. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from forensics.engine.identity import World
+from forensics.engine.steps import StepClock
+from forensics.model import Observation, Traceback
+from forensics.signatures.schema import Signature
+
+# Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
+CLOCK_SLACK = 90.0
+# A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
+MESSAGE_LINES = 12
+_ENDS_A_RUN = ("failed", "hung", "interrupted")
+_DEATHS = ("child-failed-error", "sigkill-unknown-sender", "rank-segfault", "rank-sigabrt", "srun-task-exited", "worker-restart")
+GENERIC_EXCEPTION = "python-exception"
+
+
+@dataclass(slots=True)
+class Candidate:
+    """All observations of one signature in one attempt, on its way to becoming a finding."""
+
+    signature: Signature
+    attempt: int
+    observations: list[Observation]
+    ranks: tuple[int, ...] | None
+    everywhere: bool  # seen on every rank that is known
+    time: float | None
+    explained_by: Candidate | None = None
+    explains: list[Candidate] = field(default_factory=list)
+    context: str | None = None  # why it is context and no trouble
+    subject: str = ""  # tells candidates of one signature apart (an exception's type)
+
+    @property
+    def weight(self) -> float:
+        return max(o.weight for o in self.observations)
+
+    @property
+    def key(self) -> Observation:
+        """The observation that shows it best: the surest one, and of these the first."""
+        best = self.weight
+        return next(o for o in self.observations if o.weight >= best - 0.05)
+
+    @property
+    def count(self) -> int:
+        return sum(o.count for o in self.observations)
+
+
+def exception_observations(
+    tracebacks: Sequence[Traceback], observations: Sequence[Observation], catalogue: Mapping[str, Signature]
+) -> tuple[Observation, ...]:
+    """Tracebacks that no signature has recognised by their message, as observations of `python-exception`.
+
+    Of a chain made by `raise ... from ...` the first traceback is the origin; the later ones are its wrappers.
+    """
+    if GENERIC_EXCEPTION not in catalogue:
+        return ()
+    known: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for o in observations:
+        if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
+            known[o.evidence[0].file].append((o.evidence[0].line, o.signature))
+    found = []
+    ordered = sorted(tracebacks, key=lambda t: (t.header.file, t.header.line or 0))
+    for i, traceback in enumerate(ordered):
+        first, last = traceback.header.line or 0, (traceback.final.line or 0) + MESSAGE_LINES
+        if any(first <= line <= last for line, _ in known[traceback.header.file]):
+            continue
+        if traceback.exception.rsplit(".", 1)[-1] in ("KeyboardInterrupt", "SystemExit", "StopIteration"):
+            continue
+        if traceback.chained == "cause" and i and ordered[i - 1].header.file == traceback.header.file:
+            continue
+        frame = traceback.user_frame
+        captures = {"exception": traceback.exception, "message": traceback.message[:400]}
+        if frame:
+            captures |= {"file": frame[0], "line": str(frame[1]), "function": frame[2]}
+        found.append(
+            Observation(
+                signature=GENERIC_EXCEPTION,
+                weight=0.8,
+                evidence=(traceback.final, traceback.header),
+                identity=traceback.identity,
+                time=traceback.time,
+                zone_known=traceback.zone_known,
+                captures=captures,
+                note=f"{traceback.exception} was raised" + (f" at {frame[0]}:{frame[1]} in {frame[2]}" if frame else ""),
+            )
+        )
+    return tuple(found)
+
+
+def _blamed(signature: Signature, observations: Sequence[Observation], world: World) -> tuple[tuple[int, ...] | None, bool]:
+    """(culprit ranks or None, whether every known rank shows it)."""
+    if signature.culprit == "none":
+        return None, False
+    sure = max(o.weight for o in observations)
+    named: set[int] = set()
+    shown: set[int] = set()
+    nobody = False
+    for o in observations:
+        if o.culprits is not None:
+            named.update(o.culprits)
+            nobody = nobody or not o.culprits
+            continue
+        if signature.culprit == "named" and o.weight < sure:
+            continue
+        rank = world.of(o)
+        if rank is not None and signature.culprit != "named":
+            shown.add(rank)
+    if named:
+        ranks = named
+    elif nobody:
+        return None, False
+    else:
+        ranks = shown
+    if not ranks:
+        return None, False
+    everywhere = world.size is not None and len(ranks) >= world.size
+    if everywhere or world.size == 1:
+        return None, everywhere
+    return tuple(sorted(ranks)), False
+
+
+def _subject(observation: Observation) -> str:
+    return observation.captures.get("exception", "") if observation.signature == GENERIC_EXCEPTION else ""
+
+
+def candidates(
+    observations: Iterable[Observation], catalogue: Mapping[str, Signature], world: World
+) -> list[Candidate]:
+    """Observations grouped by signature and attempt. A rule's `at_least` has been applied before."""
+    groups: dict[tuple[str, int, str], list[Observation]] = defaultdict(list)
+    for o in observations:
+        groups[o.signature, o.identity.attempt or 0, _subject(o)].append(o)
+    result = []
+    for (name, attempt, subject), members in groups.items():
+        signature = catalogue[name]
+        members.sort(key=lambda o: (o.time if o.time is not None else float("inf"), o.evidence[0].line or 0))
+        ranks, everywhere = _blamed(signature, members, world)
+        times = [o.time for o in members if o.time is not None]
+        result.append(
+            Candidate(signature, attempt, members, ranks, everywhere, min(times, default=None), subject=subject)
+        )
+    return result
+
+
+def _before(a: Candidate, b: Candidate) -> bool:
+    """Nothing in the clocks speaks against a having come before b."""
+    if a.attempt != b.attempt:
+        return a.attempt < b.attempt
+    return a.time is None or b.time is None or a.time <= b.time + CLOCK_SLACK
+
+
+def _descends(name: str, ancestor: str, catalogue: Mapping[str, Signature]) -> bool:
+    seen = set()
+    while name in catalogue and name not in seen:
+        seen.add(name)
+        parent = catalogue[name].parent
+        if parent == ancestor:
+            return True
+        name = parent or ""
+    return False
+
+
+def _reach(name: str, catalogue: Mapping[str, Signature]) -> set[str]:
+    """Everything a signature can bring about, over any number of steps."""
+    reached: set[str] = set()
+    open_names = [name]
+    while open_names:
+        for effect in catalogue[n].causes if (n := open_names.pop()) in catalogue else ():
+            if effect not in reached:
+                reached.add(effect)
+                open_names.append(effect)
+    return reached
+
+
+def _order(c: Candidate) -> tuple[object, ...]:
+    """Sort key: the most telling first."""
+    severity = {"fatal": 0, "error": 1, "warning": 2, "info": 3}[c.signature.severity]
+    kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
+    return (
+        kind,
+        severity,
+        -round(c.weight + c.signature.specificity / 200, 3),
+        c.attempt,
+        c.time if c.time is not None else float("inf"),
+        c.key.evidence[0].line or 0,
+    )
+
+
+def _link(cause: Candidate, effect: Candidate) -> None:
+    effect.explained_by = cause
+    cause.explains.append(effect)
+
+
+def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], steps: StepClock, world: World) -> list[Candidate]:
+    """Link candidates by the rules above; returns them with the roots first, in order of how telling they are."""
+    live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
+    finished = [c for c in found if c.signature.name == "run-finished"]
+    _set_survived_aside(live, steps, world, finished)
+    live = [c for c in live if c.context is None]
+    live.sort(key=_order)
+    for c in live:  # 1: parents
+        child = next(
+            (o for o in live if o is not c and o.attempt == c.attempt and _descends(o.signature.name, c.signature.name, catalogue)
+             and (o.signature.kind == "cause" or c.signature.kind != "cause")),
+            None,
+        )
+        if child is not None:
+            _link(child, c)
+    for c in live:  # 2: what the catalogue says
+        if c.explained_by is not None:
+            continue
+        reach_of = {id(o): _reach(o.signature.name, catalogue) for o in live if o is not c}
+        for o in live:
+            if o is c or c.signature.name not in reach_of[id(o)] or not _before(o, c) or _depends(o, c):
+                continue
+            _link(o, c)
+            break
+    causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in _ENDS_A_RUN]
+    for c in live:  # 3: a cause that ends a run explains all symptoms and echoes
+        if c.explained_by is not None or c.signature.kind == "cause":
+            continue
+        reasons = [
+            o for o in causes
+            if (o.attempt == c.attempt or (c.signature.kind == "echo" and o.attempt < c.attempt)) and _before(o, c) and not _depends(o, c)
+        ]
+        if reasons:
+            _link(reasons[0], c)
+    symptoms = sorted((c for c in live if c.signature.kind == "symptom" and c.explained_by is None), key=_symptom_order)
+    for c in symptoms[1:]:  # 4: the first symptom explains the others
+        if _before(symptoms[0], c):
+            _link(symptoms[0], c)
+    for c in live:
+        if c.signature.kind == "echo" and c.explained_by is None:
+            earlier = [o for o in live if o.signature.kind != "echo" and o.attempt <= c.attempt and not _depends(o, c)]
+            if earlier:
+                _link(earlier[0], c)
+    echoes = sorted((c for c in live if c.signature.kind == "echo" and c.explained_by is None), key=_order)
+    for c in echoes[1:]:
+        _link(echoes[0], c)
+    return live
+
+
+def _symptom_order(c: Candidate) -> tuple[object, ...]:
+    return (c.attempt, -c.signature.specificity, -c.weight, c.time if c.time is not None else float("inf"))
+
+
+def _depends(a: Candidate, b: Candidate) -> bool:
+    """True where a is already explained, directly or not, by b: linking b under a would close a circle."""
+    at: Candidate | None = a
+    while at is not None:
+        if at is b:
+            return True
+        at = at.explained_by
+    return False
+
+
+def _set_survived_aside(
+    live: Sequence[Candidate], steps: StepClock, world: World, finished: Sequence[Candidate]
+) -> None:
+    died = {c.attempt for c in live if c.signature.name in _DEATHS}
+    for c in live:
+        if c.signature.severity != "fatal" or c.signature.verdict not in _ENDS_A_RUN or c.attempt in died:
+            continue
+        last = c.observations[-1]
+        if steps.goes_on_after(last, world.of(last)):
+            c.context = "the same process went on training afterwards, so it was handled"
+        elif any(_finished_after(f, last) for f in finished if f.attempt == c.attempt):
+            c.context = "the run reached its end afterwards, so it was handled"
+
+
+def _finished_after(finish: Candidate, observation: Observation) -> bool:
+    for f in finish.observations:
+        here, there = f.evidence[0], observation.evidence[0]
+        if here.file == there.file and here.line is not None and there.line is not None:
+            if here.line > there.line:
+                return True
+        elif f.time is not None and observation.time is not None and f.time > observation.time:
+            return True
+    return False
+
+
+def roots(linked: Sequence[Candidate]) -> list[Candidate]:
+    return sorted((c for c in linked if c.explained_by is None), key=_order)
+
+
+def with_step(observation: Observation, steps: StepClock, world: World, rank: int | None) -> Observation:
+    """The observation with the last step that the run had recorded before it, where it names none itself."""
+    if observation.step is not None:
+        return observation
+    found = steps.last_before(observation, rank if rank is not None else world.of(observation))
+    if found is None:
+        return observation
+    return replace(observation, step=found[0], step_is="last_seen", step_unit=found[1])

@@ -1,0 +1,332 @@
+"""One verdict for the run: linked candidates become findings, with where, when, how sure, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from forensics.engine.causes import Candidate, roots, with_step
+from forensics.engine.identity import World
+from forensics.engine.steps import StepClock
+from forensics.model import (
+    Coverage,
+    Diagnosis,
+    Evidence,
+    Finding,
+    MissingEvidence,
+    Observation,
+    Role,
+    RuledOut,
+    RunData,
+    RunSummary,
+    Status,
+    Verdict,
+)
+from forensics.signatures.schema import Signature
+
+EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many there are
+FINISHED = "run-finished"
+INSUFFICIENT = "insufficient-evidence"
+# Two records of one counter, the second later, are progress: one alone may be the state at a crash.
+PROGRESS_RECORDS = 2
+
+
+def stamp(time: float | None, zone_known: bool) -> str | None:
+    """ISO 8601, with Z only where the zone is known."""
+    if time is None:
+        return None
+    try:
+        text = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")[:-6]
+    except (ValueError, OverflowError, OSError):
+        return None
+    return text + ("Z" if zone_known else "")
+
+
+def confidence(candidate: Candidate, rivals: int) -> float:
+    """How likely the finding is to be right, 0..1.
+
+    It starts from the weight of the surest sign (how often such a line is right by itself), grows with independent
+    signs (other kinds of evidence, other ranks), and shrinks where other roots stand beside it or where the finding is
+    a symptom, whose own cause is not known. Factors are set on cases with known answers; docs/confidence.md.
+    """
+    sure = candidate.weight
+    kinds = {(o.evidence[0].line is None, round(o.weight, 2)) for o in candidate.observations}
+    doubt = 1 - sure
+    doubt *= 0.7 ** min(len(kinds) - 1, 2)
+    sure = 1 - doubt
+    if candidate.signature.kind == "symptom":
+        sure *= 0.85
+    if candidate.signature.kind == "echo":
+        sure *= 0.5
+    if rivals:
+        sure *= 0.9 if rivals == 1 else 0.8
+    return round(max(0.05, min(sure, 0.99)), 2)
+
+
+class _Writer:
+    """Makes findings; holds what all of them need."""
+
+    def __init__(self, world: World, steps: StepClock, nodes: Mapping[int, str]) -> None:
+        self.world = world
+        self.steps = steps
+        self.nodes = nodes
+
+    def finding(self, c: Candidate, number: int, role: Role, sure: float, ids: Mapping[int, str]) -> Finding:
+        key = c.key
+        rank = c.ranks[0] if c.ranks and len(c.ranks) == 1 else None
+        if c.ranks and world_rank(key, self.world) not in c.ranks:
+            key = next((o for o in c.observations if world_rank(o, self.world) in c.ranks), key)
+        stepped = next((o for o in c.observations if o.step is not None), None) or with_step(
+            key, self.steps, self.world, rank
+        )
+        node = self._node(c, key)
+        unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
+        locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None
+        devices = _numbers(o.identity.device for o in c.observations) if unresolved and locals_ is None else None
+        return Finding(
+            id=f"f{number}",
+            name=c.signature.name,
+            codes=c.signature.codes,
+            title=c.signature.title,
+            role=role,
+            severity=c.signature.severity if c.context is None else "info",
+            confidence=sure,
+            ranks=c.ranks,
+            local_ranks=locals_,
+            devices=devices,
+            node=node,
+            step=stepped.step,
+            step_is=stepped.step_is,
+            step_unit=stepped.step_unit or ("global step" if stepped.step is not None else None),
+            epoch=stepped.epoch,
+            time=stamp(key.time, key.zone_known),
+            time_source=key.evidence[0].file if key.time is not None else None,
+            attempt=c.attempt,
+            count=c.count,
+            evidence=_evidence(c),
+            captures={k: v for o in reversed(c.observations) for k, v in o.captures.items()},
+            explains=tuple(ids[id(e)] for e in c.explains if id(e) in ids),
+            explained_by=ids.get(id(c.explained_by)) if c.explained_by is not None else None,
+            fix=c.signature.fix,
+            why=c.signature.why if c.context is None else f"{c.signature.why} Here {c.context}.",
+            notes=_notes(c),
+        )
+
+    def _node(self, c: Candidate, key: Observation) -> str | None:
+        if c.ranks:
+            known = {self.nodes[r] for r in c.ranks if r in self.nodes}
+            own = {o.identity.node for o in c.observations if world_rank(o, self.world) in c.ranks and o.identity.node}
+            both = known | own
+            return next(iter(both)) if len(both) == 1 else None
+        named = {o.identity.node for o in c.observations if o.identity.node}
+        return next(iter(named)) if len(named) == 1 else key.identity.node
+
+
+def world_rank(observation: Observation, world: World) -> int | None:
+    return world.of(observation)
+
+
+def _numbers(values: Iterable[int | None]) -> tuple[int, ...] | None:
+    known = sorted({v for v in values if v is not None})
+    return tuple(known) or None
+
+
+def _notes(c: Candidate) -> tuple[str, ...]:
+    notes: list[str] = []
+    for o in c.observations:
+        if o.note and o.note not in notes:
+            notes.append(o.note)
+    return tuple(notes[:4])
+
+
+def _evidence(c: Candidate) -> tuple[Evidence, ...]:
+    """The key line first, then one of each other kind of sign, then others, without repetition."""
+    ordered = [c.key, *(o for o in c.observations if o is not c.key)]
+    ordered.sort(key=lambda o: (o is not c.key, -o.weight))
+    seen: set[tuple[str, int | None]] = set()
+    texts: set[str] = set()
+    chosen: list[Evidence] = []
+    for fresh_text_only in (True, False):
+        for o in ordered:
+            for e in o.evidence:
+                place = (e.file, e.line if e.line is not None else hash(e.text))
+                if place in seen or (fresh_text_only and e.text in texts) or len(chosen) >= EVIDENCE_LINES:
+                    continue
+                seen.add(place)
+                texts.add(e.text)
+                chosen.append(e)
+    return tuple(chosen)
+
+
+def diagnose(
+    data: RunData, found: Sequence[Candidate], linked: Sequence[Candidate], world: World, steps: StepClock,
+    catalogue: Mapping[str, Signature],
+) -> Diagnosis:
+    """The diagnosis of a run from its linked candidates."""
+    top = _with_placeholder(roots(linked), catalogue)
+    rest = [c for c in linked if c.explained_by is not None]
+    if top and top[0].signature.name == INSUFFICIENT:
+        rest = [c for c in linked if c is not top[0]]
+    context = [c for c in found if c.context is not None or c.signature.kind == "benign"]
+    ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
+    writer = _Writer(world, steps, _nodes_of_ranks(data, world))
+    findings = []
+    for n, c in enumerate(top, 1):
+        rivals = sum(1 for o in top if o is not c and o.signature.kind == c.signature.kind)
+        findings.append(writer.finding(c, n, Role.ROOT, confidence(c, rivals), ids))
+    for n, c in enumerate(rest, len(top) + 1):
+        findings.append(writer.finding(c, n, Role.CASCADE, confidence(c, 0), ids))
+    for n, c in enumerate(context, len(top) + len(rest) + 1):
+        findings.append(writer.finding(c, n, Role.CONTEXT, round(c.weight, 2), ids))
+    verdict = _verdict(top, found, data)
+    first = top[0] if top else None
+    running = verdict is Verdict.HEALTHY and not any(c.signature.name == FINISHED for c in found)
+    return Diagnosis(
+        run=_summary_of_run(data, world, running),
+        verdict=verdict,
+        summary=_summary(verdict, findings, found, data),
+        findings=tuple(findings),
+        ruled_out=_ruled_out(first, found) if first else (),
+        missing_evidence=_missing(first, data, world),
+        coverage=data.coverage,
+    )
+
+
+def _with_placeholder(top: list[Candidate], catalogue: Mapping[str, Signature]) -> list[Candidate]:
+    """Echoes alone are no cause: the root is then that the evidence does not reach."""
+    if not top or top[0].signature.kind != "echo" or INSUFFICIENT not in catalogue:
+        return top
+    echo = top[0]
+    stand_in = Candidate(
+        catalogue[INSUFFICIENT], echo.attempt, list(echo.observations), None, False, echo.time, explains=list(top)
+    )
+    for c in top:
+        c.explained_by = stand_in
+    return [stand_in]
+
+
+def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData) -> Verdict:
+    if top:
+        last = max((c.attempt for c in found), default=0)
+        ends = [c for c in found if c.signature.name == FINISHED]
+        failed_at = max(c.attempt for c in top)
+        if ends and failed_at < max(c.attempt for c in ends) == last:
+            return Verdict.RECOVERED
+        return Verdict(top[0].signature.verdict)
+    if any(c.signature.name == FINISHED for c in found) or _progress(data):
+        return Verdict.HEALTHY
+    return Verdict.UNKNOWN
+
+
+def _progress(data: RunData) -> bool:
+    """Positive evidence that training went on: some counter advanced."""
+    if not data.metrics.height:
+        return False
+    import polars as pl
+
+    counters = data.metrics.with_columns(
+        pl.coalesce("step", pl.when(pl.col("name") == "progress").then(pl.col("value")).cast(pl.Int64, strict=False)).alias("count")
+    )
+    return bool(counters.group_by("source").agg(pl.col("count").n_unique())["count"].max() or 0 >= PROGRESS_RECORDS)
+
+
+def _nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
+    nodes: dict[int, str] = {}
+    for identity in (*(s.identity for s in data.sources), *(o.identity for o in data.observations)):
+        rank = world.global_rank(identity)
+        if rank is not None and identity.node:
+            nodes.setdefault(rank, identity.node)
+    return nodes
+
+
+def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:
+    starts = [w.first_time for w in data.writers if w.first_time is not None]
+    ends = [w.last_time for w in data.writers if w.last_time is not None]
+    attempts = {s.identity.attempt for s in data.sources if s.identity.attempt is not None}
+    attempts |= {o.identity.attempt for o in data.observations if o.identity.attempt is not None}
+    return RunSummary(
+        path=data.path,
+        world_size=world.size,
+        nodes=len(world.nodes) or (1 if world.one_host and world.ranks else None),
+        attempts=max(attempts, default=0) + 1,
+        started=stamp(min(starts, default=None), False),
+        ended=None if running else stamp(max(ends, default=None), False),
+    )
+
+
+def compact(numbers: Sequence[int]) -> str:
+    """(0, 1, 2, 3, 7) -> "0-3, 7"."""
+    runs: list[list[int]] = []
+    for n in sorted(numbers):
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ", ".join(f"{a}" if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
+
+
+def where(finding: Finding) -> str:
+    """ "on rank 3 (node-7) at step 412", as far as it is known; empty if nothing is."""
+    parts = []
+    if finding.ranks:
+        parts.append(f"on rank{'s' if len(finding.ranks) > 1 else ''} {compact(finding.ranks)}")
+    elif finding.local_ranks:
+        parts.append(f"on local rank{'s' if len(finding.local_ranks) > 1 else ''} {compact(finding.local_ranks)}")
+    elif finding.devices:
+        parts.append(f"on device {compact(finding.devices)}")
+    if finding.node:
+        parts.append(f"({finding.node})" if parts else f"on {finding.node}")
+    if finding.step is not None:
+        about = {"exact": "at step", "first_logged": "at or before step"}.get(finding.step_is or "", "after step")
+        parts.append(f"{about} {finding.step}")
+    return " ".join(parts)
+
+
+def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Candidate], data: RunData) -> str:
+    first = findings[0] if findings and findings[0].role is Role.ROOT else None
+    if first is None:
+        if verdict is Verdict.HEALTHY:
+            done = any(c.signature.name == FINISHED for c in found)
+            return "The run reached its end and shows no failure." if done else "Training goes on and shows no failure."
+        read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
+        return f"Nothing in the {read} files read says that the run failed, and nothing says that it ended well."
+    text = first.title
+    if place := where(first):
+        text += f" {place}"
+    others = sum(1 for f in findings if f.role is Role.CASCADE)
+    if others:
+        text += f"; {others} other finding{'s' if others > 1 else ''} follow{'' if others > 1 else 's'} from it"
+    return text + "."
+
+
+def _ruled_out(first: Candidate, found: Sequence[Candidate]) -> tuple[RuledOut, ...]:
+    seen = {c.signature.name for c in found}
+    ruled = [
+        RuledOut(look.name, f"nothing shows it; {look.tell}")
+        for look in first.signature.lookalikes
+        if look.name not in seen
+    ]
+    return tuple(ruled[:5])
+
+
+def _missing(first: Candidate | None, data: RunData, world: World) -> tuple[MissingEvidence, ...]:
+    missing = []
+    if first is not None:
+        for item in first.signature.confirm:
+            what, _, how = item.partition("::")
+            missing.append(MissingEvidence(what.strip(), how.strip()))
+    if world.size is not None and world.size_is_stated and len(world.ranks) < world.size and first is not None:
+        silent = sorted(set(range(world.size)) - set(world.ranks))
+        missing.append(
+            MissingEvidence(
+                f"anything from rank{'s' if len(silent) > 1 else ''} {compact(silent)}",
+                "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3",
+            )
+        )
+    return tuple(missing)
+
+
+def with_status(rows: Iterable[Coverage]) -> tuple[Coverage, ...]:
+    """Coverage in a stable order: what was read first, then what was not."""
+    order = {Status.READ: 0, Status.PARTIAL: 1, Status.UNREADABLE: 2, Status.SKIPPED: 3}
+    return tuple(sorted(rows, key=lambda row: (order[row.status], row.path)))

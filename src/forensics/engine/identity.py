@@ -1,0 +1,153 @@
+"""Which process is it: local ranks, devices, tasks and hosts become global ranks where the evidence allows.
+
+A local rank, a device index or a Slurm task id is a global rank only where one host is seen or where a mapping is
+printed; else it stays what it is, and the finding says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from forensics.model import Identity, Observation, RunData
+
+_RUN_FOLDER = re.compile(r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:filtered_)?std(?:out|err)\.log$")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes of a run, as far as they are known."""
+
+    ranks: tuple[int, ...]  # global ranks that something names
+    size: int | None  # stated by the run, or the number of ranks seen
+    size_is_stated: bool
+    nodes: tuple[str, ...]
+    one_host: bool  # nothing points to a second host
+    rank_of: dict[tuple[str | None, int], int]  # (node or None, local rank) -> global rank
+    rank_of_pid: dict[tuple[str | None, int], int]  # (node or None, pid) -> global rank
+
+    def global_rank(self, identity: Identity) -> int | None:
+        """The global rank of an identity; None where it cannot be known."""
+        if identity.rank is not None:
+            return identity.rank
+        if identity.local_rank is not None:
+            for key in ((identity.node, identity.local_rank), (None, identity.local_rank)):
+                if key in self.rank_of:
+                    return self.rank_of[key]
+            if self.one_host:
+                return identity.local_rank
+        if identity.pid is not None:
+            for pid_key in ((identity.node, identity.pid), (None, identity.pid)):
+                if pid_key in self.rank_of_pid:
+                    return self.rank_of_pid[pid_key]
+        if self.one_host and identity.task is not None:
+            return identity.task
+        if self.one_host and identity.device is not None:
+            return identity.device
+        return None
+
+    def of(self, observation: Observation) -> int | None:
+        return self.global_rank(observation.identity)
+
+
+def _stated_size(observations: Iterable[Observation]) -> int | None:
+    sizes = [
+        int(o.captures["world_size"]) for o in observations if o.captures.get("world_size", "").isdigit()
+    ]
+    return max(sizes, default=None)
+
+
+def _several_hosts(nodes: Sequence[str], identities: Sequence[Identity], stated: int | None) -> bool:
+    """True where anything points to a second host: then a local rank says nothing about the global one by itself."""
+    locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
+    shifted = any(i.rank != i.local_rank for i in identities if i.local_rank is not None and i.rank is not None)
+    beyond = bool(locals_seen) and stated is not None and stated > max(locals_seen) + 1
+    return len(nodes) > 1 or shifted or beyond
+
+
+def know_world(data: RunData) -> World:
+    """Everything the run says about who took part."""
+    identities: list[Identity] = [
+        *(s.identity for s in data.sources),
+        *(o.identity for o in data.observations),
+        *(t.identity for t in data.tracebacks),
+    ]
+    ranks = {i.rank for i in identities if i.rank is not None}
+    for o in data.observations:
+        ranks.update(o.culprits or ())
+    if data.metrics.height:
+        ranks.update(r for r in data.metrics["rank"].unique().to_list() if r is not None)
+    if data.collectives.height:
+        ranks.update(r for r in data.collectives["rank"].unique().to_list() if r is not None)
+    nodes = sorted({i.node for i in identities if i.node})
+    stated = _stated_size(data.observations)
+    locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
+    tasks = {i.task for i in identities if i.task is not None}
+    several = _several_hosts(nodes, identities, stated)
+    rank_of: dict[tuple[str | None, int], int] = {}
+    clashes: set[tuple[str | None, int]] = set()
+    rank_of_pid: dict[tuple[str | None, int], int] = {}
+    for i in identities:
+        if i.rank is not None and i.local_rank is not None:
+            key = (i.node, i.local_rank)
+            if rank_of.setdefault(key, i.rank) != i.rank:
+                clashes.add(key)
+    for o in data.observations:
+        rank, local, pid = (o.captures.get(k, "") for k in ("rank", "local_rank", "pid"))
+        if rank.isdigit() and local.isdigit():
+            rank_of.setdefault((o.identity.node, int(local)), int(rank))
+        if rank.isdigit() and pid.isdigit():
+            rank_of_pid.setdefault((o.identity.node, int(pid)), int(rank))
+    for key in clashes:
+        del rank_of[key]
+    if not several:
+        ranks |= locals_seen | tasks
+    size = stated or (max(ranks) + 1 if ranks else None)
+    return World(tuple(sorted(ranks)), size, stated is not None, tuple(nodes), not several, rank_of, rank_of_pid)
+
+
+def number_attempts(data: RunData) -> RunData:
+    """Give every source, and what was read from it, its attempt: launches that follow each other count on.
+
+    Launch folders (`<run id>_<random>/attempt_N/`) whose times overlap are the nodes of one attempt; those that follow
+    each other are one attempt after the other.
+    """
+    spans: dict[tuple[str, int], tuple[float, float]] = {}
+    for writer in data.writers:
+        m = _RUN_FOLDER.match(writer.source)
+        if m is None or writer.first_time is None or writer.last_time is None:
+            continue
+        key = (m["folder"], int(m["attempt"]))
+        low, high = spans.get(key, (writer.first_time, writer.last_time))
+        spans[key] = (min(low, writer.first_time), max(high, writer.last_time))
+    number: dict[tuple[str, int], int] = {}
+    n, end = -1, float("-inf")
+    for key, (low, high) in sorted(spans.items(), key=lambda item: (item[1][0], item[0])):
+        if low > end:
+            n += 1
+            end = high
+        else:
+            end = max(end, high)
+        number[key] = n
+    of_source: dict[str, int | None] = {}
+    for source in data.sources:
+        m = _RUN_FOLDER.match(source.path)
+        of_source[source.path] = (
+            number.get((m["folder"], int(m["attempt"])), int(m["attempt"])) if m else source.identity.attempt
+        )
+    named = sorted({a for a in of_source.values() if a is not None})
+    if named and named[0] == 1 and not number:  # attempt1, attempt2: people count from 1
+        of_source = {path: None if a is None else a - 1 for path, a in of_source.items()}
+
+    def numbered(identity: Identity, path: str) -> Identity:
+        return replace(identity, attempt=of_source.get(path))
+
+    sources = tuple(replace(s, identity=numbered(s.identity, s.path)) for s in data.sources)
+    return replace(
+        data,
+        sources=sources,
+        observations=tuple(replace(o, identity=numbered(o.identity, o.evidence[0].file)) for o in data.observations),
+        tracebacks=tuple(replace(t, identity=numbered(t.identity, t.header.file)) for t in data.tracebacks),
+        writers=tuple(replace(w, identity=numbered(w.identity, w.source)) for w in data.writers),
+    )

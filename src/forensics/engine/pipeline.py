@@ -1,0 +1,198 @@
+"""The line from a path to a diagnosis: discover, parse, match, explain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from forensics.engine import causes, diagnosis, identity, steps
+from forensics.engine.matcher import Matcher
+from forensics.engine.scan import scan_files
+from forensics.model import (
+    COLLECTIVES_COLUMNS,
+    METRICS_COLUMNS,
+    Coverage,
+    Diagnosis,
+    Kind,
+    Observation,
+    RunData,
+    Source,
+    Status,
+    Traceback,
+    Writer,
+    schema,
+)
+from forensics.parsers.logs import WHOLE, read_log, windows
+from forensics.run import NothingToRead, Run, Sniffers, discover
+from forensics.signatures.schema import Signature, load_catalogue
+
+if TYPE_CHECKING:
+    import polars as pl
+
+METRIC_BUDGET = 32 << 20  # bytes of all large logs together that are read in full for metrics; see parsers.logs.windows
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    exclude: tuple[str, ...] = ()
+    since: float | None = None  # seconds since the epoch; older files are skipped
+    threads: int | None = None
+    cache: bool = True
+    progress: Callable[[int, int], None] | None = None  # (bytes done, bytes in all)
+
+
+def sniffers() -> Sniffers:
+    from forensics.parsers import flight_recorder, metric_files, tensorboard
+
+    return Sniffers(
+        tensorboard=tensorboard.looks_like_events,
+        flight_recorder=flight_recorder.looks_like_dump,
+        metrics=metric_files.looks_like_metrics,
+    )
+
+
+def analyse(paths: Sequence[str], options: Options = Options(), catalogue: Mapping[str, Signature] | None = None) -> Diagnosis:  # noqa: B008 - frozen
+    """Diagnose the run whose traces lie under `paths`. Raises NothingToRead where there is nothing to analyse."""
+    run = discover(paths, sniffers(), exclude=options.exclude, since=options.since)
+    if not any(s.kind is not Kind.EMPTY for s in run.sources):
+        raise NothingToRead(_why_nothing(run))
+    catalogue = catalogue if catalogue is not None else load_catalogue()
+    data = read(run, Matcher(catalogue, cache=options.cache), options)
+    return explain(data, catalogue)
+
+
+def _why_nothing(run: Run) -> str:
+    empty = sum(1 for s in run.sources if s.kind is Kind.EMPTY)
+    reasons = Counter(c.reason or "?" for c in run.skipped)
+    parts = ([f"{empty} empty"] if empty else []) + [f"{n} × {reason}" for reason, n in reasons.most_common(4)]
+    return f"{run.path}: nothing to analyse" + (f" ({'; '.join(parts)})" if parts else " (no files)")
+
+
+def read(run: Run, matcher: Matcher, options: Options) -> RunData:
+    """Parse every source of a run. A parser that fails costs its own source only, and coverage says so."""
+    import polars as pl
+
+    observations: list[Observation] = []
+    tracebacks: list[Traceback] = []
+    writers: list[Writer] = []
+    metrics: list[pl.DataFrame] = []
+    collectives: list[pl.DataFrame] = []
+    coverage: list[Coverage] = list(run.skipped)
+
+    logs = [s for s in run.sources if s.kind is Kind.LOG]
+    large = sum(s.size > WHOLE for s in logs)
+    budget = METRIC_BUDGET // max(large, 1)
+    marks = [windows(s.size, budget) if s.size > WHOLE else () for s in logs]
+    total, done = sum(s.size for s in logs), 0
+
+    def advance(n: int) -> None:
+        nonlocal done
+        done += n
+        if options.progress is not None:
+            options.progress(done, total)
+
+    scans = scan_files(
+        matcher.database,
+        [(s.file, s.size, m) for s, m in zip(logs, marks, strict=True)],
+        threads=options.threads,
+        progress=advance,
+    )
+    for source, scan in zip(logs, scans, strict=True):
+        found = read_log(source, scan, matcher, reference=_modified(source))
+        observations += found.observations
+        tracebacks += found.tracebacks
+        writers.append(found.writer)
+        if found.metrics is not None and found.metrics.height:
+            metrics.append(found.metrics)
+        if scan.problem:
+            status = Status.PARTIAL if scan.bytes else Status.UNREADABLE
+            coverage.append(_row(source, status, scan.problem))
+        else:
+            coverage.append(_row(source, Status.READ, "metric lines sampled" if found.sampled else None))
+    for source in run.sources:
+        if source.kind is Kind.LOG:
+            continue
+        frame, rows, problem = _structured(source)
+        if frame is not None and frame.height:
+            (collectives if source.kind is Kind.FLIGHT_RECORDER else metrics).append(frame)
+        observations += rows
+        coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem or ("empty" if source.kind is Kind.EMPTY else None)))
+    return RunData(
+        path=run.path,
+        sources=run.sources,
+        observations=tuple(observations),
+        tracebacks=tuple(tracebacks),
+        writers=tuple(writers),
+        metrics=_stack(metrics, METRICS_COLUMNS),
+        collectives=_stack(collectives, COLLECTIVES_COLUMNS),
+        coverage=diagnosis.with_status(coverage),
+    )
+
+
+def _stack(frames: Sequence[pl.DataFrame], columns: Mapping[str, str]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.concat([f.select(columns) for f in frames]) if frames else pl.DataFrame(schema=schema(columns))
+
+
+def _modified(source: Source) -> float:
+    try:
+        return source.file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _row(source: Source, status: Status, reason: str | None) -> Coverage:
+    return Coverage(source.path, source.kind.value, source.size, status, reason, source.identity.rank, source.identity.node)
+
+
+def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], str | None]:
+    """(frame, observations, problem) of a source that is not a log."""
+    from forensics.parsers import flight_recorder, metric_files, tensorboard
+
+    try:
+        if source.kind is Kind.TENSORBOARD:
+            events = tensorboard.read_scalars(source.file)
+            return tensorboard.metrics(events, source), (), events.problem
+        if source.kind is Kind.FLIGHT_RECORDER:
+            dump = flight_recorder.read_dump(source.file, source)
+            return flight_recorder.collectives(dump, source), (), dump.problem
+        if source.kind is Kind.METRICS:
+            frame, problem = metric_files.read(source.file, source)
+            return frame, (), problem
+    except OSError as error:
+        return None, (), error.strerror or str(error)
+    return None, (), None
+
+
+def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
+    """From parsed data to the diagnosis: identities, detectors, comparison of ranks, causes, verdict."""
+    from forensics.engine import collectives, detectors
+
+    data = identity.number_attempts(data)
+    world = identity.know_world(data)
+    found = [*data.observations]
+    found += detectors.run_detectors(catalogue, data.metrics, found)
+    found += collectives.desync(data.collectives, found, range(world.size) if world.size else None)
+    found += causes.exception_observations(data.tracebacks, found, catalogue)
+    found = _often_enough([o for o in found if o.signature in catalogue], catalogue)
+    data = replace(data, observations=tuple(found))
+    world = identity.know_world(data)
+    clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
+    candidates = causes.candidates(found, catalogue, world)
+    linked = causes.explain(candidates, catalogue, clock, world)
+    return diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
+
+
+def _often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
+    """Drop observations of signatures whose log rules ask for more matches in the run than there are."""
+    count = Counter[str]()
+    for o in found:
+        count[o.signature] += o.count
+    return [
+        o for o in found
+        if count[o.signature] >= min((e.at_least for e in catalogue[o.signature].evidence if e.source == "log"), default=1)
+        or o.evidence[0].line is None
+    ]

@@ -1,0 +1,97 @@
+"""Which step was it: the run's own counter at the moment of an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    line: int | None
+    time: float | None
+    step: int
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepClock:
+    """Every record of the metrics table that bears a step, by source in written order."""
+
+    marks: dict[str, tuple[_Mark, ...]]
+    unit: dict[str, str]  # source -> what its counter counts
+    attempt: dict[str, int | None]
+
+    def last_before(self, observation: Observation, rank: int | None) -> tuple[int, str] | None:
+        """(step, unit) of the last record at or before an event: in its own file by line, else by time, else the last.
+
+        A file of the culprit's own rank is asked before other ranks' files.
+        """
+        evidence = observation.evidence[0]
+        own = self.marks.get(evidence.file, ())
+        if own and evidence.line is not None:
+            earlier = [m for m in own if m.line is not None and m.line <= evidence.line]
+            same_rank = [m for m in earlier if rank is not None and m.rank == rank]
+            if best := (same_rank or earlier):
+                return best[-1].step, self.unit[evidence.file]
+        attempt = observation.identity.attempt
+        others = [
+            (source, marks)
+            for source, marks in self.marks.items()
+            if source != evidence.file and (attempt is None or self.attempt.get(source) in (None, attempt))
+        ]
+        for wanted in ([rank, None] if rank is not None else [None]):
+            steps: list[tuple[int, str]] = []
+            for source, marks in others:
+                rows = [m for m in marks if wanted is None or m.rank == wanted]
+                if observation.time is not None and any(m.time is not None for m in rows):
+                    rows = [m for m in rows if m.time is None or m.time <= observation.time + 2.0]
+                if rows:
+                    steps.append((rows[-1].step, self.unit[source]))
+            if steps:
+                return max(steps)
+        return None
+
+    def goes_on_after(self, observation: Observation, rank: int | None, by: int = 2) -> bool:
+        """True where the same writer records at least `by` later steps after an event."""
+        evidence = observation.evidence[0]
+        if evidence.line is None:
+            return False
+        marks = [m for m in self.marks.get(evidence.file, ()) if rank is None or m.rank in (None, rank)]
+        before = [m.step for m in marks if m.line is not None and m.line <= evidence.line]
+        after = [m.step for m in marks if m.line is not None and m.line > evidence.line]
+        return bool(after) and max(after) >= (before[-1] if before else min(after)) + by
+
+
+def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepClock:
+    """The step clock of a run. A progress bar's count is a step where its source prints nothing better."""
+    import polars as pl
+
+    marks: dict[str, tuple[_Mark, ...]] = {}
+    unit: dict[str, str] = {}
+    if not metrics.height:
+        return StepClock(marks, unit, attempts)
+    records = metrics.group_by(["source", "line", "step", "rank"], maintain_order=True).agg(
+        pl.col("time").first(),
+        pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
+    )
+    for (source,), rows in records.group_by(["source"], maintain_order=True):
+        name = str(source)
+        stepped = rows.filter(pl.col("step").is_not_null())
+        bars = rows.filter(pl.col("step").is_null() & pl.col("progress").is_not_null())
+        chosen, column, what = (stepped, "step", "global step") if stepped.height else (bars, "progress", "progress bar")
+        if not chosen.height:
+            continue
+        marks[name] = tuple(
+            _Mark(line, time, int(step), rank)
+            for line, time, step, rank in chosen.select("line", "time", column, "rank").iter_rows()
+        )
+        unit[name] = what
+    return StepClock(marks, unit, attempts)
+
+

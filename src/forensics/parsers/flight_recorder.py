@@ -1,0 +1,408 @@
+"""PyTorch Flight Recorder dumps (the ring buffer of collectives that each rank writes when it hangs).
+
+Reads every schema version from torch 2.2 (a bare list) to 2.14 ("2.10"), pickle and JSON, NCCL and gloo. The layouts
+are those of `torch/csrc/distributed/c10d` (TraceUtils.h, NCCLUtils.hpp, FlightRecorder.cpp, FlightRecorderDetail.hpp).
+
+A dump is a pickle that comes with a run directory, so it is hostile until shown otherwise. Two walls stand between it
+and this process: `_refused_opcode` walks the opcodes and admits only those that build numbers, strings, lists, tuples
+and dicts (no globals, no calls, no persistent ids, no huge memo index that would make the unpickler allocate
+gigabytes), and `_Restricted` refuses every lookup should one slip through.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forensics.model import COLLECTIVES_COLUMNS, Source, schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Bytes. 2,000 entries (the default ring) with Python stacks are 1 to 5 MB; 20,000 with C++ stacks stay below this.
+MAX_BYTES = 256 * 1024 * 1024
+# Lists of tensors longer than this (all_gather over very many ranks) are cut; what is compared stays comparable.
+MAX_TENSORS = 4096
+MAX_DIMS = 64
+# The name of a group that only has an index on its own process: two ranks may mean different groups by it.
+UNNAMED = "index"
+
+_BACKEND = re.compile(r"^(?:ncclx?|xccl|gloo|rcclx?|mccl|hccl|ucc|mpi):")
+# The keys that only a Flight Recorder dump has, whatever its version.
+_MARKS = (b"pg_config", b"profiling_name", b"last_enqueued_collective", b"collective_seq_id")
+# Default file names: torch <= 2.8 nccl_trace_rank_N, later comm_lib_trace_rank_N.
+_DEFAULT_NAME = re.compile(r"(?:nccl|comm_lib)_trace_rank_?\d+(?:\.\w+)?$")
+_RANK_IN_NAME = re.compile(r"(?<![a-z])(?<!local_)(?<!group_)rank[_\-.]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_NUMBER_AT_END = re.compile(r"(?:trace|dump|recorder|fr)[_\-.]?(\d{1,7})$", re.IGNORECASE)
+_EXTENSION = re.compile(r"\.(?:json|pickle|pkl|bin|dump|trace)$", re.IGNORECASE)
+_LIBRARY = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>", "/torch/", "<eval_with_key>", "<__")
+_NATIVE = (".cpp", ".cc", ".h", ".hpp", ".cu", ".c", ".so", ".S", "??")
+
+# Opcodes of fixed length that build plain data (see pickletools): marks, empty containers, appends, tuples, None,
+# booleans, memo gets and puts, numbers, frames. LONG_BINPUT is admitted up to index 2**22, because the C unpickler
+# allocates its memo up to the index that is named.
+_FIXED = re.compile(
+    rb"(?:[()\]}aeNstu\x85-\x89\x94]|[Khq\x80].|M..|[Jj]....|r..[\x00-\x3f]\x00|G.{8}|\x95.{8})*+",
+    re.DOTALL,
+)
+_CUT = "truncated: it ends in the middle of an entry"
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """One rank's recorder. `problem` says why a dump holds nothing to compare; the other fields are then empty."""
+
+    path: str
+    version: str | None = None  # "2.10"; None for torch 2.2, which has none
+    rank: int | None = None
+    format: str | None = None  # "pickle" | "json"
+    pg_config: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # group name -> global ranks, where stated
+    pg_status: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # local group index -> last_*_collective
+    entries: tuple[Mapping[str, Any], ...] = ()  # as written, oldest first; frames kept
+    problem: str | None = None
+
+
+class _Restricted(pickle.Unpickler):
+    """An unpickler that knows no class, no function and no persistent object."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it asks for {module[:60]}.{name[:60]}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it asks for a persistent object")
+
+
+def looks_like_dump(head: bytes, name: str) -> bool:
+    """Whether a file that starts with `head` is a Flight Recorder dump.
+
+    Told by its content: a pickle or JSON container that holds one of the recorder's own keys. A file with one of
+    torch's default names is claimed whatever it holds, so that a cut or damaged dump is reported as one.
+    """
+    if _DEFAULT_NAME.search(name):
+        return True
+    start = head.lstrip()[:1]
+    if head[:1] == b"\x80":
+        return any(mark in head for mark in _MARKS)
+    if start in (b"{", b"["):
+        return any(b'"' + mark + b'"' in head for mark in _MARKS) and (b'"version"' in head or b"_seq_id" in head)
+    return False
+
+
+def rank_of(name: str) -> int | None:
+    """The global rank in a file name: `..._rank_3`, `host-a_rank3.json`, `trace_3`; None where it is silent."""
+    stem = _EXTENSION.sub("", name.rsplit("/", 1)[-1])
+    if named := _RANK_IN_NAME.findall(stem):
+        return int(named[-1])
+    if (ending := _NUMBER_AT_END.search(stem)) is not None:
+        return int(ending.group(1))
+    return None
+
+
+def read_dump(path: Path, source: Source) -> Dump:
+    """Read one dump. Never raises for what the file holds: `problem` names what is wrong with it."""
+    rank = rank_of(source.path)
+    if rank is None:
+        rank = source.identity.rank
+
+    def broken(reason: str, container: str | None = None) -> Dump:
+        return Dump(path=source.path, rank=rank, format=container, problem=reason)
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return broken(f"cannot be read: {error.strerror or error}")
+    if not data:
+        return broken("empty: the process ended before it had written its dump")
+    if len(data) > MAX_BYTES:
+        return broken(f"larger than {MAX_BYTES // 2**20} MiB: not read")
+    if data[:1] == b"\x80":
+        container = "pickle"
+        loaded, reason = _unpickle(data)
+    elif data.lstrip()[:1] in (b"{", b"["):
+        container = "json"
+        loaded, reason = _from_json(data)
+    else:
+        return broken("neither a pickle nor JSON")
+    if reason is not None:
+        return broken(reason, container)
+    return _dump(loaded, source.path, rank, container)
+
+
+def collectives(dump: Dump, source: Source) -> pl.DataFrame:
+    """The dump's entries as rows of model.COLLECTIVES_COLUMNS, oldest first.
+
+    A dump with nothing in it (unreadable, or the recorder was off) gives one row in which only source and rank are
+    set: the rank left a dump, and what it did is unknown. `group_desc` ends in "ranks 0-3,8" where the dump states
+    the group's members. Times are seconds since the epoch. `seq` counts point-to-point operations apart (`is_p2p`).
+    """
+    import polars as pl
+
+    entries = dump.entries
+    if not entries:
+        row = dict.fromkeys(COLLECTIVES_COLUMNS) | {"source": source.path, "rank": dump.rank}
+        return pl.DataFrame([row], schema=schema(COLLECTIVES_COLUMNS))
+    groups = _Cache(lambda key: _group(key[0], key[1], dump.pg_config))
+    ops = _Cache(lambda name: _BACKEND.sub("", name[:200]))
+    named = [groups[_pair(entry.get("process_group")), _integer(entry.get("pg_id"))] for entry in entries]
+    p2p = [_is_p2p(entry) for entry in entries]
+    sizes = _Cache(_one_size)
+    return pl.DataFrame(
+        {
+            "source": [source.path] * len(entries),
+            "rank": [dump.rank] * len(entries),
+            "group": [name for name, _ in named],
+            "group_desc": [desc for _, desc in named],
+            "seq": [_seq(entry, apart) for entry, apart in zip(entries, p2p, strict=True)],
+            "op": [ops[entry["profiling_name"]] for entry in entries],
+            "input_sizes": [_sizes(entry.get("input_sizes"), sizes) for entry in entries],
+            "output_sizes": [_sizes(entry.get("output_sizes"), sizes) for entry in entries],
+            "dtypes": [_names(entry.get("input_dtypes")) for entry in entries],
+            "state": [state if type(state := entry.get("state")) is str else None for entry in entries],
+            "retired": [entry.get("retired") is True for entry in entries],
+            "time": [_time(entry) for entry in entries],
+            "is_p2p": p2p,
+            "frame": [user_frame(entry.get("frames")) for entry in entries],
+        },
+        schema=schema(COLLECTIVES_COLUMNS),
+    )
+
+
+class _Cache(dict[Any, Any]):
+    """What a pure function gave for each argument so far: a dump says the same few things thousands of times."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def __missing__(self, key: Any) -> Any:
+        value = self[key] = self.function(key)
+        return value
+
+
+def _refused_opcode(data: bytes) -> str | None:
+    """Why this pickle is not plain data, or None. Follows the opcodes without executing any."""
+    position, end = 0, len(data)
+    while True:
+        match = _FIXED.match(data, position)
+        position = match.end() if match is not None else position
+        if position >= end:
+            return _CUT
+        opcode = data[position]
+        if opcode == 0x2E:  # STOP
+            return None
+        if opcode == 0x58:  # BINUNICODE
+            position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
+        elif opcode in (0x8C, 0x8A):  # SHORT_BINUNICODE, LONG1
+            position += 2 + (data[position + 1] if position + 1 < end else 0)
+        elif opcode in b"KhqMJjrG\x80\x95" and end - position < 9:
+            return _CUT
+        else:
+            return f"not a Flight Recorder dump: pickle opcode {opcode:#04x} at byte {position} is not plain data"
+
+
+def _unpickle(data: bytes) -> tuple[Any, str | None]:
+    if (reason := _refused_opcode(data)) is not None:
+        return None, reason
+    try:
+        return _Restricted(io.BytesIO(data)).load(), None
+    except EOFError:
+        return None, _CUT
+    except (RecursionError, MemoryError):
+        return None, "not a Flight Recorder dump: nested too deeply or too large"
+    except Exception as error:  # a damaged pickle raises nearly anything: ValueError, KeyError, IndexError, TypeError
+        return None, f"damaged pickle: {str(error)[:120] or type(error).__name__}"
+
+
+def _from_json(data: bytes) -> tuple[Any, str | None]:
+    try:
+        return json.loads(data), None
+    except RecursionError:
+        return None, "not a Flight Recorder dump: nested too deeply"
+    except UnicodeDecodeError:
+        return None, "damaged JSON: not UTF-8"
+    except ValueError as error:
+        cut = data.rstrip()[-1:] not in (b"}", b"]")
+        return None, "truncated JSON" if cut else f"damaged JSON: {str(error)[:120]}"
+
+
+def _dump(loaded: Any, path: str, rank: int | None, container: str) -> Dump:
+    if isinstance(loaded, list):  # torch 2.2
+        top: Mapping[str, Any] = {"entries": loaded}
+    elif isinstance(loaded, dict) and ("entries" in loaded or "pg_config" in loaded or "pg_status" in loaded):
+        top = loaded
+    else:
+        reason = "not a Flight Recorder dump: it has none of its keys"
+        return Dump(path=path, rank=rank, format=container, problem=reason)
+    raw = top.get("entries")
+    if not isinstance(raw, list):
+        raw = []  # JSON dumps leave the key out where there are none
+    entries = tuple(entry for entry in raw if type(entry) is dict and isinstance(entry.get("profiling_name"), str))
+    if raw and not entries:
+        reason = "not a Flight Recorder dump: its entries are no collectives"
+        return Dump(path=path, rank=rank, format=container, problem=reason)
+    version = top.get("version")
+    return Dump(
+        path=path,
+        version=version[:20] if isinstance(version, str) else None,
+        rank=rank,
+        format=container,
+        pg_config=_members(top.get("pg_config")),
+        pg_status=_status(top.get("pg_status")),
+        entries=entries,
+        problem=None
+        if entries
+        else "no collectives in it: the recorder was off (TORCH_FR_BUFFER_SIZE, TORCH_NCCL_TRACE_BUFFER_SIZE), or no "
+        "collective had been called",
+    )
+
+
+def _members(config: Any) -> dict[str, tuple[int, ...]]:
+    """Group name -> global ranks. gloo files everything under the name '' and overwrites it: that says nothing."""
+    members: dict[str, tuple[int, ...]] = {}
+    if not isinstance(config, dict):
+        return members
+    for name, value in config.items():
+        ranks = value.get("ranks") if isinstance(value, dict) else value  # torch 2.3: {pg_id: [ranks]}
+        if isinstance(ranks, str) and re.fullmatch(r"\[[\d,\s]*\]", ranks):
+            ranks = [int(text) for text in re.findall(r"\d{1,9}", ranks)]
+        if str(name) != "" and isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
+            members[str(name)[:200]] = tuple(sorted(set(ranks)))
+    return members
+
+
+def _status(status: Any) -> dict[str, dict[str, int]]:
+    if not isinstance(status, dict):
+        return {}
+    return {
+        str(group): {str(key): number for key, value in counts.items() if (number := _integer(value)) is not None}
+        for group, counts in status.items()
+        if isinstance(counts, dict)
+    }
+
+
+def _integer(value: Any) -> int | None:
+    if type(value) is int:
+        return value if abs(value) < 2**63 else None
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):  # JSON dumps write counters as text
+        return int(value)
+    return None
+
+
+def _seq(entry: Mapping[str, Any], p2p: bool) -> int | None:
+    seq = entry.get("p2p_seq_id" if p2p else "collective_seq_id")
+    if type(seq) is not int:
+        seq = entry.get("seq_id")  # torch 2.2, 2.3
+    return seq if type(seq) is int and abs(seq) < 2**63 else None
+
+
+def _is_p2p(entry: Mapping[str, Any]) -> bool:
+    said = entry.get("is_p2p")
+    return said if type(said) is bool else ":send" in entry["profiling_name"] or ":recv" in entry["profiling_name"]
+
+
+def _time(entry: Mapping[str, Any]) -> float | None:
+    created = entry.get("time_created_ns")
+    if type(created) is int and 0 <= created < 2**63:
+        return created / 1e9
+    created = entry.get("time_created_us")  # torch 2.2
+    return created / 1e6 if type(created) is int and 0 <= created < 2**63 else None
+
+
+def _pair(value: Any) -> tuple[str, str]:
+    if type(value) in (list, tuple) and len(value) == 2 and type(value[0]) is str and type(value[1]) is str:
+        return value[0], value[1]
+    return "", ""
+
+
+def _group(pair: tuple[str, str], index: int | None, members: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
+    """Name and description of an entry's group.
+
+    Where no name was recorded (torch < 2.4, or the DETAIL wrapper's ('', '')) the group's index on this process stands
+    in: index 0 is the default group everywhere, the others need not be the same group on two ranks.
+    """
+    name, desc = pair[0][:200], pair[1][:200]
+    ranks = members.get(name or str(index))
+    if not name:
+        name = "0" if index == 0 else f"{UNNAMED} {index}"
+    if desc == "undefined":
+        desc = ""
+    if ranks:
+        desc = f"{desc} ranks {compact(ranks)}".strip()
+    return name, desc
+
+
+def compact(ranks: Sequence[int]) -> str:
+    """Ranks as ranges: (0, 1, 2, 3, 8) -> "0-3,8"."""
+    parts: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if parts and parts[-1][1] == rank - 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _one_size(size: int) -> str | None:
+    return f"[[{size}]]" if abs(size) < 2**63 else None
+
+
+def _sizes(value: Any, cache: Mapping[int, str | None]) -> str | None:
+    """JSON text of a list of shapes. Anything else is None: shared references could make its text explode."""
+    if type(value) is not list:
+        return None
+    if len(value) == 1 and type(shape := value[0]) is list and len(shape) == 1 and type(shape[0]) is int:
+        return cache[shape[0]]
+    for shape in value[:MAX_TENSORS]:
+        if type(shape) is not list or len(shape) > MAX_DIMS:
+            return None
+        for size in shape:
+            if type(size) is not int or abs(size) >= 2**63:
+                return None
+    return json.dumps(value[:MAX_TENSORS])
+
+
+def _names(value: Any) -> str | None:
+    if type(value) is not list:
+        return None
+    for name in value[:MAX_TENSORS]:
+        if type(name) is not str or len(name) > 40:
+            return None
+    return f'["{value[0]}"]' if len(value) == 1 and value[0].isalnum() else json.dumps(value[:MAX_TENSORS])
+
+
+def user_frame(frames: Any) -> str | None:
+    """The innermost frame of the user's own code, as "file:line function"; None where no stack was recorded.
+
+    `frames` is innermost first. Where every frame is a library's, the innermost Python one is given.
+    """
+    if type(frames) is not list:
+        return None
+    fallback = None
+    for file, line, function in _frames(frames):
+        if _is_library(file):
+            fallback = fallback or f"{file}:{line} {function}"
+            continue
+        return f"{file}:{line} {function}"
+    return fallback
+
+
+@lru_cache(maxsize=4096)
+def _is_library(file: str) -> bool:
+    return any(part in file for part in _LIBRARY)
+
+
+def _frames(frames: Sequence[Any]) -> Iterator[tuple[str, int, str]]:
+    for frame in frames[:200]:
+        if type(frame) is not dict:
+            continue
+        file, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
+        if isinstance(file, str) and isinstance(name, str) and type(line) is int and not file.endswith(_NATIVE):
+            yield file[:400], line, name[:120]

@@ -1,0 +1,300 @@
+"""Discovery: a path becomes the sources of a run. What each file is, is told by its content first, then by its name.
+
+Nothing is followed out of the run directory, nothing but regular files is opened, and every file that was found is
+accounted for: it becomes a source, or a coverage row that says why not.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from forensics.model import Coverage, Identity, Kind, Source, Status
+
+SNIFF = 16 << 10  # bytes of a file's head that tell its kind
+MAX_FILES = 200_000
+MAX_DEPTH = 40
+
+# Folders that hold programs, not traces of a run.
+_SKIPPED_FOLDERS = {".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache"}
+_PROGRAM_SUFFIXES = {".py", ".pyi", ".ipynb", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".rs", ".go", ".js", ".ts", ".css", ".diff", ".patch"}  # fmt: skip
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n", "image"),
+    (b"\xff\xd8\xff", "image"),
+    (b"GIF8", "image"),
+    (b"RIFF", "media file"),
+    (b"%PDF-", "PDF"),
+    (b"\x7fELF", "ELF binary or core file"),
+    (b"PK\x03\x04", "zip archive (a checkpoint saved by torch is one)"),
+    (b"\x1f\x8b", "gzip-compressed; unpack it to have it read"),
+    (b"\xfd7zXZ", "xz-compressed; unpack it to have it read"),
+    (b"BZh", "bzip2-compressed; unpack it to have it read"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it to have it read"),
+    (b"\x93NUMPY", "NumPy array"),
+    (b"PAR1", "Parquet file"),
+    (b"\x89HDF", "HDF5 file"),
+    (b"SQLite format 3", "SQLite database"),
+    (b"\x80\x02", "pickle"),
+    (b"\x80\x03", "pickle"),
+    (b"\x80\x04", "pickle"),
+    (b"\x80\x05", "pickle"),
+    (b"\xff\xfe", "UTF-16 text; convert it to UTF-8 to have it read"),
+    (b"\xfe\xff", "UTF-16 text; convert it to UTF-8 to have it read"),
+)
+_SPECIAL = {
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFBLK: "block device",
+    stat.S_IFCHR: "character device",
+}
+
+_ATTEMPT_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/(?:filtered_)?(stdout|stderr)\.log$")
+_RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.]?(\d{1,6})(?!\d)", re.I)
+_LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.]?(\d{1,4})(?!\d)", re.I)
+_LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
+_NODE_IN_PATH = re.compile(r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5})(?=[/._-]|$)", re.I)
+_ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\d{1,4})(?=[/_.-]|$)", re.I)
+_TASK_SUFFIX = re.compile(r"^(?P<stem>.*?)[_-](?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$")
+_SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
+_SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
+
+
+class NothingToRead(Exception):
+    """The given paths hold nothing that could be analysed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    path: str  # as the user gave it
+    sources: tuple[Source, ...]
+    skipped: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffers:
+    """Content tests of the structured kinds; given in, so that discovery depends on no parser."""
+
+    tensorboard: Callable[[bytes], bool]
+    flight_recorder: Callable[[bytes, str], bool]
+    metrics: Callable[[bytes, str], bool]
+
+
+def identity_of(path: str) -> Identity:
+    """What the path of a file says about rank, node, attempt and stream. `path` is relative, with "/"."""
+    if m := _ATTEMPT_LAYOUT.search(path):  # torchrun --log-dir
+        return Identity(local_rank=int(m[2]), attempt=int(m[1]), stream=m[3], node=_first(_NODE_IN_PATH, path[: m.start()]))
+    name = path.rsplit("/", 1)[-1]
+    local = _LOCAL_RANK_IN_NAME.search(name)
+    rank = _RANK_IN_NAME.search(re.sub(_LOCAL_RANK_IN_NAME, "", name)) or _RANK_IN_NAME.search(
+        path.rsplit("/", 1)[0] if "/" in path else ""
+    )
+    dotted = _LOG_DOT_RANK.search(path)
+    number = rank[1] if rank else next((g for g in dotted.groups() if g), None) if dotted else None
+    attempt = _ATTEMPT_IN_PATH.search(path)
+    return Identity(
+        rank=int(number) if number else None,
+        local_rank=int(local[1]) if local else None,
+        node=_first(_NODE_IN_PATH, path),
+        attempt=int(attempt[1]) if attempt else None,
+        stream="stderr" if _SUFFIX_STREAM.search(name) else "stdout" if _SUFFIX_STDOUT.search(name) else None,
+    )
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    m = pattern.search(text)
+    return m[1] if m else None
+
+
+def number_tasks(sources: Sequence[Source]) -> list[Source]:
+    """Read `job_0.err`, `job_1.err`, ... as ranks where the numbers of one stem run from 0 without a gap.
+
+    A Slurm array has such names too (%A_%a); a stem with other stems beside it is taken for what it most often is.
+    """
+    groups: dict[tuple[str, str], set[int]] = {}
+    for source in sources:
+        if m := _TASK_SUFFIX.match(source.path):
+            groups.setdefault((m["stem"], m["end"]), set()).add(int(m["task"]))
+    numbered = []
+    for source in sources:
+        m = _TASK_SUFFIX.match(source.path)
+        tasks = groups.get((m["stem"], m["end"]), set()) if m else set()
+        gapless = len(tasks) > 1 and tasks == set(range(len(tasks)))
+        if m and gapless and source.identity.rank is None and source.identity.local_rank is None and not m["end"].startswith("_log"):
+            source = replace(source, identity=replace(source.identity, task=int(m["task"])))
+        numbered.append(source)
+    return numbered
+
+
+def _looks_binary(head: bytes) -> bool:
+    """True where more than a fifth of the bytes are control characters that text and terminals do not use."""
+    if not head:
+        return False
+    control = sum(head.count(bytes([b])) for b in range(32) if b not in (0, 7, 8, 9, 10, 12, 13, 27))
+    return control + head.count(b"\0") * (head.count(b"\0") > len(head) // 2) > len(head) // 5
+
+
+def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | None]:
+    """(kind, why it is not read) of a file, from its first bytes and its name."""
+    if not head:
+        return Kind.EMPTY, None
+    if sniffers.tensorboard(head):
+        return Kind.TENSORBOARD, None
+    if sniffers.flight_recorder(head, name):
+        return Kind.FLIGHT_RECORDER, None
+    suffix = PurePosixPath(name).suffix.lower()
+    if len(head) > 16 and head[8:9] == b"{" and suffix == ".safetensors":
+        return Kind.CHECKPOINT, "safetensors file"
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            kind = Kind.CHECKPOINT if suffix in (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".distcp") else Kind.BINARY
+            return kind, what
+    if _looks_binary(head):
+        return Kind.BINARY, "binary file of unknown format"
+    if suffix in _PROGRAM_SUFFIXES:
+        return Kind.CONFIG, "program source"
+    if sniffers.metrics(head, name):
+        return Kind.METRICS, None
+    return Kind.LOG, None
+
+
+class _Walk:
+    def __init__(self, exclude: Sequence[str], since: float | None, sniffers: Sniffers) -> None:
+        self.exclude = exclude
+        self.since = since
+        self.sniffers = sniffers
+        self.sources: list[Source] = []
+        self.skipped: list[Coverage] = []
+        self.seen: dict[tuple[int, int], str] = {}
+
+    def skip(self, path: str, reason: str, *, status: Status = Status.SKIPPED, kind: str = "file", size: int = 0) -> None:
+        self.skipped.append(Coverage(path, kind, size, status, reason))
+
+    def excluded(self, path: str) -> bool:
+        return any(fnmatch.fnmatch(path, g) or fnmatch.fnmatch(path.rsplit("/", 1)[-1], g) for g in self.exclude)
+
+    def folder(self, root: Path, prefix: str) -> None:
+        boundary = root.resolve()
+        stack: list[tuple[Path, str, int]] = [(root, prefix, 0)]
+        while stack:
+            folder, at, depth = stack.pop()
+            try:
+                entries = sorted(os.scandir(folder), key=lambda e: e.name)
+            except OSError as error:
+                self.skip(at or ".", f"cannot list: {error.strerror}", status=Status.UNREADABLE, kind="directory")
+                continue
+            below = []
+            for entry in entries:
+                path = f"{at}{_printable(entry.name)}"
+                if self.excluded(path):
+                    self.skip(path, "excluded")
+                    continue
+                try:
+                    link = entry.is_symlink()
+                    if link and not _inside(Path(entry.path), boundary):
+                        self.skip(path, "symbolic link that is broken, loops or leaves the run directory")
+                        continue
+                    is_folder = entry.is_dir()
+                except OSError as error:
+                    self.skip(path, error.strerror or "cannot be examined", status=Status.UNREADABLE)
+                    continue
+                if is_folder:
+                    if link:
+                        self.skip(path, "symbolic link to a folder of this run", kind="directory")
+                    elif entry.name in _SKIPPED_FOLDERS:
+                        self.skip(path, "holds programs, not traces of a run", kind="directory")
+                    elif depth >= MAX_DEPTH:
+                        self.skip(path, f"deeper than {MAX_DEPTH} folders", kind="directory")
+                    else:
+                        below.append((Path(entry.path), path + "/", depth + 1))
+                    continue
+                if len(self.sources) >= MAX_FILES:
+                    self.skip(path, f"more than {MAX_FILES} files")
+                    continue
+                self.file(Path(entry.path), path)
+            stack.extend(reversed(below))
+
+    def file(self, file: Path, path: str) -> None:
+        """Add one file; never raises."""
+        try:
+            info = file.stat()
+        except OSError as error:
+            return self.skip(path, error.strerror or "cannot be examined", status=Status.UNREADABLE)
+        if not stat.S_ISREG(info.st_mode):
+            return self.skip(path, _SPECIAL.get(stat.S_IFMT(info.st_mode), "not a regular file"), kind="special")
+        key = (info.st_dev, info.st_ino)
+        if key in self.seen and info.st_ino:
+            return self.skip(path, f"the same file as {self.seen[key]}", size=info.st_size)
+        if self.since is not None and info.st_mtime < self.since:
+            return self.skip(path, "older than --since", size=info.st_size)
+        try:
+            fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            try:
+                head = os.read(fd, SNIFF)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            return self.skip(path, error.strerror or "cannot be read", status=Status.UNREADABLE, size=info.st_size)
+        self.seen[key] = path
+        kind, why_not = classify(head, path.rsplit("/", 1)[-1], self.sniffers)
+        if why_not is not None:
+            return self.skip(path, why_not, kind=kind.value, size=info.st_size)
+        self.sources.append(Source(path, file, kind, info.st_size, identity_of(path)))
+        return None
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _inside(link: Path, boundary: Path) -> bool:
+    try:
+        return link.resolve(strict=True).is_relative_to(boundary)
+    except (OSError, RuntimeError):
+        return False
+
+
+def discover(
+    paths: Sequence[str], sniffers: Sniffers, *, exclude: Sequence[str] = (), since: float | None = None
+) -> Run:
+    """Every file under `paths` (folders, files, or "-" for standard input), classified.
+
+    since: seconds since the epoch; older files are skipped. Raises NothingToRead where a path does not exist.
+    """
+    walk = _Walk(exclude, since, sniffers)
+    for given in paths:
+        if given == "-":
+            _spool_stdin(walk)
+            continue
+        root = Path(given)
+        if not root.exists() and not root.is_symlink():
+            raise NothingToRead(f"{given}: no such file or directory")
+        prefix = "" if len(paths) == 1 else f"{_printable(root.name or str(root))}/"
+        if root.is_dir():
+            walk.folder(root, prefix)
+        else:
+            walk.file(root, _printable(root.name))
+    return Run(" ".join(paths), tuple(number_tasks(walk.sources)), tuple(walk.skipped))
+
+
+def _spool_stdin(walk: _Walk) -> None:
+    """Standard input is copied to a temporary file (deleted at exit), since a scan reads its file more than once."""
+    spool = tempfile.NamedTemporaryFile(prefix="forensics-stdin-", delete=False)  # noqa: SIM115 - outlives this call
+    with spool:
+        for chunk in _chunks():
+            spool.write(chunk)
+    import atexit
+
+    atexit.register(Path(spool.name).unlink, missing_ok=True)
+    walk.file(Path(spool.name), "stdin")
+
+
+def _chunks() -> Iterator[bytes]:
+    while chunk := sys.stdin.buffer.read(1 << 20):
+        yield chunk
