@@ -362,9 +362,14 @@ def test_nested_headers_end_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file = read(tmp_path, VERSION + header * 20_000)
     assert file.records == 1
     assert file.problem is not None
-    walk = tb._Walk(tries=10)
-    walk.spend(11)
-    assert walk.tries == 0
+    assert "given up searching" in file.problem
+
+
+def test_headers_of_all_lengths_are_found() -> None:
+    for length in (1, 0xFF, 0x100, 0x1234, 0x10000, 0xABCDEF, 0x1000000, 0xFFFFFFFF):
+        header = struct.pack("<Q", length) + masked(struct.pack("<Q", length))
+        for before in (b"", b"\0", b"x", bytes(9), b"\x05" + bytes(4)):
+            assert tb._next_header(before + header + b"x", 0, tb._Walk(tries=100)) == len(before)
 
 
 def test_records_that_are_no_events(tmp_path: Path) -> None:
@@ -464,14 +469,23 @@ def test_sniff() -> None:
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def test_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small stand-in for parsers/names.py, whose vocabulary has its own tests."""
+    known = {"train/loss": "loss", "lr/a": "lr", "lr/b": "lr", "g_loss": "loss_part", "d_loss": "loss_part"}
     names = types.ModuleType("forensics.parsers.names")
-    names.canonical = {"train/loss": "loss"}.get  # type: ignore[attr-defined]
+    names.canonical = {**known, "train/epoch": "epoch", "step_ms": "step_time"}.get  # type: ignore[attr-defined]
+    names.factor = lambda key: 1e-3 if key == "step_ms" else 1.0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "forensics.parsers.names", names)
+
+
+def source_of(tmp_path: Path) -> Source:
+    return Source("tb/rank3/e", tmp_path / "e", Kind.TENSORBOARD, 1, Identity(rank=3, attempt=1))
+
+
+def test_metrics(tmp_path: Path, vocabulary: None) -> None:
     odd = record(event(9, simple("my/own", math.nan)))
-    file = read(tmp_path, VERSION + b"".join(scalar_records(2)) + odd)
-    source = Source("tb/rank3/e", tmp_path / "e", Kind.TENSORBOARD, 1, Identity(rank=3, attempt=1))
-    frame = tb.metrics(file, source)
+    frame = tb.metrics(read(tmp_path, VERSION + b"".join(scalar_records(2)) + odd), source_of(tmp_path))
     assert frame.schema == schema(METRICS_COLUMNS)
     assert frame["name"].to_list() == ["loss", "loss", "my/own"]
     assert frame.row(1, named=True) == {
@@ -479,9 +493,25 @@ def test_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "name": "loss", "value": 0.25,
     }  # fmt: skip
     assert math.isnan(frame["value"][2])
-    empty = tb.metrics(read(tmp_path, b""), source)
+    empty = tb.metrics(read(tmp_path, b""), source_of(tmp_path))
     assert empty.schema == schema(METRICS_COLUMNS)
     assert empty.height == 0
+
+
+def test_metrics_tags_that_mean_the_same(tmp_path: Path, vocabulary: None) -> None:
+    values = [("lr/a", 1.0), ("lr/b", 2.0), ("g_loss", 3.0), ("d_loss", 4.0), ("step_ms", 250.0), ("train/epoch", 0.5)]
+    steps = [record(event(step, *(simple(*pair) for pair in values))) for step in (1, 1, 2)]
+    alone = record(event(3, simple("lr/b", 7)))
+    frame = tb.metrics(read(tmp_path, b"".join(steps) + alone), source_of(tmp_path))
+    assert frame["name"].to_list() == ["lr", "lr/b", "loss_part", "loss_part", "step_time", "epoch"] * 3 + ["lr"]
+    assert frame["value"].to_list() == [1.0, 2.0, 3.0, 4.0, 0.25, 0.5] * 3 + [7.0]
+    assert frame["epoch"].to_list() == [0.5] * 18 + [None]
+
+
+def test_metrics_with_the_real_vocabulary(tmp_path: Path) -> None:
+    pytest.importorskip("forensics.parsers.names")
+    frame = tb.metrics(read(tmp_path, FILE), source_of(tmp_path))
+    assert set(frame["name"]) == {"loss"}
 
 
 def test_import_is_light_and_needs_no_numpy(tmp_path: Path) -> None:

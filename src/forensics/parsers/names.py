@@ -38,14 +38,16 @@ _SPELLINGS: dict[str, str] = {
         "loss lm_loss total_loss train_loss training_loss loss_step train_loss_step loss_epoch train_loss_epoch "
         "reduced_train_loss loss_total loss_train loss_training gpt_loss loss_mean avg_loss mean_loss loss_avg "
         "global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
-        "crossentropy cross_entropy running_loss ce_loss lm_loss_training cur_loss current_loss tr_loss "
-        "sft_loss actor_loss_total mse_loss bce_loss objective loss_ce"
+        "crossentropy cross_entropy running_loss lm_loss_training cur_loss current_loss tr_loss average_loss "
+        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss"
     ),
     "eval_loss": (
         "loss_eval loss_val loss_valid loss_validation lm_loss_validation lm_loss_value lm_loss_value_validation "
-        "evaluation_loss_vs_iterations"
+        "evaluation_loss_vs_iterations lm_loss_validation_lm_loss_validation"
     ),
-    "eval_perplexity": "lm_loss_validation_ppl lm_loss_ppl lm_loss_ppl_validation",
+    "eval_perplexity": (
+        "lm_loss_validation_ppl lm_loss_ppl lm_loss_ppl_validation lm_loss_validation_lm_loss_validation_ppl"
+    ),
     "grad_norm": (
         "grad_norm gradient_norm gnorm global_grad_norm total_grad_norm grad_norm_total total_norm actor_grad_norm "
         "grad_2_0_norm_total grad_2_norm_total l2_norm_grad_global gradnorm grad_global_norm norm_grad "
@@ -71,7 +73,7 @@ _SPELLINGS: dict[str, str] = {
         "tps wps tokens_per_sec tokens_per_second throughput samples_per_sec samples_per_second throughput_tps "
         "tokens_per_second_per_gpu tokens_per_sec_per_gpu tokens_per_gpu_per_second tgs currsamplespersec samplespersec "
         "runningavgsamplespersec tokens_s_device tokens_s samples_s device_tokens_per_sec fps tok_s tok_sec "
-        "samples_sec tokens_sec imgs_s images_per_sec img_s perf_throughput toks_s throughput_tokens_per_sec it_s "
+        "samples_sec tokens_sec tokens_per_s samples_per_s imgs_s images_per_sec img_s perf_throughput toks_s throughput_tokens_per_sec it_s "
         "ups batches_per_sec train_samples_per_second train_tokens_per_second"
     ),
     "tflops": "tflops tflops_per_gpu throughput_per_gpu tflop_s_device tflop_s model_tflops_per_gpu tflops_gpu",
@@ -137,10 +139,14 @@ HELD_OUT = frozenset(
 )  # fmt: skip
 NAMES = frozenset(_SPELLINGS) | {"loss_part", "overflow", "progress"} | {f"eval_{name}" for name in HELD_OUT}
 
+# HF's train/train_loss is the mean over a whole run, written at its end; a critic's optimizer is not the policy's.
+_NEVER = frozenset({"train/train_loss", "critic/grad_norm", "critic/lr", "critic/lr(1e-4)", "critic/lr(1e-3)"})
+_WHOLE = {"timing_s/step": "step_time", "time/batch": "step", "time/token": "tokens", "time/sample": "samples_seen"}
+
 _EVAL = frozenset({"eval", "evaluation", "val", "valid", "validation", "test", "dev", "validation_metrics", "heldout"})
 # Parts of a tag that say where a value was logged, not what it is.
 _GROUPS = frozenset(
-    {"train", "training", "trainer", "train_inner", "samples", "actor", "critic", "perf", "learning", "runtime",
+    {"train", "training", "trainer", "train_inner", "samples", "throughput", "memory", "device", "actor", "critic", "perf", "learning", "runtime",
      "loss_metrics", "time_metrics", "metrics", "metric", "optim", "optimizer", "policy", "objective", "rollout",
      "stats", "scalars", "epoch", "timing_s", "val_env", "env", "rl", "ppo", "losses", "info", "timing"}
 )  # fmt: skip
@@ -173,7 +179,9 @@ def canonical(key: str) -> str | None:
     text = key.strip().strip("'\"").strip().lower()
     if not text or len(text) > 120 or _AXIS.search(text):
         return None
-    if text in ("train/train_loss", "throughput/throughput"):  # HF: mean over the whole run, written once at its end
+    if text in _WHOLE:
+        return _WHOLE[text]
+    if text in _NEVER or text.startswith(("time/", "timing_s/")):
         return None
     bare = text
     while (m := _UNIT.search(bare)) and m.start() > 0:
@@ -214,7 +222,7 @@ def canonical(key: str) -> str | None:
     elif found is None:
         head, _, rest = name.partition("_")
         if head in _EVAL | {"train"} and rest:
-            found = _known(rest)
+            found = _NAMES.get(rest)
     if not held_out or found is None or found.startswith("eval_"):
         return found
     if found in ("step", "epoch"):

@@ -84,7 +84,7 @@ def read_scalars(path: Path, *, max_bytes: int | None = None) -> EventFile:
     and after them is still read. A file that cannot be opened has `problem` too. With `max_bytes` only that many bytes
     from the start are looked at.
     """
-    walk = _Walk()
+    walk = _Walk(tries=RESYNC_TRIES)
     rows = _Rows()
     try:
         with path.open("rb") as stream:
@@ -100,28 +100,35 @@ def read_scalars(path: Path, *, max_bytes: int | None = None) -> EventFile:
 
 
 def metrics(file: EventFile, source: Source) -> pl.DataFrame:
-    """The scalars as rows of `model.METRICS_COLUMNS`, under canonical names; an unknown tag stays its own name."""
+    """The scalars as rows of `model.METRICS_COLUMNS`, under canonical names and in canonical units.
+
+    An unknown tag stays its own name. So does the second of two tags that mean the same at one step (the learning rates
+    of parameter groups): a series under a canonical name holds one number a step, and nothing is lost. Parts of a loss
+    are no series, and keep their common name. `epoch` is the epoch that the file gives for the same step.
+    """
     import polars as pl
 
-    from forensics.parsers.names import canonical
+    from forensics.parsers.names import canonical, factor
 
-    tags = file.scalars["tag"].unique().to_list()
-    names = {tag: canonical(tag) or tag for tag in tags}
+    known = {tag: name for tag in file.scalars["tag"].unique().to_list() if (name := canonical(tag)) is not None}
+    factors = {tag: scale for tag in known if (scale := factor(tag)) != 1}
+    tag, name, value = pl.col("tag"), pl.col("name"), pl.col("value")
     columns = schema(METRICS_COLUMNS)
-    fixed = {
-        "source": source.path,
-        "line": None,
-        "rank": source.identity.rank,
-        "attempt": source.identity.attempt,
-        "epoch": None,
-    }
-    return file.scalars.select(
-        pl.lit(fixed[name], dtype=dtype).alias(name)
-        if name in fixed
-        else pl.col("tag").replace_strict(names, default=None, return_dtype=pl.String).alias("name")
-        if name == "name"
-        else pl.col(name)
-        for name, dtype in columns.items()
+    fixed = {"source": source.path, "line": None, "rank": source.identity.rank, "attempt": source.identity.attempt}
+    return (
+        file.scalars.with_columns(
+            tag.replace_strict(known, default=tag, return_dtype=pl.String).alias("name"),
+            value * tag.replace_strict(factors, default=1.0, return_dtype=pl.Float64),
+        )
+        .with_columns(
+            pl.when((name == "loss_part") | (tag == tag.first().over("step", "name")))
+            .then(name)
+            .otherwise(tag)
+            .alias("name"),
+            value.filter(name == "epoch").first().over("step").alias("epoch"),
+        )
+        .with_columns(pl.lit(content, dtype=columns[column]).alias(column) for column, content in fixed.items())
+        .select(columns)
     )
 
 
@@ -240,6 +247,15 @@ def _header_checksum(length: int) -> int:
     return _checksum(length.to_bytes(8, "little"))
 
 
+@cache
+def _length_tables() -> tuple[tuple[int, ...], ...]:
+    """What each of the four low bytes of a length adds to the CRC of its eight bytes, unmasked."""
+    # A CRC is affine: what eight zero bytes give goes into the first table.
+    zero = _advance(_ONES, bytes(8)) ^ _ONES
+    first, *others = (tuple(_advance(value, bytes(8 - at)) for value in range(256)) for at in range(4))
+    return tuple(value ^ zero for value in first), *others
+
+
 # --- frames --------------------------------------------------------------------------------------------------------
 
 _ZEROS = re.compile(rb"\x00{4,}")
@@ -277,7 +293,7 @@ class _Walk:
     gap_at: int = -1
     gap_open: int | None = None  # start of the stretch that is being searched
     cut: tuple[int, int | None] | None = None  # bytes there, bytes that the record should have
-    tries: int = RESYNC_TRIES
+    tries: int = 0  # header candidates that may still be tested in damaged stretches
     notes: list[str] = field(default_factory=list)
 
     def spend(self, tries: int) -> None:
@@ -436,17 +452,27 @@ def _next_header(buffer: bytes, start: int, walk: _Walk) -> int | None:
     Lengths below 2**32 have four zero bytes on top, so only places before a run of zeros are tested; one inside a run
     would be a record of length 0, which no writer writes (and which a hole in the file is full of).
     """
+    first, second, third, fourth = _length_tables()
+    size = len(buffer)
+    load = int.from_bytes
+    tries = walk.tries
     for run in _ZEROS.finditer(buffer, start):
         zeros, end = run.span()
-        for position in range(max(start, zeros - 4), zeros):
-            if position + 8 > end or position + _HEADER.size > len(buffer):
-                break
-            walk.spend(1)
-            if not walk.tries:
-                return None
-            length, checksum = _HEADER.unpack_from(buffer, position)
-            if _header_checksum(length) == checksum:
+        for position in range(max(start, zeros - 4), min(zeros, end - 7, size - 11)):
+            crc = (
+                first[buffer[position]]
+                ^ second[buffer[position + 1]]
+                ^ third[buffer[position + 2]]
+                ^ fourth[buffer[position + 3]]
+            )
+            tries -= 1
+            if ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ONES == load(buffer[position + 8 : position + 12], "little"):
+                walk.tries = max(tries, 0)
                 return position
+        tries -= 1
+        if tries <= 0:
+            break
+    walk.tries = max(tries, 0)
     return None
 
 

@@ -85,7 +85,10 @@ def read_traceback(
         if text[0] in " \t│╭╰|>" or text.startswith("[Previous line repeated") or text.startswith("frame #"):
             stray = 0
             continue
-        if (m := _FINAL.match(text.rstrip())) and (frames or "." in m["type"] or _ends_like_an_exception(m["type"])):
+        cut_off = at + len(raw.encode()) >= len(data) and ":" not in text
+        if (m := _FINAL.match(text.rstrip())) and (
+            _ends_like_an_exception(m["type"]) or ((frames or "." in m["type"]) and not cut_off)
+        ):
             return Traceback(
                 exception=m["type"],
                 message=(m["message"] or "").strip()[:4000],

@@ -93,8 +93,11 @@ _USER_KEY = re.compile(
     re.ASCII,
 )
 _COMMON_USERS = frozenset(
-    "user users root runner ubuntu ec2-user centos debian jovyan admin administrator default public shared all me "
-    "nobody work workspace app none null true false".split()  # noqa: SIM905
+    {
+        *("user", "users", "root", "runner", "ubuntu", "ec2-user", "centos", "debian", "jovyan", "admin", "app"),
+        *("administrator", "default", "public", "shared", "all", "me", "nobody", "work", "workspace"),
+        *("none", "null", "true", "false"),
+    }
 )
 
 _IPV4 = re.compile(r"(?<![0-9A-Za-z.])(?:\d{1,3}\.){3}\d{1,3}(?![0-9A-Za-z]|\.\d)", re.ASCII)
@@ -147,8 +150,14 @@ _HOST_CAPTURES = frozenset({"host", "hostname", "node", "nodename", "peer_host",
 _BUCKETS = (
     re.compile(r"(?i)(\b(?:s3[an]?|gs|gcs|az|abfss?|wasbs?|adl|oss|cos|r2|b2)://)([^\s/\"'<>@,;)\]}]+)", re.ASCII),
     re.compile(r"(?i)(@|\bhttps?://)([a-z0-9-]+)(?=\.(?:blob|dfs|file|queue)\.core\.windows\.net)", re.ASCII),
-    re.compile(r"(?i)(\bhttps?://)([a-z0-9][a-z0-9.-]*?)(?=\.s3[.-][a-z0-9.-]*amazonaws\.com|\.storage\.googleapis\.com)", re.ASCII),
-    re.compile(r"(?i)(\bhttps?://(?:s3[.-][a-z0-9.-]*amazonaws\.com|storage\.(?:googleapis|cloud\.google)\.com)/)([^\s/\"'<>?]+)", re.ASCII),
+    re.compile(
+        r"(?i)(\bhttps?://)([a-z0-9][a-z0-9.-]*?)"
+        r"(?=\.s3[.-][a-z0-9.-]*amazonaws\.com|\.storage\.googleapis\.com)", re.ASCII,
+    ),
+    re.compile(
+        r"(?i)(\bhttps?://(?:s3[.-][a-z0-9.-]*amazonaws\.com|storage\.(?:googleapis|cloud\.google)\.com)/)"
+        r"([^\s/\"'<>?]+)", re.ASCII,
+    ),
 )  # fmt: skip
 _AZURE_CONTAINER = re.compile(r"(?i)(\b(?:abfss?|wasbs?)://)([^\s/@\"'<>]+)@", re.ASCII)
 

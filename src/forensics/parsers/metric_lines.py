@@ -1,0 +1,916 @@
+"""Numbers from log lines, whatever framework printed them.
+
+A log repeats a handful of line shapes many thousand times. So one line of a shape is read with care in Python
+(`_read`: which number is the step, which the loss, whose rank it is), turned into a regular expression that captures
+exactly those numbers (`_template`), and polars applies it to all lines at once. Lines that no template takes are read
+one by one, so a rare shape costs time and never correctness.
+
+Strictness: a line counts only where a number that people watch (`_ANCHORS`) stands under its own key, together with a
+position (step, epoch, bar), another metric, or nothing else. Argument dumps and configurations hold no such number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forensics.model import METRICS_COLUMNS, Source, schema
+from forensics.parsers import prefixes
+from forensics.parsers.names import HELD_OUT, canonical, factor
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# What people watch. lr, memory, times and counters are taken only from lines that hold one of these.
+_STRONG = frozenset({"loss", "eval_loss", "grad_norm"})
+_ANCHORS = _STRONG | {
+    "loss_part", "policy_loss", "value_loss", "kl", "entropy", "reward", "accuracy", "eval_accuracy", "perplexity",
+    "eval_perplexity", "explained_variance", "wer", "eval_wer", "clip_fraction", "margin", "frac_reward_zero_std",
+    "eval_reward", "skipped_total", "total_timesteps", "reward_chosen",
+}  # fmt: skip
+
+# Lines longer than this are dumps, not metrics; one template would also be compiled from all of it.
+_LONGEST = 6000
+_WORDS = (
+    "loss", "norm", "accura", "acc", "perplex", "ppl", "reward", "entropy", "kl", "rew_", "explained", "wer", "clip_frac",
+    "verflow", "skipped", "it/s", "s/it", "timesteps", "top1", "batch=", "iteration", "epoch", "loss scale",
+)  # fmt: skip
+# A cheap necessary condition for a line with metrics: a watched word and a number not far behind it; or a bar.
+_LIKELY = (
+    r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin|clip_frac)"
+    r"[a-z0-9_@/ ().]{0,32}[\t -/:-@\[-`{-~]{1,24}(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf))"
+)
+_BAR = r"[0-9]+%\|[^|\n]*\| *([0-9.]+[kMG]?)/([0-9.]+[kMG]?) \["
+_OVERFLOW = (
+    r"(?-u:OVERFLOW! |[Gg]radient overflow|[Oo]verflow detected|Grad overflow on iteration|loss scale overflow!"
+    r"|dynamic loss scale from |setting loss scale from |Using static loss scale of)"
+)
+_HEADER = r"(?-u:^(?:\[[A-Za-z]+=[0-9/]+\])*\[batch=[0-9]+/[0-9]+\]:?$|^Epoch [0-9]+/[0-9]+$)"
+_HAS = re.compile(
+    _LIKELY.replace("(?i-u:", "(?i:").encode()
+    + b"|"
+    + _BAR.encode()
+    + b"|"
+    + _OVERFLOW.replace("(?-u:", "(?:").encode()
+)
+
+_VALUE = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)(?![A-Za-z_]))"
+# A number that is no part of a name (`Acc@1`, `mtp_1`), of a unit in a key (`lr(1e-4):`) or of the words around it.
+_NUMBER = re.compile(rf"(?<![\w.@])({_VALUE})(?!\)\s*[:=])(?!\s+iterations)", re.A)
+_PAIR = re.compile(
+    rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}])""", re.A
+)
+_DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
+_LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b[:\s]*")
+_UNITS = re.compile(r"^(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?\s+")
+_CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
+_KEY = re.compile(r"[A-Za-z][\w /().@#*%-]*", re.A)
+_HELD_OUT_LINE = re.compile(
+    r"(?<![\w./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test|testing)"
+    r"(?![\w./-]*[/.]\w)(?!-)\b",
+    re.I,
+)
+_STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iteration|iter)s?[ :=#\[]{1,3}(\d+)\b", re.I | re.A)
+_TABLE_ROW = re.compile(rf"^\|\s*([A-Za-z][\w /@.()-]*?)\s*\|\s*({_VALUE})\s*\|\s*$", re.A)
+_BLOCK_ROW = re.compile(rf"^\s+(?:Train|Eval) ([\w/.-]+): ({_VALUE})$", re.A)
+_BAR_RE = re.compile(
+    r"(?P<pct>\d+)%\|[^|\n]{0,200}\| *(?P<n>\d+)/(?P<total>\d+) \[|[━╸╺]{3,}[ \x1b]*(?P<n2>\d+)/(?P<total2>\d+) ", re.A
+)
+_TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|Loss: ", re.A)
+_OF = re.compile(r"\s*/\s*(\d+)", re.A)
+_DATE = re.compile(r"(?<!\d)(\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?", re.A)
+_SHORT_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d \d\d:\d\d:\d\d)", re.A)
+_UNIX_KEY = re.compile(r'"(?:ts|time|timestamp|created|_timestamp)": ?(1[5-9]\d{8}(?:\.\d+)?)', re.A)
+_RANKS = tuple(
+    re.compile(p)
+    for p in (*prefixes.IN_TEXT_RANK, r"\([Rr]ank[ :=](\d+)\)", r"\b[Rr]ank[ :=](\d+) ?[|,:]", r"OVERFLOW! Rank (\d+) ")
+)
+_SI = {"K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12, "": 1.0}
+_NO_TRAINING_BAR = re.compile(
+    r"valid|eval|test|sanity|load|download|map|token|predict|generat|infer|prepar|shard|fetch|convert|pack|filter|"
+    r"upload|writ|sav|resolv|merg|captur|compil|comput|extract|quantiz|rollout|process|check",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One number of a line: what it is and where it stands."""
+
+    role: str  # "value" | "step" | "total" | "epoch" | "rank" | "task" | "local_rank" | "time" | "short_time" | "unix"
+    start: int
+    end: int
+    name: str = ""
+    factor: float = 1.0
+    suffix: bool = False  # an SI letter may follow directly
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What one line says. `kind`: "line", "bar" (repeats itself), "dict" (has no step), "table", "block", "header"."""
+
+    fields: tuple[_Field, ...]
+    kind: str = "line"
+    lost_loss: bool = False  # a Megatron line without its loss: NaN where no step was skipped
+    zone: float = 0.0  # seconds to subtract from the printed time
+
+
+def has_metrics(sample: bytes) -> bool:
+    """Whether a piece of a log may hold metric lines, bars or overflow messages. Cheap; errs on the side of yes."""
+    return _HAS.search(sample) is not None
+
+
+# ---------------------------------------------------------------------------------------------- reading one line
+
+
+def _peel(text: str, voted: frozenset[str]) -> tuple[int, list[_Field]]:
+    """Where the message starts behind its prefixes, and the identities that they hold."""
+    fields: dict[str, _Field] = {}
+    at = 0
+    patterns = [*prefixes.ALWAYS.items(), *((n, prefixes.VOTED[n]) for n in sorted(voted) if n in prefixes.VOTED)]
+    compiled = [(name, _compiled(pattern)) for name, pattern in patterns]
+    for _ in range(8):
+        rest = text[at:]
+        for name, pattern in compiled:
+            m = pattern.match(rest)
+            if m is None or m.end() == 0:
+                continue
+            if name == "torchrun_tee" and m.group(0).startswith("[rank") and "rank" in fields:
+                continue
+            groups = m.groupdict()
+            for role in ("rank", "local_rank", "task"):
+                if groups.get(role):
+                    fields[role] = _Field(role, at + m.start(role), at + m.end(role))
+            at += m.start("rest") if groups.get("rest") else m.end()
+            break
+        else:
+            break
+    if "rank" not in fields:
+        for pattern in _RANKS:
+            if m := pattern.search(text[at : at + 300]):
+                fields["rank"] = _Field("rank", at + m.start(1), at + m.end(1))
+                break
+    return at, list(fields.values())
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)  # re keeps its own cache
+
+
+def _when(text: str) -> tuple[list[_Field], float]:
+    head = text[:200]
+    if m := _DATE.search(head):
+        zone = m.group(2)
+        offset = 0.0
+        if zone and zone != "Z":
+            digits = zone[1:].replace(":", "")
+            offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1.0 if zone[0] == "-" else 1.0)
+        return [_Field("time", m.start(1), m.end(1))], offset
+    if m := _UNIX_KEY.search(text[:400]):
+        return [_Field("unix", m.start(1), m.end(1))], 0.0
+    if m := _SHORT_DATE.search(head):
+        return [_Field("short_time", m.start(1), m.end(1))], 0.0
+    return [], 0.0
+
+
+def _key(left: str) -> tuple[str, bool]:
+    """The key that a number stands under, from the text between the number before it and itself; and if `:`/`=` does."""
+    text = left.rstrip(" \t\"'[(")
+    for wrapper in ("np.float64", "np.float32", "np.float16", "tensor", "float"):
+        text = text.removesuffix(wrapper).rstrip("( \t\"'") if text.endswith(wrapper) and "(" in left else text
+    bare = text.rstrip()
+    explicit = bare.endswith((":", "=", "->", "=>"))
+    bare = bare.rstrip(":=>").removesuffix("-") if explicit else bare
+    bare = bare.rstrip(" \t\"'")
+    unit = ""
+    if m := re.search(r"\s*\([^()]{1,30}\)$", bare):
+        unit, bare = m.group(0), bare[: m.start()]
+    piece = _CUT.split(bare)[-1].strip()
+    piece = _UNITS.sub("", _LEVEL.sub("", piece))
+    if ".." in piece or not _KEY.fullmatch(piece):
+        return "", explicit
+    return piece + unit, explicit
+
+
+def _read(text: str, voted: frozenset[str]) -> _Reading | None:
+    """One cleaned piece of a line -> its numbers; None where it holds no metrics.
+
+    text: without escape codes and carriage returns. Never raises.
+    """
+    if len(text) > _LONGEST:
+        return None
+    at, who = _peel(text, voted)
+    when, zone = _when(text)
+    found = _read_table(text, at) or _read_dicts(text, at) or _read_keyed(text, at)
+    if found is None:
+        return None
+    taken = [(f.start, f.end) for f in found.fields]
+    who = [f for f in (*who, *when) if not any(f.start < e and s < f.end for s, e in taken)]
+    return _Reading((*found.fields, *who), found.kind, found.lost_loss, zone)
+
+
+def _read_table(text: str, at: int) -> _Reading | None:
+    """Rows of Stable-Baselines tables and of Composer's blocks, and the headers that such blocks take their step from."""
+    rest = text[at:]
+    for pattern, kind in ((_TABLE_ROW, "table"), (_BLOCK_ROW, "block")):
+        if m := pattern.match(rest):
+            name = canonical(m.group(1))
+            start, end = at + m.start(2), at + m.end(2)
+            if name == "total_timesteps":
+                return _Reading((_Field("value", start, end, name),), kind)
+            if name is None or name in ("step", "epoch", "total_steps"):
+                return None
+            return _Reading((_Field("value", start, end, name, factor(m.group(1))),), kind)
+    if m := re.match(r"(?:\[epoch=(?P<epoch>\d+)(?:/\d+)?\])?(?:\[\w+=[\d/]+\])*\[batch=(?P<step>\d+)/\d+\]:?\s*$", rest):
+        fields = [_Field("step", at + m.start("step"), at + m.end("step"))]
+        if m.group("epoch"):
+            fields.append(_Field("epoch", at + m.start("epoch"), at + m.end("epoch")))
+        return _Reading(tuple(fields), "header")
+    if m := re.match(r"Epoch (\d+)/\d+\s*$", rest):
+        return _Reading((_Field("epoch", at + m.start(1), at + m.end(1)),), "header")
+    return None
+
+
+def _read_dicts(text: str, at: int) -> _Reading | None:
+    """The flat dict or JSON object of a line: HF Trainer, TRL, fairseq's json format, structured loggers."""
+    for whole in _DICT.finditer(text, at):
+        inner = whole.group(0)
+        if "loss" not in inner and "rew" not in inner and "norm" not in inner and "acc" not in inner:
+            continue
+        if text[whole.start() - 1 : whole.start()] in (":", " ") and text[max(0, whole.start() - 2)] == ":":
+            continue  # the value of another object's key: a configuration
+        closed = inner.endswith("}")
+        fields: list[_Field] = []
+        names: dict[str, _Field] = {}
+        run_summary = "_runtime" in inner and "train_" in inner
+        position = False
+        for m in _PAIR.finditer(inner):
+            if not closed and inner[m.end() : m.end() + 2].strip("\"')")[:1] != ",":
+                continue  # cut in the middle of the number, perhaps
+            name = canonical(m.group(1))
+            start, end = whole.start() + m.start(2), whole.start() + m.end(2)
+            if name is None or name == "total_steps" or (name in names and name != "loss_part"):
+                continue
+            if name in ("step", "epoch"):
+                position = True
+                if name == "step" and not text[start:end].isdigit():
+                    continue
+                names[name] = _Field(name, start, end)
+            elif not (run_summary and name in ("loss", "throughput")):
+                names[name] = _Field("value", start, end, name, factor(m.group(1)))
+            else:
+                continue
+            fields.append(names[name])
+        anchors = _ANCHORS & set(names)
+        if not anchors or not (position or anchors & _STRONG or len(anchors) > 2):
+            continue
+        if not position and "lr" not in names and len(names) < 2:
+            continue
+        return _Reading(tuple(fields), "line" if "step" in names else "dict")
+    return None
+
+
+def _read_keyed(text: str, at: int) -> _Reading | None:
+    """`key value`, `key: value`, `key=value` with any separator, and positions such as `[0][415/1736]` or a bar's."""
+    if _DICT.search(text, at):  # a run's summary, a configuration: read as a dict or not at all
+        return None
+    fields: dict[str, _Field] = {}
+    values: dict[str, _Field] = {}
+    parts: list[_Field] = []
+    bar = _BAR_RE.search(text, at)
+    bar_start, bar_end = bar.span() if bar else (-1, -1)
+    after_epoch = False
+    last = at
+    first_key = -1
+    alone = False
+    step_key = ""
+    numbers = list(_NUMBER.finditer(text, at))
+    if len(numbers) > 200:
+        return None
+    for m in numbers:
+        start, end = m.span(1)
+        left = text[last:start]
+        last = end
+        if bar_start <= start < bar_end:
+            continue
+        key, explicit = _key(left)
+        name = canonical(key) if key else None
+        if key in ("Train", "train") and explicit and re.match(r"\s*\[", text[end : end + 3]):
+            name = "epoch"
+        digits = m.group(1).isdigit()
+        if name == "step" or (not key and digits and after_epoch and _OF.match(text, end)):
+            better = key.lower().replace(" ", "_") in ("global_step", "num_updates", "training/global_step")
+            if digits and ("step" not in fields or (better and step_key not in ("global_step", "num_updates"))):
+                fields["step"] = _Field("step", start, end)
+                step_key = key.lower().replace(" ", "_")
+                fields.pop("total", None)
+                if key and not after_epoch and (of := _OF.match(text, end)):
+                    fields["total"] = _Field("total", of.start(1), of.end(1))
+                    last = of.end()
+            after_epoch = False
+        elif name == "epoch":
+            fields.setdefault("epoch", _Field("epoch", start, end))
+            after_epoch = True
+        elif name is not None and name != "total_steps":
+            suffix = text[end : end + 1] in _SI and not re.match(r"\w", text[end + 1 : end + 2])
+            scale = factor(key)
+            if name in ("step_time", "data_time") and scale == 1.0 and re.match(r" ?ms\b", text[end : end + 4]):
+                scale = 1e-3
+            field = _Field("value", start, end, name, scale, bool(text[end : end + 1]) and suffix)
+            first_key = first_key if first_key >= 0 else start
+            if name == "loss_part":
+                parts.append(field)
+            else:
+                values.setdefault(name, field)
+            tail = text[end:].strip().rstrip(".")
+            alone = explicit and len(_key(text[at:start])[0]) == len(text[at:start].strip().rstrip(":= \"'->")) and not tail
+    if not values and not parts:
+        return None
+    kind = "line"
+    if bar is not None and "step" not in fields:
+        which = "n" if bar.group("n") else "n2"
+        fields["step"] = _Field("step", bar.start(which), bar.end(which))
+        kind = "bar"
+    elif bar is not None:
+        kind = "bar"
+    if m := _TORCHTUNE.match(text[at:]):
+        fields["step"] = _Field("step", at + m.start("step"), at + m.end("step"))
+        fields["epoch"] = _Field("epoch", at + m.start("epoch"), at + m.end("epoch"))
+    if "step" not in fields and (m := re.match(r"(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
+        fields["step"] = _Field("step", at + m.start(1), at + m.end(1))
+    if "step" not in fields and (m := _STEP_WORD.search(text, at)):
+        fields["step"] = _Field("step", m.start(1), m.end(1))
+    before = text[at:first_key] if first_key >= 0 else ""
+    if _HELD_OUT_LINE.search(before):
+        values = {
+            f"eval_{n}" if n in HELD_OUT else n: _Field(f.role, f.start, f.end, f"eval_{n}" if n in HELD_OUT else n)
+            for n, f in values.items()
+            if n in HELD_OUT or n.startswith("eval_")
+        }
+        parts = []
+    names = set(values) | ({"loss_part"} if parts else set())
+    anchors = names & _ANCHORS
+    lost = "elapsed time per iteration" in text and "step" in fields and not names & {"loss", "loss_part"}
+    position = "step" in fields or "epoch" in fields
+    if not anchors:
+        return None
+    if not position and not (len(names) >= 2 and anchors & _STRONG) and not (alone and anchors & (_STRONG | {"perplexity"})):
+        return None
+    if anchors == {"skipped_total"} and "lr" not in names:
+        return None
+    taken: list[_Field] = []
+    for field in sorted((*fields.values(), *values.values(), *parts[:8]), key=lambda f: f.start):
+        if not taken or field.start >= taken[-1].end:
+            taken.append(field)
+    return _Reading(tuple(taken), kind, lost)
+
+
+# ------------------------------------------------------------------------------------- from one line to all alike
+
+_CAPTURES = {
+    "value": r"([-+]?(?:[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?))",
+    "time": r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
+    "short_time": r"([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
+    "unix": r"([0-9]+(?:\.[0-9]+)?)",
+    "epoch": r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)",
+}
+_OTHER_NUMBER = r"(?:[-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?)"
+_LITERAL = re.compile(
+    r"(?P<space>[ \t]+)|(?P<bar>\|[^|\n]{0,200}\|(?= *\d+/\d))|(?P<string>(?<=: )\"[^\"\\]*\"(?=[,}])|(?<=: )'[^'\\]*'(?=[,}]))"
+    r"|(?P<number>[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?)|(?P<other>.)",
+    re.A | re.S,
+)
+
+
+def _literal(text: str) -> str:
+    """The pattern for text between captures: numbers and quoted values are free, padding may vary, the rest is as is."""
+    out = []
+    for m in _LITERAL.finditer(text):
+        what = m.lastgroup
+        if what == "space":
+            before = text[m.start() - 1 : m.start()]
+            after = text[m.end() : m.end() + 1]
+            wordy = before.isalnum() and after.isalnum()
+            out.append("[ \\t]+" if wordy and before.isascii() else "[ \\t]*")
+        elif what == "bar":
+            out.append(r"\|[^|]*\|")
+        elif what == "string":
+            quote = m.group(0)[0]
+            out.append(f"{quote}[^{quote}]*{quote}")
+        elif what == "number":
+            out.append(_OTHER_NUMBER)
+        else:
+            out.append(re.escape(m.group(0)) if m.group(0).isascii() else m.group(0))
+    return "".join(out)
+
+
+def _template(text: str, reading: _Reading) -> str:
+    """A pattern for Rust's regex that takes every line of this line's shape, one group a field, in order."""
+    out = ["^"]
+    at = 0
+    for field in sorted(reading.fields, key=lambda f: f.start):
+        out.append(_literal(text[at : field.start]))
+        out.append(_CAPTURES.get(field.role, "([0-9]+)"))
+        at = field.end
+        if field.suffix:
+            out.append("([KMBGTk]?)")
+            at += 1
+    out.append(_literal(text[at:].rstrip()))
+    out.append(r"[ \t]*$")
+    pattern = "".join(out)
+    return re.sub(r"(?:\[ \\t\]\*){2,}", r"[ \\t]*", pattern)
+
+
+_SAMPLE = 48  # lines looked at in each round for templates
+_ROUNDS = 24
+_FEW = 400  # so few lines are read one by one
+
+
+def extract(
+    data: bytes, *, first_line: int, source: Source, voted: frozenset[str], reference: float
+) -> pl.DataFrame:
+    """The metrics of a window of whole lines of a log, as rows of `METRICS_COLUMNS`; never raises for what it holds.
+
+    data: the window's bytes, any encoding (decoded as UTF-8 with replacement), lines end with newlines.
+    first_line: number of its first line, from 1.
+    voted: the ambiguous prefixes that the file uses (`prefixes.vote`).
+    reference: seconds since the epoch near which dates without a year are put.
+
+    A row's step is the counter that the line prints: where a loop counts batches within an epoch, it starts again
+    with every epoch and `epoch` says which. An HF Trainer dict prints none; it gets that of the bar next to it, else
+    null. The rank is the global rank on the line, else a voted task id, else the source's, else the local rank.
+    Rows come in the order of the lines.
+    """
+    import polars as pl
+
+    empty = pl.DataFrame(schema=schema(METRICS_COLUMNS))
+    pieces = _pieces(data, first_line)
+    if pieces.is_empty():
+        return empty
+    tables = pieces.filter(pl.col("rule"))["line"]
+    overflow = pieces.filter(pl.col("text").str.contains(_OVERFLOW))
+    bars = pieces.filter(pl.col("text").str.contains(_BAR))
+    likely = pieces.filter(pl.col("text").str.contains(_LIKELY) | pl.col("text").str.contains(_HEADER))
+    frames = [
+        *_apply_templates(likely, voted, reference, source),
+        *_bars(bars, voted, reference, source),
+        *_overflows(overflow, voted, reference, source),
+    ]
+    frames = [frame for frame in frames if not frame.is_empty()]
+    if not frames:
+        return empty
+    rows = pl.concat(frames).sort("line", "sub", "order", maintain_order=True)
+    rows = _inherit(rows, tables)
+    rows = _fill_steps(rows)
+    rows = _thin(rows)
+    identity = source.identity
+    fallback = identity.rank
+    own = pl.coalesce("rank", "task", pl.lit(fallback, pl.Int32), "local_rank")
+    out = rows.with_columns(
+        source=pl.lit(source.path, pl.String),
+        attempt=pl.lit(identity.attempt, pl.Int32),
+        rank=own.cast(pl.Int32),
+    )
+    return out.select([pl.col(name).cast(getattr(pl, dtype)) for name, dtype in METRICS_COLUMNS.items()])
+
+
+def _pieces(data: bytes, first_line: int) -> pl.DataFrame:
+    """Candidate pieces of lines: (line, sub, text, rule), split at carriage returns and behind bars, without escapes."""
+    import polars as pl
+
+    text = data.decode("utf-8", "replace")
+    if "\x08" in text:
+        text = re.sub("\x08+", "\r", text)
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    lines = pl.DataFrame({"text": text.split("\n")}, schema={"text": pl.String}).with_row_index("line", first_line)
+    rule = pl.col("text").str.contains(r"(?-u:-{12,}[ \t]*$)")
+    wanted = pl.col("text").str.contains_any(list(_WORDS), ascii_case_insensitive=True)
+    table_like = lines["text"].str.contains(r"(?-u:\| +(?:total_timesteps|loss|value_loss) +\|)").any()
+    lines = lines.with_columns(rule=rule if table_like else pl.lit(False)).filter(wanted | pl.col("rule"))
+    if lines.is_empty():
+        return lines.with_columns(sub=pl.lit(0))
+    lines = lines.with_columns(pl.col("line").cast(pl.Int64))
+    if "\x1b" in text:
+        lines = lines.with_columns(pl.col("text").str.replace_all(prefixes.ANSI, ""))
+    barred = pl.col("text").str.contains(r"(?-u:it/s|s/it)")
+    if "\r" in text or lines.select(barred.any()).item():
+        lines = lines.with_columns(
+            pl.when(barred)
+            .then(pl.col("text").str.replace_all(r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *", "${1}\r"))
+            .otherwise("text")
+            .alias("text")
+        )
+        # A window can be one line with a hundred thousand frames of a bar.
+        lines = (
+            lines.with_columns(pl.col("text").str.split("\r"))
+            .explode("text")
+            .filter(pl.col("text").str.strip_chars() != "")
+            .with_columns(sub=pl.int_range(pl.len(), dtype=pl.Int64).over("line"))
+        )
+    else:
+        lines = lines.with_columns(sub=pl.lit(0, pl.Int64))
+    return lines.with_columns(pl.col("text").str.strip_chars_end()).filter(
+        (pl.col("text").str.len_bytes() <= _LONGEST) & (pl.col("text") != "")
+    )
+
+
+_ROW_COLUMNS = ("line", "sub", "order", "kind", "rank", "task", "local_rank", "step", "epoch", "time", "name", "value")
+
+
+def _row_schema() -> dict[str, Any]:
+    import polars as pl
+
+    return {
+        "line": pl.Int64, "sub": pl.Int64, "order": pl.Int32, "kind": pl.String, "rank": pl.Int64, "task": pl.Int64,
+        "local_rank": pl.Int64, "step": pl.Int64, "epoch": pl.Float64, "time": pl.Float64, "name": pl.String,
+        "value": pl.Float64,
+    }  # fmt: skip
+
+
+def _apply_templates(
+    lines: pl.DataFrame, voted: frozenset[str], reference: float, source: Source
+) -> Iterator[pl.DataFrame]:
+    """Read a sample of the lines, apply its templates to all, and so on with what is left; the rest one by one."""
+    import polars as pl
+
+    left = lines.select("line", "sub", "text")
+    for _ in range(_ROUNDS):
+        if left.height <= _FEW:
+            break
+        stride = max(1, left.height // _SAMPLE)
+        sample = left["text"].gather_every(stride).head(_SAMPLE).to_list()
+        counted: dict[str, tuple[int, _Reading]] = {}
+        nothing: dict[str, int] = {}
+        for text in sample:
+            reading = _read(text, voted)
+            if reading is None:
+                pattern = "^" + _literal(text) + "$"
+                nothing[pattern] = nothing.get(pattern, 0) + 1
+                continue
+            pattern = _template(text, reading)
+            counted[pattern] = (counted.get(pattern, (0, reading))[0] + 1, reading)
+        height = left.height
+        for pattern, (seen, reading) in sorted(counted.items(), key=lambda item: -item[1][0]):
+            if seen < 2 and len(counted) > 6:
+                break
+            try:
+                groups = left["text"].str.extract_groups(pattern).struct.unnest()
+            except pl.exceptions.ComputeError:  # too large for the engine: its lines are read one by one
+                continue
+            hit = groups[:, 0].is_not_null()
+            if hit.any():
+                yield from _rows(left.filter(hit), groups.filter(hit), reading, reference)
+                left = left.filter(~hit)
+        for pattern, seen in nothing.items():
+            if seen >= 2 and left.height > _FEW:
+                left = left.filter(~left["text"].str.contains(pattern))
+        if left.height > 0.97 * height and max([seen for seen, _ in counted.values()], default=0) < 2:
+            break
+    yield from _one_by_one(left, voted, reference)
+
+
+def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: _Reading, reference: float) -> Iterator[pl.DataFrame]:
+    """The rows of all lines of one shape. groups: one String column a captured field, in the order of the line."""
+    import polars as pl
+
+    base = {"line": lines["line"], "sub": lines["sub"]}
+    values: list[tuple[str, pl.Series]] = []
+    column = 0
+    for field in sorted(reading.fields, key=lambda f: f.start):
+        text = groups[:, column]
+        column += 1
+        if field.role == "value":
+            number = _floats(text)
+            if field.suffix:
+                scale = groups[:, column].replace_strict(_SI, default=1.0, return_dtype=pl.Float64)
+                column += 1
+                if field.name != "memory":
+                    number = number * scale
+            if field.factor != 1.0:
+                number = number * field.factor
+            values.append((field.name, number))
+        elif field.role == "epoch":
+            base["epoch"] = text.cast(pl.Float64, strict=False)
+        elif field.role == "total":
+            values.append(("total_steps", text.cast(pl.Float64, strict=False)))
+        elif field.role in ("time", "short_time", "unix"):
+            base["time"] = _seconds(text, field.role, reference) - reading.zone
+        else:
+            base[field.role] = text.cast(pl.Int64, strict=False)
+    if reading.kind == "header":
+        values.append(("", pl.Series([None] * lines.height, dtype=pl.Float64)))
+    frame = pl.DataFrame(base)
+    row_schema = _row_schema()
+    frame = frame.with_columns(
+        [pl.lit(None, row_schema[name]).alias(name) for name in _ROW_COLUMNS if name not in base],
+    ).with_columns(kind=pl.lit(reading.kind))
+    if reading.lost_loss:
+        skipped = next((number for name, number in values if name == "skipped_steps"), None)
+        lost = frame if skipped is None else frame.filter((skipped == 0).fill_null(True))
+        yield lost.with_columns(
+            order=pl.lit(-1, pl.Int32), name=pl.lit("loss"), value=pl.lit(float("nan"))
+        ).select(_ROW_COLUMNS)
+    for order, (name, number) in enumerate(values):
+        part = frame.with_columns(
+            order=pl.lit(order, pl.Int32), name=pl.lit(name), value=number.alias("value")
+        ).select(_ROW_COLUMNS)
+        yield part if name == "" else part.filter(pl.col("value").is_not_null())
+
+
+def _floats(text: pl.Series) -> pl.Series:
+    """Strings as captured -> Float64; thousands commas taken out, NaN and Inf kept."""
+    import polars as pl
+
+    number = text.cast(pl.Float64, strict=False)
+    if number.null_count() == text.null_count():
+        return number
+    again = text.str.replace_all(",", "", literal=True).str.strip_chars_end(".").str.to_lowercase()
+    return number.fill_null(again.cast(pl.Float64, strict=False))
+
+
+def _seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
+    """Printed times -> seconds since the epoch, local time read as UTC."""
+    import polars as pl
+
+    if role == "unix":
+        return text.cast(pl.Float64, strict=False)
+    if role == "short_time":
+        from datetime import UTC, datetime
+
+        year = datetime.fromtimestamp(max(0.0, min(reference, 4e9)), UTC).year
+        this = _parse(pl.select((pl.lit(f"{year}/") + text).alias("t"))["t"], "%Y/%m/%d %H:%M:%S")
+        before = _parse(pl.select((pl.lit(f"{year - 1}/") + text).alias("t"))["t"], "%Y/%m/%d %H:%M:%S")
+        # Two days of grace, as in prefixes.parse_time.
+        return pl.select(pl.when(this <= reference + 2 * 86400).then(this).otherwise(before).alias("t"))["t"]
+    plain = text.str.replace_all(r"(?-u:[/T_])", "-").str.replace_all(",", ".", literal=True)
+    plain = plain.str.replace_all(" ", "-", literal=True)
+    return _parse(plain, "%Y-%m-%d-%H:%M:%S%.f")
+
+
+def _parse(text: pl.Series, form: str) -> pl.Series:
+    import polars as pl
+
+    return text.str.to_datetime(form, time_unit="us", strict=False).dt.epoch("us").cast(pl.Float64) / 1e6
+
+
+def _one_by_one(lines: pl.DataFrame, voted: frozenset[str], reference: float) -> Iterator[pl.DataFrame]:
+    """Lines of shapes too rare for a template."""
+    import polars as pl
+
+    rows: dict[str, list[Any]] = {name: [] for name in _ROW_COLUMNS}
+    for line, sub, text in lines.iter_rows():
+        reading = _read(text, voted)
+        if reading is None:
+            continue
+        base: dict[str, Any] = {"line": line, "sub": sub, "kind": reading.kind}
+        values: list[tuple[str, float]] = []
+        for field in reading.fields:
+            raw = text[field.start : field.end]
+            if field.role == "value":
+                number = to_float(raw)
+                if number is None:
+                    continue
+                if field.suffix and field.name != "memory":
+                    number *= _SI.get(text[field.end : field.end + 1], 1.0)
+                values.append((field.name, number * field.factor))
+            elif field.role == "epoch":
+                base["epoch"] = to_float(raw)
+            elif field.role == "total":
+                values.append(("total_steps", float(raw)))
+            elif field.role == "unix":
+                base["time"] = to_float(raw)
+            elif field.role in ("time", "short_time"):
+                stamp, _ = prefixes.parse_time(raw, reference)
+                base["time"] = None if stamp is None else stamp - reading.zone
+            elif len(raw) < 19:
+                base[field.role] = int(raw)
+        if reading.lost_loss and dict(values).get("skipped_steps", 0.0) == 0.0:
+            values.insert(0, ("loss", float("nan")))
+        if reading.kind == "header":
+            values.append(("", float("nan")))
+        for order, (name, number) in enumerate(values):
+            for column in _ROW_COLUMNS:
+                if column not in ("order", "name", "value"):
+                    rows[column].append(base.get(column))
+            rows["order"].append(order)
+            rows["name"].append(name)
+            rows["value"].append(number)
+    yield pl.DataFrame(rows, schema=_row_schema())
+
+
+def to_float(text: str) -> float | None:
+    """A number as logs spell it (thousands commas, any case of nan and inf); None for anything else."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _whose(frame: pl.DataFrame, voted: frozenset[str]) -> pl.DataFrame:
+    """The rank columns for lines that no template reads (bars, overflows): prefixes vary little, so once per prefix."""
+    import polars as pl
+
+    # Everything up to the first two characters that no prefix holds; the number of distinct ones is that of ranks.
+    heads = frame["text"].str.extract(r"^((?:\[[^\]\n]*\] ?:?){1,4}|[^ ]+: )", 1)
+    known: dict[str, dict[str, int]] = {}
+    for text, head in zip(frame["text"].to_list(), heads.fill_null("").to_list(), strict=True):
+        if head in known:
+            continue
+        if len(known) > 4096:
+            break
+        _, fields = _peel(text, voted)
+        known[head] = {f.role: int(text[f.start : f.end]) for f in fields if f.end - f.start < 10}
+    return frame.with_columns(
+        heads.replace_strict({h: r.get(role) for h, r in known.items()}, default=None, return_dtype=pl.Int64).alias(role)
+        for role in ("rank", "task", "local_rank")
+    )
+
+
+def _shaped(frame: pl.DataFrame, **columns: Any) -> pl.DataFrame:
+    """A frame with exactly the row columns; those that are not given are null."""
+    import polars as pl
+
+    frame = frame.with_columns(**columns)
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None).alias(name)).cast(dtype, strict=False)
+        for name, dtype in _row_schema().items()
+    )
+
+
+def _bars(frame: pl.DataFrame, voted: frozenset[str], reference: float, source: Source) -> Iterator[pl.DataFrame]:
+    """Training progress from tqdm frames: `progress` (n) and `total_steps`, and the frames' own step for others to use.
+
+    Bars of loading, mapping or evaluation are told by their description and unit. Frames that do not move are left out.
+    """
+    import polars as pl
+
+    if frame.is_empty():
+        return
+    bar = pl.col("text")
+    frame = frame.with_columns(
+        desc=bar.str.extract(r"^(.*?):? *[0-9]+%\|", 1).fill_null(""),
+        n=bar.str.extract(_BAR, 1).cast(pl.Int64, strict=False),
+        total=bar.str.extract(_BAR, 2).cast(pl.Int64, strict=False),
+    ).filter(
+        pl.col("n").is_not_null()
+        & pl.col("total").is_not_null()
+        & ~pl.col("text").str.contains(r"(?-u:[0-9?.]+[kMGT]?(?:i?B|examples|ex|tokens|file|files)/s)")
+        & ~pl.col("desc").str.contains("(?i)" + _NO_TRAINING_BAR.pattern)
+    )
+    if frame.is_empty():
+        return
+    frame = _whose(frame, voted)
+    epoch = pl.col("desc").str.extract(r"(?i-u:epoch[ :\[]{0,3}([0-9]+)(?:/[0-9]+)?\]?)", 1).cast(pl.Float64, strict=False)
+    frame = frame.with_columns(epoch=epoch)
+    # Nameless bars of different lengths: the longest is the training loop's, the others are evaluations.
+    nameless = frame.filter(pl.col("epoch").is_null())
+    if nameless["total"].n_unique() > 1:
+        main = nameless.group_by("total").agg(pl.len(), pl.col("n").max())["total"].max()
+        frame = frame.filter(pl.col("epoch").is_not_null() | (pl.col("total") * 4 > main))
+    moved = pl.struct("n", "total", "epoch", "rank", "local_rank")
+    frame = frame.filter((moved != moved.shift(1)).fill_null(True))
+    yield _shaped(frame, order=pl.lit(90), kind=pl.lit("frame"), step="n", name=pl.lit("progress"), value="n")
+    yield _shaped(
+        frame.filter(pl.col("epoch").is_null()), order=pl.lit(91), kind=pl.lit("frame"), step="n",
+        name=pl.lit("total_steps"), value="total",
+    )  # fmt: skip
+
+
+def _overflows(frame: pl.DataFrame, voted: frozenset[str], reference: float, source: Source) -> Iterator[pl.DataFrame]:
+    """Skipped steps and changes of the loss scale as DeepSpeed, apex, fairseq and Megatron announce them."""
+    import polars as pl
+
+    if frame.is_empty():
+        return
+    text = pl.col("text")
+    number = r"([0-9][0-9.]*(?:e[-+]?[0-9]+)?)"
+    new = pl.coalesce(
+        text.str.extract(r"(?-u:reducing(?: loss scale)? to " + number + ")", 1),
+        text.str.extract(r"(?-u:setting (?:loss )?scale to(?: to)?:? " + number + ")", 1),
+        text.str.extract(r"(?-u:loss scale from [0-9.e+]+ (?:to|->) " + number + ")", 1),
+        text.str.extract(r"(?-u:Attempted loss scale: " + number + ")", 1),
+        text.str.extract(r"(?-u:static loss scale of:? " + number + ")", 1),
+    ).str.strip_chars_end(".")
+    frame = _whose(frame, voted).with_columns(
+        scale=new.cast(pl.Float64, strict=False),
+        step=text.str.extract(r"(?-u:Grad overflow on iteration:? ([0-9]+))", 1).cast(pl.Int64, strict=False),
+        skipped=~text.str.contains(r"(?-u:dynamic loss scale from |setting loss scale from |static loss scale)"),
+        kind=pl.when(text.str.contains(r"(?-u:Grad overflow on iteration)")).then(pl.lit("line")).otherwise(pl.lit("dict")),
+    )
+    stamps = text.str.extract(r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)", 1)
+    frame = frame.with_columns(time=_seconds(frame.select(stamps.alias("t"))["t"], "time", reference))
+    yield _shaped(frame.filter("skipped"), order=pl.lit(80), name=pl.lit("overflow"), value=pl.lit(1.0))
+    yield _shaped(frame.filter(pl.col("scale").is_not_null()), order=pl.lit(81), name=pl.lit("loss_scale"), value="scale")
+
+
+# -------------------------------------------------------------------------------- what only other lines can tell
+
+
+def _inherit(rows: pl.DataFrame, rules: pl.Series) -> pl.DataFrame:
+    """Give rows of tables and blocks the step of their block: `total_timesteps` of a table, the header above a block."""
+    import polars as pl
+
+    kinds = set(rows["kind"].unique().to_list())
+    if "table" in kinds:
+        block = rules.search_sorted(rows["line"]) if len(rules) else pl.Series([0] * rows.height)
+        table = pl.col("kind") == "table"
+        rows = rows.with_columns(block=block.cast(pl.Int64))
+        steps = (
+            rows.filter(table & (pl.col("name") == "total_timesteps"))
+            .group_by("block")
+            .agg(pl.col("value").first().cast(pl.Int64, strict=False).alias("block_step"))
+        )
+        rows = rows.join(steps, on="block", how="left", maintain_order="left").with_columns(
+            step=pl.when(table).then(pl.col("block_step")).otherwise("step")
+        )
+        rows = rows.filter(~(table & (pl.col("name") == "total_timesteps"))).drop("block", "block_step")
+    if "header" in kinds:
+        head = pl.col("kind") == "header"
+        block = pl.col("kind") == "block"
+        in_epoch = (pl.col("kind") == "line") | (pl.col("kind") == "bar")
+        rows = rows.with_columns(
+            step=pl.when(block)
+            .then(pl.when(head).then("step").forward_fill())
+            .otherwise("step"),
+            epoch=pl.when(block | (in_epoch & pl.col("epoch").is_null()))
+            .then(pl.when(head).then("epoch").forward_fill())
+            .otherwise("epoch"),
+        ).filter(~head)
+    return rows
+
+
+def _fill_steps(rows: pl.DataFrame) -> pl.DataFrame:
+    """The step of HF Trainer dicts and overflow messages, from the frames of the bar around them.
+
+    HF draws its bar again right behind a dict, at exactly its step; where other text follows, the frame before it is
+    the nearest. Frames and dicts of one rank only.
+    """
+    import polars as pl
+
+    wanting = (pl.col("kind") == "dict") & pl.col("step").is_null()
+    if not rows.select(wanting.any()).item() or not (rows["kind"] == "frame").any():
+        return rows
+    frame = (pl.col("kind") == "frame") & pl.col("epoch").is_null() & (pl.col("name") == "progress")
+    owner = ["rank", "task", "local_rank"]
+    # One bar in the window is everybody's clock; several are each their own rank's.
+    several = rows.filter(frame).select(owner).n_unique() > 1
+    own = pl.concat_str([pl.col(c).cast(pl.String).fill_null("-") for c in owner]) if several else pl.lit("")
+    shown = pl.when(frame).then("step")
+    at = pl.when(frame).then("line")
+    rows = rows.with_columns(
+        _before=shown.forward_fill().over(own),
+        _after=shown.backward_fill().over(own),
+        _after_at=at.backward_fill().over(own),
+    )
+    near = (pl.col("_after_at") - pl.col("line")).is_between(0, 1) & (pl.col("name") != "overflow")
+    near = near & (pl.col("_after") >= pl.col("_before").fill_null(0)) & (pl.col("_after") > 0)
+    step = pl.when(near).then("_after").otherwise("_before")
+    return rows.with_columns(step=pl.when(wanting & (step > 0)).then(step).otherwise("step")).drop(
+        "_before", "_after", "_after_at"
+    )
+
+
+def _thin(rows: pl.DataFrame) -> pl.DataFrame:
+    """Leave out what says nothing new: a bar's repeated frames, and the number of steps and the batch size while they stay.
+
+    DeepSpeed's running count of skipped steps is also given as steps since the record before (`skipped_steps`).
+    """
+    import polars as pl
+
+    own = ["rank", "task", "local_rank", "name"]
+    kinds = set(rows["kind"].unique().to_list())
+    names = set(rows["name"].unique().to_list())
+    if names & {"total_steps", "batch_size"}:
+        total = pl.col("name").is_in(["total_steps", "batch_size"])
+        rows = rows.filter(~total | (pl.col("value") != pl.col("value").shift(1).over(own)).fill_null(True))
+    if "bar" in kinds:
+        same = (
+            (pl.col("kind") == "bar")
+            & pl.col("step").eq_missing(pl.col("step").shift(1).over(own))
+            & pl.col("epoch").eq_missing(pl.col("epoch").shift(1).over(own))
+            & pl.col("value").eq_missing(pl.col("value").shift(1).over(own))
+        )
+        rows = rows.filter(~same)
+        if "progress" in names:  # a frame whose bar carries metrics has its step there already
+            carried = rows.filter(pl.col("kind") == "bar").select("line", "sub").unique()
+            frames = rows.filter((pl.col("kind") == "frame") & (pl.col("name") == "progress"))
+            doubled = frames.join(carried, on=["line", "sub"], how="semi").select("line", "sub", "name")
+            rows = rows.join(doubled, on=["line", "sub", "name"], how="anti", maintain_order="left")
+    if "skipped_total" in names:
+        counts = rows.filter(pl.col("name") == "skipped_total")
+        since = pl.col("value") - pl.col("value").shift(1).over(own)
+        fresh = (
+            counts.with_columns(value=pl.when(since >= 0).then(since), name=pl.lit("skipped_steps"), order=pl.col("order") + 40)
+            .filter(pl.col("value").is_not_null())
+            .select(rows.columns)
+        )
+        rows = pl.concat([rows, fresh]).sort("line", "sub", "order", maintain_order=True)
+    return rows
+
+
+def names_in(rows: Iterable[str]) -> frozenset[str]:
+    """The distinct canonical names among some rows' names."""
+    return frozenset(rows)

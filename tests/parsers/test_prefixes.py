@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forensics.model import Identity
+from forensics.parsers.prefixes import clean, parse_time, vote
+
+NOV27 = 1_795_824_000.0  # 2026-11-28T00:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "identity"),
+    [
+        ("[rank3]: ValueError: x", "ValueError: x", Identity(rank=3)),
+        ("[default0]:loss 3.1", "loss 3.1", Identity(local_rank=0)),
+        ("[default1]:[rank5]: boom", "boom", Identity(rank=5, local_rank=1)),
+        ("[1,12]<stderr>:boom", "boom", Identity(rank=12, stream="stderr")),
+        ("[1,7][node-1:4242]<stdout>: x", "x", Identity(rank=7, node="node-1", pid=4242, stream="stdout")),
+        ("(RayTrainWorker pid=77, ip=10.0.0.5) hello", "hello", Identity(pid=77, node="10.0.0.5")),
+        ("[pod/trainer-1/main] hello", "hello", Identity(node="trainer-1")),
+        ("2026-06-01T10:00:00.123456789Z stderr F hello", "hello", Identity(stream="stderr")),
+        ("[node-7:2]:oops", "oops", Identity(node="node-7", local_rank=2)),
+        ("[rank: 0] Seed set to 1", "Seed set to 1", Identity(rank=0)),
+        (
+            "[rank3]:[E1127 20:49:24.123456789 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught",
+            "[Rank 3] Watchdog caught",
+            Identity(rank=3),
+        ),
+        ("[E ProcessGroupNCCL.cpp:458] [Rank 7] Watchdog caught", "[Rank 7] Watchdog caught", Identity(rank=7)),
+        (
+            "node-1:10:11 [3] init.cc:9 NCCL WARN Duplicate GPU",
+            "init.cc:9 NCCL WARN Duplicate GPU",
+            Identity(node="node-1", pid=10, device=3),
+        ),
+        ("\x1b[31m[rank1]:\x1b[0m red", "red", Identity(rank=1)),
+        ('{"ts": 1795817305.8, "rank": 2, "loss": 1}', '{"ts": 1795817305.8, "rank": 2, "loss": 1}', Identity(rank=2)),
+        ("nothing special: 3", "nothing special: 3", Identity()),
+    ],
+)
+def test_prefixes_are_taken_off(line: str, text: str, identity: Identity) -> None:
+    got = clean(line, reference=NOV27)
+    assert (got.text, got.identity) == (text, identity)
+
+
+def test_ambiguous_prefixes_need_the_files_vote() -> None:
+    lines = [f"{task}: line {i}" for i in range(5) for task in (0, 1, 2, 3)]
+    assert vote(lines) == {"srun"}
+    assert clean("3: boom", vote(lines)).identity.task == 3
+    assert clean("3: boom").identity.task is None
+    assert vote([f"node-{i % 2}: line {i}" for i in range(20)]) == {"pdsh"}
+    assert vote([f"worker-{i % 2}  | line {i}" for i in range(20)]) == {"compose"}
+
+
+@pytest.mark.parametrize("word", ["ERROR", "Traceback", "Epoch", "loss"])
+def test_words_that_open_messages_are_no_hosts(word: str) -> None:
+    assert vote([f"{word}: {i}" for i in range(40)]) == frozenset()
+
+
+def test_values_that_never_repeat_are_no_prefix() -> None:
+    assert vote([f"{i}: {i}" for i in range(100)]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("line", "time", "known"),
+    [
+        ("2026-11-27 21:48:20,512 INFO x", 1795816100.512, False),
+        ("2026-11-27T21:48:20.5Z x", 1795816100.5, True),
+        ("2026-11-27T22:48:20+01:00 x", 1795816100.0, True),
+        ("[E1127 21:48:20.123456789 File.cpp:1] x", 1795816100.0, False),
+        ("[E810 03:04:11.063313477 File.cpp:1] x", 1786331051.0, False),
+        ("W1127 21:48:20.529000 1359 torch/x.py:7] x", 1795816100.0, False),
+        ("[Fri Nov 27 21:48:20 2026] NVRM: Xid", 1795816100.0, False),
+        ("Nov 27 21:48:20 node-0 kernel: x", 1795816100.0, False),
+        ("11/27 21:48:20 - mmengine - INFO", 1795816100.0, False),
+        ("no time at all 12:00", None, False),
+    ],
+)
+def test_times(line: str, time: float | None, known: bool) -> None:
+    assert parse_time(line, NOV27) == (time, known)
+
+
+def test_a_date_without_a_year_is_not_put_after_the_files_last_change() -> None:
+    time, _ = parse_time("Dec 31 10:00:00 node-0 kernel: x", NOV27)
+    assert time is not None
+    assert time < NOV27
+
+
+@given(st.text())
+def test_clean_never_raises_and_adds_nothing(line: str) -> None:
+    got = clean(line, frozenset({"srun", "pdsh", "compose", "mpich", "srun_het"}), NOV27)
+    assert len(got.text) <= len(line)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forensics.parsers.tracebacks import chained, read_traceback
+
+PLAIN = b"""Traceback (most recent call last):
+  File "/app/train.py", line 10, in <module>
+    main()
+  File "/app/lib/python3.11/site-packages/torch/nn/modules/module.py", line 99, in forward
+    return x[key]
+           ~^^^^^
+KeyError: 'input_ids'
+after
+"""
+
+
+def test_plain() -> None:
+    t = read_traceback(PLAIN, path="a.log", offset=100, line=7)
+    assert t is not None
+    assert (t.exception, t.message) == ("KeyError", "'input_ids'")
+    assert t.user_frame == ("/app/train.py", 10, "<module>")
+    assert (t.header.line, t.final.line) == (7, 13)
+    assert t.final.offset == 100 + PLAIN.index(b"KeyError")
+
+
+def test_two_ranks_interleaved_line_by_line() -> None:
+    def lines(rank: int, error: str) -> list[str]:
+        body = ["Traceback (most recent call last):", '  File "/app/t.py", line 5, in <module>', "    f()", error]
+        return [f"[rank{rank}]: {line}" for line in body]
+
+    merged = [line for pair in zip(lines(0, "ValueError: a"), lines(1, "KeyError: 'b'"), strict=True) for line in pair]
+    data = "\n".join(merged).encode()
+    first = read_traceback(data, path="x", offset=0, line=1)
+    second = read_traceback(data[data.index(b"[rank1]") :], path="x", offset=data.index(b"[rank1]"), line=2)
+    assert first is not None
+    assert second is not None
+    assert (first.exception, first.identity.rank) == ("ValueError", 0)
+    assert (second.exception, second.identity.rank) == ("KeyError", 1)
+
+
+def test_progress_bars_and_foreign_lines_between() -> None:
+    data = (
+        b"Traceback (most recent call last):\n"
+        b'  File "/app/t.py", line 5, in <module>\n'
+        b"    f()\r 10%|#  | 1/10 [00:01<00:09,  1.0s/it]\n"
+        b"INFO: saving\n"
+        b"torch.OutOfMemoryError: CUDA out of memory.\n"
+    )
+    t = read_traceback(data, path="x", offset=0, line=1)
+    assert t is not None
+    assert t.exception == "torch.OutOfMemoryError"
+
+
+def test_cut_off_gives_nothing() -> None:
+    assert read_traceback(PLAIN[:120], path="x", offset=0, line=1) is None
+
+
+def test_lower_case_exceptions_of_the_standard_library() -> None:
+    t = read_traceback(PLAIN.replace(b"KeyError: 'input_ids'", b"zlib.error: bad"), path="x", offset=0, line=1)
+    assert t is not None
+    assert t.exception == "zlib.error"
+
+
+def test_chains() -> None:
+    assert chained("\nThe above exception was the direct cause of the following exception:\n\n") == "cause"
+    assert chained("\nDuring handling of the above exception, another exception occurred:\n\n") == "context"
+    assert chained("quiet") is None
+
+
+@given(st.binary(max_size=2000))
+def test_never_raises(data: bytes) -> None:
+    read_traceback(b"Traceback (most recent call last):\n" + data, path="x", offset=0, line=1)
+
+
+@given(st.integers(0, len(PLAIN)))
+def test_truncation_anywhere(n: int) -> None:
+    t = read_traceback(PLAIN[:n], path="x", offset=0, line=1)
+    assert t is None or t.exception == "KeyError"

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import sniffers
+from forensics.model import Identity, Kind, Status
+from forensics.run import NothingToRead, Run, discover, identity_of
+
+
+def find(folder: Path, **options: object) -> Run:
+    return discover([str(folder)], sniffers(), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "identity"),
+    [
+        ("logs/none_ab12/attempt_1/3/stderr.log", Identity(local_rank=3, attempt=1, stream="stderr")),
+        ("node1/logs/x/attempt_0/0/stdout.log", Identity(local_rank=0, attempt=0, stream="stdout", node="node1")),
+        ("rank3.log", Identity(rank=3)),
+        ("logs/rank_12.log", Identity(rank=12)),
+        ("log.3", Identity(rank=3)),
+        ("train.log.7", Identity(rank=7)),
+        ("worker-1/stdout.log", Identity(node="worker-1", stream="stdout")),
+        ("nemo_log_globalrank-3_localrank-1.txt", Identity(rank=3, local_rank=1)),
+        ("attempt1/stderr.log", Identity(attempt=1, stream="stderr")),
+        ("fr/comm_lib_trace_rank_2", Identity(rank=2)),
+        ("rank3/stderr.log", Identity(rank=3, stream="stderr")),
+        ("frank2.log", Identity()),
+        ("train.log", Identity()),
+    ],
+)
+def test_identity_from_the_path(path: str, identity: Identity) -> None:
+    assert identity_of(path) == identity
+
+
+def test_task_numbers_count_only_where_they_run_from_zero(tmp_path: Path) -> None:
+    for name in ("job_0.err", "job_1.err", "job_2.err", "other_5.err", "other_9.err"):
+        (tmp_path / name).write_text("x\n")
+    tasks = {s.path: s.identity.task for s in find(tmp_path).sources}
+    assert tasks == {"job_0.err": 0, "job_1.err": 1, "job_2.err": 2, "other_5.err": None, "other_9.err": None}
+
+
+def test_every_file_is_accounted_for(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("hello\n")
+    (tmp_path / "plot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    (tmp_path / "core.123").write_bytes(b"\x7fELF" + os.urandom(3000))
+    (tmp_path / "noise").write_bytes(os.urandom(5000))
+    (tmp_path / "train.py").write_text("raise ValueError('x')\n")
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "old.log.gz").write_bytes(b"\x1f\x8b\x08" + bytes(20))
+    os.mkfifo(tmp_path / "pipe")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "socket"))
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "outside").symlink_to("/etc/hostname")
+    (tmp_path / "alias.log").symlink_to("train.log")
+    (tmp_path / ".git").mkdir()
+    run = find(tmp_path)
+    server.close()
+    assert {s.path: s.kind for s in run.sources} == {"alias.log": Kind.LOG, "empty.log": Kind.EMPTY}
+    skipped = {c.path: c.reason or "" for c in run.skipped}
+    assert "image" in skipped["plot.png"]
+    assert "core" in skipped["core.123"]
+    assert "binary" in skipped["noise"]
+    assert "source" in skipped["train.py"]
+    assert "gzip" in skipped["old.log.gz"]
+    assert "pipe" in skipped["pipe"]
+    assert "socket" in skipped["socket"]
+    assert "link" in skipped["loop"]
+    assert "link" in skipped["broken"]
+    assert "link" in skipped["outside"]
+    assert "same file" in skipped["train.log"]
+    assert ".git" in skipped
+
+
+def test_a_log_is_a_log_whatever_its_name_and_its_odd_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"step 1 loss 2.0\n" * 100)
+    (tmp_path / "b.log").write_bytes(b"\x1b[31mred\x1b[0m \xff\xfe bar\r 10%|\xe2\x96\x88|\0\0\n" * 50)
+    assert {s.kind for s in find(tmp_path).sources} == {Kind.LOG}
+
+
+def test_an_event_file_is_told_by_content(tmp_path: Path) -> None:
+    from forensics.parsers.tensorboard import looks_like_events
+
+    assert not looks_like_events(b"plain text, long enough to hold a header")
+    assert not looks_like_events(struct.pack("<Q", 24) + b"\0\0\0\0" + bytes(30))
+
+
+def test_exclude_and_since(tmp_path: Path) -> None:
+    for name, age in (("new.log", 10), ("old.log", 10_000), ("x.tmp", 10)):
+        (tmp_path / name).write_text("x\n")
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    run = find(tmp_path, exclude=["*.tmp"], since=1e9 - 100)
+    assert [s.path for s in run.sources] == ["new.log"]
+    assert {c.path: c.reason for c in run.skipped} == {"old.log": "older than --since", "x.tmp": "excluded"}
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root can read everything")
+    (tmp_path / "secret.log").write_text("x\n")
+    (tmp_path / "secret.log").chmod(0)
+    (row,) = find(tmp_path).skipped
+    assert (row.path, row.status) == ("secret.log", Status.UNREADABLE)
+
+
+def test_missing_path() -> None:
+    with pytest.raises(NothingToRead, match="no such file"):
+        discover(["/does/not/exist"], sniffers())
