@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _SHORT = 120.0  # seconds; no scenario takes as long, so a driver that waits longer is a mistake in the scenario
@@ -29,12 +29,17 @@ class Box:
         nproc: int,
         log: str = "launcher.log",
         options: Sequence[str] = (),
-        port: int = 29500,
+        port: int | None = 29500,
         env: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start `python -m torch.distributed.run`; its own stdout and stderr are appended to `log`, unless it is ""."""
+        """Start `python -m torch.distributed.run`; its own stdout and stderr are appended to `log`, unless it is "".
+
+        Without a port it runs --standalone: restarts need that, as with a fixed master the second attempt may find the
+        first one's addresses in the store.
+        """
         command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={nproc}"]
-        command += ["--master-addr=127.0.0.1", f"--master-port={port}", *options, script, *args]
+        command += [f"--master-port={port}", "--master-addr=127.0.0.1"] if port else ["--standalone"]
+        command += [*options, script, *args]
         target = (self.out / log).open("ab") if log else subprocess.DEVNULL
         return subprocess.Popen(command, stdout=target, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
 
@@ -103,6 +108,15 @@ class Box:
         code = process.wait(_SHORT)
         if (code == 0) != ok:
             raise SystemExit(f"exit status {code}, but the scenario expects {'success' if ok else 'a failure'}")
+
+    @staticmethod
+    def wait_until(happened: Callable[[], bool]) -> None:
+        """Poll until something is so."""
+        end = time.monotonic() + _SHORT
+        while not happened():
+            if time.monotonic() > end:
+                raise SystemExit("what the scenario waits for did not happen")
+            time.sleep(0.02)
 
     def wait_for(self, pattern: str, *files: str) -> re.Match[str]:
         """Poll files below the run directory (globs) until a line matches."""

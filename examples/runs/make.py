@@ -13,6 +13,7 @@ full disk or a full /dev/shm is a small tmpfs that is gone afterwards.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -41,6 +42,9 @@ def make(scenario: Scenario, samples: Path) -> list[str]:
         produced = out / "input"
         neutralise(produced)
         complaints = audit(produced)
+        glob, pattern = scenario.shows
+        if not any(re.search(pattern, p.read_text(errors="replace")) for p in produced.glob(glob)):
+            complaints.append(f"nothing like {pattern!r} in {glob}")
         size = sum(p.stat().st_size for p in produced.rglob("*") if p.is_file())
         if size > MOST_BYTES:
             complaints.append(f"{size} bytes, more than {MOST_BYTES}")

@@ -21,18 +21,19 @@ Learned = dict[str, Any] | None  # parts of the answer that only the run itself 
 class Scenario:
     name: str
     run: Callable[[Box], Learned]
+    shows: tuple[str, str]  # (glob, pattern): some such file must hold a match, else the run went another way
     expected: dict[str, Any]
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(name: str, **expected: Any) -> Callable[[Callable[[Box], Learned]], Callable[[Box], Learned]]:
+def scenario(name: str, *, shows: tuple[str, str], **expected: Any) -> Callable[[Callable[[Box], Learned]], Callable[[Box], Learned]]:
     """Register a scenario under the name of its sample directory."""
 
     def register(run: Callable[[Box], Learned]) -> Callable[[Box], Learned]:
         first = {"root_cause": expected.pop("root_cause"), "acceptable": expected.pop("acceptable", [])}
-        SCENARIOS[name] = Scenario(name, run, first | expected)
+        SCENARIOS[name] = Scenario(name, run, shows, first | expected)
         return run
 
     return register
@@ -40,6 +41,7 @@ def scenario(name: str, **expected: Any) -> Callable[[Callable[[Box], Learned]],
 
 @scenario(
     "healthy-ddp",
+    shows=("logs/*/attempt_0/1/stdout.log", "training finished"),
     root_cause="healthy",
     verdict="healthy",
     world_size=2,
@@ -53,6 +55,7 @@ def healthy_ddp(box: Box) -> Learned:
 
 @scenario(
     "sigkill-rank3",
+    shows=("launcher.log", r"exitcode: -9\) local_rank: 3"),
     root_cause="sigkill-unknown-sender",
     acceptable=["host-oom"],
     verdict="failed",
@@ -71,11 +74,12 @@ def sigkill_rank3(box: Box) -> Learned:
 
 @scenario(
     "healthy-scary-lines",
+    shows=("train.log", r"'grad_norm': inf[\s\S]*'eval_recall_class_3': nan[\s\S]*train_runtime"),
     root_cause="healthy",
     verdict="healthy",
     world_size=2,
     notes="The loss scale starts too high on purpose, so the first gradient norms are inf and their steps are skipped until"
-    " it fits; the IoU of a class that does not occur is NaN; torchrun, DDP and the scheduler warn. The loss falls and the"
+    " it fits; the recall of a class that does not occur is NaN; torchrun, DDP and the scheduler warn. The loss falls and the"
     " run ends normally.",
 )
 def healthy_scary_lines(box: Box) -> Learned:
@@ -86,6 +90,7 @@ def healthy_scary_lines(box: Box) -> Learned:
 
 @scenario(
     "healthy-resume",
+    shows=("slurm-4107.out", r"resumed from \S+ at step 40[\s\S]*training finished after 80"),
     root_cause="healthy",
     verdict="healthy",
     world_size=2,
@@ -101,6 +106,7 @@ def healthy_resume(box: Box) -> Learned:
 
 @scenario(
     "exception-rank2",
+    shows=("logs/*/attempt_0/2/stderr.log", "KeyError: 'text'"),
     root_cause="python-exception",
     verdict="failed",
     culprit_rank=2,
@@ -117,6 +123,7 @@ def exception_rank2(box: Box) -> Learned:
 
 @scenario(
     "silent-exit-rank1",
+    shows=("logs/*/attempt_0/1/stdout.log", r"step: +20 .*\n\Z"),
     root_cause="rank-exited-early",
     verdict="failed",
     culprit_rank=1,
@@ -133,6 +140,7 @@ def silent_exit_rank1(box: Box) -> Learned:
 
 @scenario(
     "collective-op-mismatch",
+    shows=("train.log", "Detected mismatch between collectives on ranks"),
     root_cause="collective-op-mismatch",
     acceptable=["collective-desync", "rank-conditional-collective"],
     verdict="failed",
@@ -152,6 +160,7 @@ def collective_op_mismatch(box: Box) -> Learned:
 
 @scenario(
     "collective-shape-mismatch",
+    shows=("slurm-4112.out", "Detected mismatch between collectives on ranks"),
     root_cause="collective-shape-mismatch",
     acceptable=["collective-desync", "uneven-inputs"],
     verdict="failed",
@@ -171,6 +180,7 @@ def collective_shape_mismatch(box: Box) -> Learned:
 
 @scenario(
     "parked-rank2-flight-recorder",
+    shows=("train.log", "Timed out waiting 8000ms"),
     root_cause="straggler-rank",
     acceptable=["collective-timeout"],
     verdict="failed",
@@ -189,6 +199,7 @@ def parked_rank2(box: Box) -> Learned:
 
 @scenario(
     "uneven-inputs",
+    shows=("logs/*/attempt_0/1/stdout.log", r"31 batches[\s\S]*bye"),
     root_cause="uneven-inputs",
     acceptable=["collective-desync", "rank-exited-early"],
     verdict="failed",
@@ -206,6 +217,7 @@ def uneven_inputs(box: Box) -> Learned:
 
 @scenario(
     "ddp-unused-parameters",
+    shows=("train.log", "Expected to have finished reduction in the prior iteration"),
     root_cause="ddp-unused-parameters",
     verdict="failed",
     culprit_step=12,
@@ -221,6 +233,7 @@ def ddp_unused_parameters(box: Box) -> Learned:
 
 @scenario(
     "address-in-use",
+    shows=("train.log", "EADDRINUSE"),
     root_cause="address-in-use",
     verdict="failed",
     notes="Another job on this host listens on the master port already (its log is not part of this run). torchrun cannot"
@@ -228,8 +241,7 @@ def ddp_unused_parameters(box: Box) -> Learned:
 )
 def address_in_use(box: Box) -> Learned:
     other = box.torchrun("train_lm.py", "--pause=0.3", "--pids=pids", nproc=2, log="", port=29531)
-    while not Path("pids/0").exists():
-        pass
+    box.wait_until(Path("pids/0").exists)
     box.finish(box.torchrun("train_lm.py", nproc=2, log="train.log", port=29531), ok=False)
     other.terminate()
     other.wait(60)
@@ -238,6 +250,7 @@ def address_in_use(box: Box) -> Learned:
 
 @scenario(
     "shm-exhausted",
+    shows=("logs/*/attempt_0/1/stderr.log", "unable to allocate shared memory|Bus error"),
     root_cause="shm-exhausted",
     verdict="failed",
     culprit_rank=1,
@@ -254,7 +267,25 @@ def shm_exhausted(box: Box) -> Learned:
 
 
 @scenario(
+    "shm-bus-error",
+    shows=("slurm-4119.out", "killed by signal: Bus error"),
+    root_cause="shm-exhausted",
+    acceptable=["dataloader-worker-killed"],
+    verdict="failed",
+    culprit_rank=1,
+    world_size=2,
+    notes="As shm-exhausted, but the worker of rank 1 writes to a memory-mapped cache in /dev/shm, so that it dies of SIGBUS"
+    " where a page cannot be had. Ranks started as srun --label does.",
+)
+def shm_bus_error(box: Box) -> Learned:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/dev/shm"], check=True)
+    box.srun("train_images.py", "--cache=/dev/shm/decoded", ntasks=2, log="slurm-4119.out")
+    return {"culprit_step": box.last(r"rank 1 \\| epoch 0 \\| iter (\\d+)/", "slurm-4119.out") + 1}
+
+
+@scenario(
     "grad-scaler-collapse",
+    shows=("train.log", r"iteration +70/ .* loss scale: 0\.0 \| grad norm: nan"),
     root_cause="grad-scaler-collapse",
     acceptable=["nan-gradients"],
     verdict="diverged",
@@ -270,6 +301,7 @@ def grad_scaler_collapse(box: Box) -> Learned:
 
 @scenario(
     "loss-scale-stall-after-resume",
+    shows=("train.log", r"iteration +100/ .* loss scale: 0\.0 \| grad norm: 0\.000"),
     root_cause="loss-scale-stall",
     acceptable=["gradscaler-no-inf-checks"],
     verdict="diverged",
@@ -287,6 +319,7 @@ def loss_scale_stall(box: Box) -> Learned:
 
 @scenario(
     "nan-bad-batch-rank1",
+    shows=("logs/*/attempt_0/0/stdout.log", r"step  17/40 \| loss: \d[\s\S]*step  18/40 \| loss: nan"),
     root_cause="nan-in-data",
     acceptable=["nan-loss"],
     verdict="diverged",
@@ -303,6 +336,7 @@ def nan_bad_batch_rank1(box: Box) -> Learned:
 
 @scenario(
     "checkpoint-truncated",
+    shows=("train.log", "failed finding central directory"),
     root_cause="checkpoint-corrupt",
     verdict="failed",
     culprit_step=40,
@@ -313,9 +347,9 @@ def nan_bad_batch_rank1(box: Box) -> Learned:
 def checkpoint_truncated(box: Box) -> Learned:
     where = Path("checkpoints")
     common = ["--style=megatron", "--total=80", "--save-every=40", f"--checkpoints={where}"]
-    box.finish(box.torchrun("train_lm.py", *common, "--steps=40", nproc=2, log="train.log"), ok=True)
+    box.finish(box.torchrun("train_lm.py", *common, "--steps=40", nproc=2, log="train.log", options=box.tee()), ok=True)
     file = where / "step_000040.pt"
-    os.truncate(file, file.stat().st_size * 2 // 5)
+    os.truncate(file, file.stat().st_size * 3 // 4)
     job = box.torchrun("train_lm.py", *common, "--steps=80", "--resume", nproc=2, log="train.log", options=box.tee())
     box.finish(job, ok=False)
     shutil.rmtree(box.out / "logs")  # only the merged log was kept
@@ -325,24 +359,30 @@ def checkpoint_truncated(box: Box) -> Learned:
 
 @scenario(
     "disk-full-on-save",
+    shows=("epilogue.txt", "100%"),
     root_cause="disk-full",
     acceptable=["checkpoint-write-failed"],
     verdict="failed",
     culprit_rank=0,
     world_size=2,
     notes="The checkpoint directory is on a file system of 400 kB and every checkpoint is kept: the save in which it is full"
-    " fails on rank 0 and leaves a partial file. Rank 1 waits in the barrier and loses its connection.",
+    " fails on rank 0 ('unexpected pos', no errno) and leaves a partial file; df in the epilogue says 100 %. Rank 1 waits in the barrier and loses its connection.",
 )
 def disk_full_on_save(box: Box) -> Learned:
     Path("checkpoints").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", "checkpoints"], check=True)
     job = box.torchrun("train_lm.py", "--style=megatron", "--save-every=10", nproc=2, options=box.per_rank())
     box.finish(job, ok=False)
+    # What a job epilogue does: the error of torch.save names no cause, the file system does.
+    with (box.out / "epilogue.txt").open("wb") as report:
+        for command in (["df", "-k", "checkpoints"], ["ls", "-s", "--block-size=1", "checkpoints"]):
+            subprocess.run(command, stdout=report, check=True)
     return {"culprit_step": box.last(r"saving checkpoint at iteration +(\d+)", "logs/*/attempt_0/0/stdout.log")}
 
 
 @scenario(
     "restart-cause-in-attempt0",
+    shows=("logs/*/attempt_1/0/stderr.log", "FileExistsError"),
     root_cause="python-exception",
     verdict="failed",
     culprit_rank=1,
@@ -353,12 +393,13 @@ def disk_full_on_save(box: Box) -> Learned:
 )
 def restart_cause_in_attempt0(box: Box) -> Learned:
     options = [*box.per_rank(), "--max-restarts=1"]
-    box.finish(box.torchrun("train_restart.py", nproc=2, options=options), ok=False)
+    box.finish(box.torchrun("train_restart.py", nproc=2, options=options, port=None), ok=False)
     return None
 
 
 @scenario(
     "restart-recovered",
+    shows=("logs/*/attempt_1/1/stdout.log", r"resumed from \S+ at step 20[\s\S]*training finished"),
     root_cause="dataloader-worker-exception",
     acceptable=["python-exception"],
     verdict="recovered",
@@ -376,7 +417,7 @@ def restart_recovered(box: Box) -> Learned:
     late, hidden = Path("data/rank1_1.pt"), Path("rank1_1.pt.partial")
     late.rename(hidden)
     options = [*box.per_rank(), "--max-restarts=1"]
-    job = box.torchrun("train_flaky.py", nproc=2, options=options)
+    job = box.torchrun("train_flaky.py", nproc=2, options=options, port=None)
     box.wait_for("FileNotFoundError", "logs/*/attempt_0/1/stderr.log")
     hidden.rename(late)
     box.finish(job, ok=True)
@@ -385,13 +426,14 @@ def restart_recovered(box: Box) -> Learned:
 
 @scenario(
     "loss-divergence-lr",
+    shows=("train.log", "'loss': nan.*'step': 80"),
     root_cause="loss-divergence",
     acceptable=["nan-loss"],
     verdict="diverged",
     culprit_step=41,
     world_size=2,
-    notes="The learning rate is multiplied by ten each epoch instead of warming up over steps: the loss leaves its course with"
-    " the rise at step 41 and grows until it is inf and NaN. Every gradient is finite at first; no data is at fault.",
+    notes="The learning rate is multiplied by 20 at the second epoch instead of warming up over steps: step 41 is the first one"
+    " with it, and the loss grows from there until it is inf and NaN. No data is at fault.",
 )
 def loss_divergence_lr(box: Box) -> Learned:
     box.finish(box.torchrun("train_warmup.py", nproc=2, log="train.log"), ok=True)
@@ -400,6 +442,7 @@ def loss_divergence_lr(box: Box) -> Learned:
 
 @scenario(
     "hung-rank0-evaluation",
+    shows=("launcher.log", "got signal: 15"),
     root_cause="rank-conditional-collective",
     acceptable=["collective-desync", "collective-timeout"],
     verdict="hung",
@@ -414,8 +457,7 @@ def hung_rank0_evaluation(box: Box) -> Learned:
     env = {"TORCH_FR_BUFFER_SIZE": "200"}
     job = box.torchrun("train_rank0_eval.py", nproc=3, options=box.per_rank(), env=env)
     box.wait_for("evaluating", "logs/*/attempt_0/0/stdout.log")
-    while len(list(box.out.glob("flight_recorder/*"))) < 3:
-        pass
+    box.wait_until(lambda: len(list(box.out.glob("flight_recorder/*"))) == 3)
     for rank in range(3):
         os.kill(int(Path(f"pids/{rank}").read_text()), signal.SIGUSR1)
     for rank in range(3):

@@ -53,6 +53,13 @@ def lm_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
+def average_gradients(model: nn.Module, world: int) -> None:
+    """What DDP does, by hand, for runs with TORCH_DISTRIBUTED_DEBUG=DETAIL: DDP over gloo dies there of SIGSEGV (2.13)."""
+    flat = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    dist.all_reduce(flat)
+    torch.nn.utils.vector_to_parameters(flat / world, [p.grad for p in model.parameters() if p.grad is not None])
+
+
 def megatron_line(step: int, total: int, *, samples: int, ms: float, lr: float, loss: float, scale: float, **more: float) -> str:
     """One line as Megatron-LM's training_log prints it."""
     return (

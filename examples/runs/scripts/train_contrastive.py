@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from parts import mlp, start
-from torch.nn.parallel import DistributedDataParallel as DDP
+from parts import average_gradients, mlp, start
 
 rank, world = start()
 samples = 8 * 18 - (3 if rank == 1 else 0)
 data = torch.randn(samples, 16, generator=torch.Generator().manual_seed(rank))
-model = DDP(mlp(16, 8))
+model = mlp(16, 8)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data), batch_size=8, drop_last=False)
 for step, (x,) in enumerate(loader, 1):
@@ -26,6 +25,7 @@ for step, (x,) in enumerate(loader, 1):
     loss = torch.nn.functional.cross_entropy(z @ torch.cat(gathered).T / 0.1, labels)
     optimizer.zero_grad()
     loss.backward()
+    average_gradients(model, world)
     optimizer.step()
     if rank == 0 or len(x) < 8:
         print(f"Train: [0][{step:>3}/{len(loader)}]  loss: {loss.item():.4f}  lr: 1.00e-03  batch: {len(x)}", flush=True)

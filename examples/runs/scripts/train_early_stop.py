@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from parts import TinyLM, lm_loss, sentences, start
-from torch.nn.parallel import DistributedDataParallel as DDP
+from parts import TinyLM, average_gradients, lm_loss, sentences, start
 
 rank, world = start()
-model = DDP(TinyLM())
+model = TinyLM()
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 best = float("inf")
 for step in range(1, 41):
     loss = lm_loss(model, sentences(step, rank))
     optimizer.zero_grad()
     loss.backward()
+    average_gradients(model, world)
     optimizer.step()
     print(f"step={step} train_loss={loss.item():.4f} lr=5.0e-03", flush=True)
     if step % 5 == 0:
@@ -26,7 +26,7 @@ for step in range(1, 41):
         if rank == 2 and step >= 20:
             held_out = held_out.flip(1)  # the second half of this rank's validation set is another language
         with torch.no_grad():
-            value = lm_loss(model.module, held_out)
+            value = lm_loss(model, held_out)
         if value.item() < best:
             best = value.item()
             dist.all_reduce(value)

@@ -128,6 +128,7 @@ def has_metrics(sample: bytes) -> bool:
 def _peel(text: str, voted: frozenset[str]) -> tuple[int, list[_Field]]:
     """Where the message starts behind its prefixes, and the identities that they hold."""
     fields: dict[str, _Field] = {}
+    seen: set[str] = set()
     at = 0
     patterns = [*prefixes.ALWAYS.items(), *((n, prefixes.VOTED[n]) for n in sorted(voted) if n in prefixes.VOTED)]
     compiled = [(name, _compiled(pattern)) for name, pattern in patterns]
@@ -137,6 +138,9 @@ def _peel(text: str, voted: frozenset[str]) -> tuple[int, list[_Field]]:
             m = pattern.match(rest)
             if m is None or m.end() == 0:
                 continue
+            if name in prefixes.VOTED and (name in seen or canonical(m.group(1))):  # `steps: 10 loss: 2` is no host
+                continue
+            seen.add(name)
             if name == "torchrun_tee" and m.group(0).startswith("[rank") and "rank" in fields:
                 continue
             groups = m.groupdict()
@@ -865,7 +869,7 @@ def _fill_steps(rows: pl.DataFrame) -> pl.DataFrame:
         _after=shown.backward_fill().over(own),
         _after_at=at.backward_fill().over(own),
     )
-    near = (pl.col("_after_at") - pl.col("line")).is_between(0, 1) & (pl.col("name") != "overflow")
+    near = (pl.col("_after_at") - pl.col("line")).is_between(0, 1) & (pl.col("order") < 80)
     near = near & (pl.col("_after") >= pl.col("_before").fill_null(0)) & (pl.col("_after") > 0)
     step = pl.when(near).then("_after").otherwise("_before")
     return rows.with_columns(step=pl.when(wanting & (step > 0)).then(step).otherwise("step")).drop(

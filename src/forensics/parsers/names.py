@@ -210,9 +210,9 @@ def canonical(key: str) -> str | None:
         return "lr"
     if parts[0] == "lr" and len(parts) == 2 and re.fullmatch(r"(?:pg|group|param_group_?)[01]", parts[1]):
         return "lr"
-    found = _known(name) if held_out or name in _NAMES else None
+    found = _NAMES.get(name)
+    head, _, rest = name.partition("_")
     if found is None and not held_out:
-        head, _, rest = name.partition("_")
         if head in _EVAL and rest:
             held_out, found = True, _known(rest)
         elif head in ("train", "training") and rest:
@@ -220,8 +220,7 @@ def canonical(key: str) -> str | None:
         else:
             found = _known(name)
     elif found is None:
-        head, _, rest = name.partition("_")
-        if head in _EVAL | {"train"} and rest:
+        if head in _EVAL or head in ("train", "training"):
             found = _NAMES.get(rest)
     if not held_out or found is None or found.startswith("eval_"):
         return found

@@ -110,8 +110,8 @@ def metrics(file: EventFile, source: Source) -> pl.DataFrame:
 
     from forensics.parsers.names import canonical, factor
 
-    known = {tag: name for tag in file.scalars["tag"].unique().to_list() if (name := canonical(tag)) is not None}
-    factors = {tag: scale for tag in known if (scale := factor(tag)) != 1}
+    known = {key: found for key in file.scalars["tag"].unique().to_list() if (found := canonical(key)) is not None}
+    factors = {key: scale for key in known if (scale := factor(key)) != 1}
     tag, name, value = pl.col("tag"), pl.col("name"), pl.col("value")
     columns = schema(METRICS_COLUMNS)
     fixed = {"source": source.path, "line": None, "rank": source.identity.rank, "attempt": source.identity.attempt}
@@ -128,7 +128,7 @@ def metrics(file: EventFile, source: Source) -> pl.DataFrame:
             value.filter(name == "epoch").first().over("step").alias("epoch"),
         )
         .with_columns(pl.lit(content, dtype=columns[column]).alias(column) for column, content in fixed.items())
-        .select(columns)
+        .select(*columns)
     )
 
 

@@ -22,7 +22,7 @@ _EVIDENCE_TEXT = 3000  # characters
 _EVIDENCE_SHOWN = 8
 
 _MARKUP = re.compile(r"[\\`*_\[\]~|]")
-# What GitHub links by itself: @user, #1, GH-1, o/r#1, URLs and addresses. Links to other issues also leave a trace there.
+# What GitHub links by itself: @user, #1, GH-1, o/r#1, URLs, addresses. A link to an issue also leaves a trace there.
 _LINKED = re.compile(r"@\w|#\d|\bGH-\d|\w://|\bwww\.|\bmailto:|\bxmpp:", re.I)
 _BLOCK_START = re.compile(r"(?:#+|[-+=>:]+|\d{1,9}(?=[.)]))")
 

@@ -81,7 +81,7 @@ _NO_SECRET = re.compile(
 
 # --- identities ----------------------------------------------------------------------------------------------------
 
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@-])", re.ASCII)
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `alice@dgx17:~$` and `alice@dgx17:/data`: a prompt or an scp target.
 _PROMPT = re.compile(r"(?<![\w.@+-])([A-Za-z_][\w.-]{0,31})@([A-Za-z][A-Za-z0-9-]{0,62})(?=:[~/])", re.ASCII)
 _HOME = re.compile(
@@ -109,7 +109,7 @@ _VERSION_BEFORE = re.compile(
 _VERSION_AFTER = re.compile(r"-(?:py|cp)\d|\.dist-info|\.(?:whl|tar|so)\b|\+cu\d", re.ASCII)
 _OPEN_IPS = re.compile(r"(?:127\.|0\.0\.0\.0\Z|255\.255\.)", re.ASCII)
 # After a colon too: NCCL prints `[1]eth0:fe80::1%eth0<0>`.
-_IPV6 = re.compile(r"(?:(?<![\w:.])|(?<=\w:))[0-9A-Fa-f:]{4,40}(?![\w:])", re.ASCII)
+_IPV6 = re.compile(r"(?:(?<![\w:.])|(?<=\w:))[0-9A-Fa-f:]{4,40}(?![\w:]|\.\d)", re.ASCII)
 _MAC = re.compile(
     r"(?<![0-9A-Fa-f:-])(?:(?:[0-9A-Fa-f]{2}:){5,19}|(?:[0-9A-Fa-f]{2}-){5,7})[0-9A-Fa-f]{2}(?![0-9A-Fa-f:-])", re.ASCII
 )
@@ -142,7 +142,7 @@ _HOST_PLACES = tuple(
 # Names that say what a machine is for and nothing about whose it is: the story of a report is told in them.
 _PLAIN_HOST = re.compile(
     r"(?:localhost|local|localdomain|none|unknown|the|train|test|[0-9]+|"
-    r"(?:(?:node|worker|host|rank|gpu|server|machine|master|head|compute|launcher|pod|trainer)(?:[-_.]?\d+)?))\Z",
+    r"(?:(?:node|worker|host|rank|gpu|server|machine|master|head|compute|launcher|pod|trainer)(?:[-_.]?(?:\d+|[a-z]))?))\Z",
     re.ASCII | re.I,
 )
 _HOST_CAPTURES = frozenset({"host", "hostname", "node", "nodename", "peer_host", "master_addr"})
@@ -162,6 +162,14 @@ _BUCKETS = (
 _AZURE_CONTAINER = re.compile(r"(?i)(\b(?:abfss?|wasbs?)://)([^\s/@\"'<>]+)@", re.ASCII)
 
 T = TypeVar("T")
+
+
+def _telling(name: str) -> bool:
+    """Whether a name that a pattern took for a host's may be replaced wherever it occurs, and not only there.
+
+    A place can be misread, and a plain word is then to stay a word everywhere else.
+    """
+    return any(char in name for char in "-.0123456789")
 
 
 class Redactor:
@@ -255,6 +263,8 @@ class Redactor:
                 # "Unexpected token: foo", "pad_token=<pad>", "token=17"
                 telling = quoted or ":" not in sep or (len(value) >= 8 and any(c.isdigit() for c in value))
                 secret = secret and telling and not value.isdigit() and not _NO_SECRET_BEFORE.search(before)
+            if not quoted and text.startswith("(", match.end()) and re.fullmatch(r"[A-Za-z_][\w.]*", value):
+                secret = False  # a call in a traceback's line of code: authkey=current_process().authkey
             if sep.isspace():  # prose, unless it is an option: --password hunter2
                 secret = secret and bool(re.search(r"(?:^|[\s\"'\[,])--?[\w-]*\Z", before))
             if not secret:
@@ -335,8 +345,7 @@ class Redactor:
 
     def _host_names(self, text: str) -> str:
         def placed(name: str) -> str:
-            # A place can be misread: a plain word is replaced where it stands, and not wherever it occurs.
-            return self.host(name, everywhere=any(char in name for char in "-.0123456789"))
+            return self.host(name, everywhere=_telling(name))
 
         for pattern in _HOST_PLACES:
             text = self._second(pattern, placed, text)
@@ -426,7 +435,7 @@ _OURS: Mapping[str, frozenset[str]] = {
 def _capture(redactor: Redactor, key: str, value: str) -> str:
     """A captured value, whose name may say what its shape does not."""
     if key in _HOST_CAPTURES:
-        return redactor.host(redactor.redact(value))
+        return redactor.host(redactor.redact(value), everywhere=_telling(value))
     return redactor.redact(f"{key}={value}").removeprefix(f"{key}=")
 
 
@@ -446,6 +455,9 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
     _mapped(diagnosis, lambda text: learnt.setdefault(text) or text)
     for text in learnt:
         redactor.redact(text)
+    for finding in diagnosis.findings:
+        for key, value in finding.captures.items():
+            _capture(redactor, key, value)
     known: dict[str, str] = {}
 
     def change(text: str) -> str:

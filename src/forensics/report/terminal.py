@@ -205,9 +205,7 @@ def _cascade(page: _Page, diagnosis: Diagnosis) -> None:
 def _further(page: _Page, roots: Sequence[Finding]) -> None:
     if not roots:
         return
-    page.heading(
-        "FURTHER CAUSES, INDEPENDENT OF THE FIRST" if len(roots) > 1 else "A FURTHER CAUSE, INDEPENDENT OF THE FIRST"
-    )
+    page.heading("FURTHER CAUSES, INDEPENDENT OF IT" if len(roots) > 1 else "A FURTHER CAUSE, INDEPENDENT OF IT")
     for root in roots[:_ROOTS_SHOWN]:
         sure = words.percent(root.confidence)
         page.say(words.located(root) + (f" · {sure}" if sure else ""), "  - ", "    ", limit=3)

@@ -1,0 +1,75 @@
+"""Detectors: signatures that show as the shape of a metric.
+
+A detector is a function `(metrics, observations, **parameters) -> tuple[Observation, ...]`. metrics is a table of
+`model.METRICS_COLUMNS`; observations are those of the logs. It leaves `signature` empty, and its `weight` says how surely
+the shape stands for the signature (1 where nothing speaks against it). Signature files name detectors:
+
+    [[evidence]]
+    source = "metrics"
+    detector = "scale_collapse"
+    halvings = 10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors import loss_scale, loss_shape, nonfinite, resume, rl
+from forensics.model import Observation
+from forensics.signatures.schema import Signature, SignatureError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Detector = Callable[..., tuple[Observation, ...]]
+
+REGISTRY: Mapping[str, Detector] = {
+    detector.__name__: detector
+    for detector in (
+        nonfinite.nan_loss,
+        nonfinite.nan_gradients,
+        nonfinite.nan_one_rank_first,
+        loss_scale.scale_collapse,
+        loss_scale.scale_stall,
+        loss_shape.loss_divergence,
+        loss_shape.loss_spike,
+        loss_shape.grad_norms_differ,
+        resume.epoch_restart,
+        resume.lr_reset,
+        resume.weights_not_restored,
+        rl.kl_explosion,
+        rl.kl_negative,
+        rl.value_loss_explosion,
+        rl.policy_collapse,
+        rl.no_learning_signal,
+        rl.flat_preference,
+    )
+}
+
+
+def run_detectors(
+    catalogue: Mapping[str, Signature], metrics: pl.DataFrame, observations: Sequence[Observation]
+) -> tuple[Observation, ...]:
+    """The observations of every metrics rule of the catalogue.
+
+    metrics: METRICS_COLUMNS, rows of one source in written order. Raises SignatureError where a signature names a
+    detector that does not exist, or parameters that it does not have.
+    """
+    if metrics.is_empty():
+        return ()
+    found: list[Observation] = []
+    for signature in catalogue.values():
+        for rule in signature.evidence:
+            if rule.source != "metrics" or rule.detector is None:
+                continue
+            detector = REGISTRY.get(rule.detector)
+            if detector is None:
+                raise SignatureError(f"{signature.file}: there is no metrics detector {rule.detector!r}")
+            try:
+                seen = detector(metrics, observations, **rule.parameters)
+            except TypeError as error:
+                raise SignatureError(f"{signature.file}: {rule.detector}: {error}") from error
+            found.extend(replace(o, signature=signature.name, weight=o.weight * rule.weight) for o in seen)
+    return tuple(found)

@@ -1,0 +1,253 @@
+"""The fp16 loss scale: a collapse, a stall, and the calibration at the start that is neither.
+
+A scaler halves on each step whose gradients overflow, skips that step, and doubles after `growth_interval` good ones.
+Normal, and never reported: the descent from 2^16..2^32 at the start (16 to 25 skips in a row, P5), one overflow every
+thousand steps, and the sawtooth of a scale that probes its limit (O24).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NAMES = ("loss_scale", "overflow", "skipped_steps", "skipped_total", "grad_norm", "loss", "lr")
+_SHOWN = ("loss_scale", "overflow", "skipped_steps", "loss", "grad_norm")
+
+
+def scale_collapse(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    halvings: int = 10,
+    late: int = 8,
+    calibrated: float = 256.0,
+    floor: float = 1.0,
+    repeats: int = 3,
+    growth: int = 20,
+) -> tuple[Observation, ...]:
+    """The loss scale keeps halving, or is stuck at its minimum with every step skipped.
+
+    halvings: unbroken halvings that end below `calibrated` (P10: 10 unbroken ones tell every collapse from calibration;
+        P5: calibration ends at a scale of 2^8 or more). late: halvings that suffice after the scale had settled for
+        `growth` records, and while they last to the end of the record.
+    floor: DeepSpeed's min_scale is 1 by default, torch and fairseq go below. repeats: overflows at an unchanged scale
+        (one more than DeepSpeed's hysteresis of 2 at any scale; at or below `floor` its minimum is reached).
+    growth: records without a fall after which the scaler has recovered.
+    """
+    found = [part for s in streams(metrics, _NAMES) if "loss_scale" in s.columns for part in segments(s)]
+    signs = [
+        sign for part in found if (sign := _collapse(part, halvings, late, calibrated, floor, repeats, growth)) is not None
+    ]
+    return merge(signs, found, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Fall:
+    """An unbroken run of halvings: first and last position in the series of scales, and how many halvings it is."""
+
+    start: int
+    end: int
+    halvings: float
+
+
+def _falls(scale: Sequence[float], flat: int) -> list[_Fall]:
+    """Descents, each ended by growth or by more than `flat` records without a fall.
+
+    flat: records between halvings that do not end a descent: hysteresis and growth trackers keep a scale for a step.
+    """
+    falls: list[_Fall] = []
+    start: int | None = None
+    last = 0
+    total = 0.0
+    for i in range(1, len(scale)):
+        if scale[i] < scale[i - 1]:
+            if start is None:
+                start, total = i, 0.0
+            total += math.log2(scale[i - 1] / scale[i]) if scale[i] > 0 else 1.0
+            last = i
+        elif start is not None and (scale[i] > scale[i - 1] or i - last > flat):
+            falls.append(_Fall(start, last, total))
+            start = None
+    if start is not None:
+        falls.append(_Fall(start, last, total))
+    return falls
+
+
+def _collapse(
+    part: Stream, halvings: int, late: int, calibrated: float, floor: float, repeats: int, growth: int
+) -> Sign | None:
+    at, scale = part.curve("loss_scale")
+    if len(scale) < 2 or any(not math.isfinite(v) or v < 0 for v in scale):
+        return None
+    skips = _skips(part, at)
+    stuck = _stuck(scale, skips, floor, repeats, growth)
+    # A printed 0.0 after 65536.0 is a reset, which `scale_stall` looks for.
+    falls = [f for f in _falls(scale, 2) if f.halvings > 0 and f.halvings <= 4 * (f.end - f.start + 1)]
+    if stuck is not None:
+        reached, first, count = stuck
+        before = next((f for f in reversed(falls) if f.end <= first), None)
+        # The descent that led there, if the record has it.
+        note = f"{count} steps in a row overflow at a loss scale of {number(scale[first])}, which cannot go lower"
+        if before is not None and first - before.end <= growth:
+            note += f" (it fell from {number(scale[before.start - 1])} since {part.where(at[before.start])})"
+            shown = (at[reached], at[first], at[before.start], at[-1])
+        else:
+            shown = (at[reached], at[-1], at[reached], at[reached])
+        return Sign(part, at[reached], _evidence(part, shown), note, "loss_scale")
+    for fall in falls:
+        settled = fall.start > growth and all(
+            b >= a for a, b in zip(scale[fall.start - growth : fall.start], scale[fall.start - growth + 1 : fall.start], strict=False)
+        )
+        lasts = len(scale) - 1 - fall.end <= 2
+        low = scale[fall.end]
+        deep = fall.halvings >= halvings and low < calibrated
+        recovers = len(scale) - 1 - fall.end > growth and low >= floor
+        at_start = fall.start <= growth
+        if (deep and (low < floor or lasts or not recovers) and not (at_start and recovers)) or (
+            settled and fall.halvings >= late and lasts
+        ):
+            note = (
+                f"the loss scale halves {fall.halvings:.0f} times without a break, from {number(scale[fall.start - 1])}"
+                f" at {part.where(at[fall.start - 1])} to {number(low)} at {part.where(at[fall.end])}"
+            )
+            shown = (at[fall.start], at[fall.start - 1], at[fall.end], at[-1])
+            return Sign(part, at[fall.start], _evidence(part, shown), note, "loss_scale")
+    return None
+
+
+def _skips(part: Stream, at: Sequence[int]) -> list[bool]:
+    """For each record of the scale whether its step was skipped."""
+    overflow, skipped, total = part.column("overflow"), part.column("skipped_steps"), part.column("skipped_total")
+    result = []
+    previous: float | None = None
+    for i in at:
+        count = total[i]
+        result.append(bool(overflow[i]) or bool(skipped[i]) or (count is not None and previous is not None and count > previous))
+        previous = count if count is not None else previous
+    return result
+
+
+def _stuck(
+    scale: Sequence[float], skips: Sequence[bool], floor: float, repeats: int, growth: int
+) -> tuple[int, int, int] | None:
+    """(first record at the minimum, the record before that or the same, how many in a row) of steps skipped at the floor.
+
+    Records of one descent to the floor count towards `repeats`, so that a run that gave up there at once is seen too.
+    """
+    i = 0
+    while i < len(scale):
+        if not skips[i]:
+            i += 1
+            continue
+        j = i
+        while j + 1 < len(scale) and skips[j + 1] and scale[j + 1] <= scale[j]:
+            j += 1
+        first = j
+        while first > i and scale[first - 1] == scale[j]:
+            first -= 1
+        count = j - first + 1
+        needed = 1 if scale[j] <= floor else repeats
+        descent = j - i + 1
+        rest = [skip for skip in skips[j + 1 : j + 1 + growth]]
+        ends = len(rest) < growth and not any(b > a for a, b in zip(scale[j:], scale[j + 1 :], strict=False))
+        # At the floor: a descent of five records or more that ends there, or three overflows in place.
+        if scale[j] <= floor and count >= needed and (count >= repeats or descent >= 5) and ends:
+            # An overflow line names the scale that it leads to: the second one at this value is the first in place.
+            reached = first + 1 if count >= 2 and descent > count else first
+            return reached, first, count
+        if scale[j] > floor and count >= repeats + 2 and ends:
+            return first, first, count
+        i = j + 1
+    return None
+
+
+def _evidence(part: Stream, shown: Sequence[int]) -> tuple:  # type: ignore[type-arg]
+    return tuple(part.evidence(i, *_SHOWN) for i in dict.fromkeys(shown))
+
+
+def scale_stall(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    drop: float = 64.0,
+    flat: int = 10,
+    low: float = 1.0,
+) -> tuple[Observation, ...]:
+    """The loss scale is put far below what it was in one record (a resume without scaler state) and stays there.
+
+    drop: factor from one record to the next, a step apart or over a restart; halving takes a step each (C15).
+    flat: records without any change after it, to the end.
+    low: only a scale under this, or one under which the gradient norm is 0 on most records (they underflow), is a
+        stall; a scaler that starts again at 65536 recalibrates and does no harm (C15).
+    """
+    import polars as pl
+
+    if metrics.filter((pl.col("name") == "loss_scale") & (pl.col("value") < 1024)).is_empty():
+        return ()
+    found = [s for s in streams(metrics, _NAMES) if "loss_scale" in s.columns]
+    signs = [sign for stream in found if (sign := _stall(stream, found, drop, flat, low)) is not None]
+    return merge(signs, found, ())
+
+
+def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low: float) -> Sign | None:
+    at, scale = stream.curve("loss_scale")
+    if len(scale) < flat or any(not math.isfinite(v) for v in scale):
+        return None
+    last = len(scale) - 1
+    start = last
+    while start > 0 and scale[start - 1] == scale[last]:
+        start -= 1
+    if len(scale) - start < flat:
+        return None
+    grads = [g for i in at[start:] if (g := stream.column("grad_norm")[i]) is not None]
+    dead = len(grads) >= flat and sum(g == 0.0 for g in grads) > 0.5 * len(grads)
+    value = scale[last]
+    if start > 0:
+        before, where = scale[start - 1], stream.where(at[start - 1])
+        steps = [s for i in at if (s := stream.steps[i]) is not None]
+        gaps = [b - a for a, b in zip(steps, steps[1:], strict=False) if b > a]
+        a, b = stream.steps[at[start - 1]], stream.steps[at[start]]
+        near = a is None or b is None or not gaps or b - a <= 2 * median(gaps)
+        if before < drop * max(value, 1e-30) or not near or not (value < low or dead):
+            return None
+        shown: tuple[int, ...] = (at[start], at[start - 1], at[last])
+    else:
+        earlier = _earlier(stream, others)
+        if earlier is not None and earlier[1] >= drop * max(value, 1e-30) and (value < low or dead):
+            where, before = earlier
+        elif value < low and dead and len(scale) >= 2 * flat:
+            where, before = "", 0.0
+        else:
+            return None
+        shown = (at[start], at[last])
+    note = f"the loss scale stands at {number(value)} from {stream.where(at[start])} to {stream.where(at[last])}"
+    note += f" (it was {number(before)} at {where})" if where else ""
+    if dead:
+        note += "; the gradient norm is 0: gradients underflow"
+    return Sign(stream, at[start], _evidence(stream, shown), note, "loss_scale")
+
+
+def _earlier(stream: Stream, others: Sequence[Stream]) -> tuple[str, float] | None:
+    """Where, and how large, the last loss scale of the record is that this stream continues."""
+    best: tuple[float, str, float] | None = None
+    begin = stream.times[0]
+    for other in others:
+        if other is stream or other.rank != stream.rank or other.binary != stream.binary or begin is None:
+            continue
+        at, scale = other.curve("loss_scale")
+        end = other.times[at[-1]]
+        a, b = other.steps[at[-1]], stream.steps[0]
+        if end is None or end > begin or a is None or b is None or not (0 < b <= a + 2 * max(1, a // 10)):
+            continue
+        if best is None or end > best[0]:
+            best = (end, other.where(at[-1]), scale[-1])
+    return (best[1], best[2]) if best else None

@@ -1,0 +1,247 @@
+"""Shapes of a finite loss curve: divergence, spikes, and gradient norms that ranks do not share.
+
+Rolling medians stand for the level and median absolute deviations (MAD) for the noise, so that single outliers count
+for nothing. Losses of reinforcement learning and preference tuning do not measure progress and are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, first_ranks, merge, number, segments, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def exploded(losses: Sequence[float]) -> bool:
+    """Whether the finite losses before a NaN had already left their level for good: three or more, ten times as large.
+
+    A single jump before the overflow is a bad step and no trend (P8: "loss inf first, then nan").
+    """
+    finite = [abs(v) for v in losses if math.isfinite(v)]
+    return _escape(finite) is not None
+
+
+def _escape(sizes: Sequence[float]) -> int | None:
+    """Where the sizes |loss| leave their level towards the end and do not come back; None if they do not."""
+    if len(sizes) < 8:
+        return None
+    level = median(sizes[: max(5, len(sizes) // 2)])
+    if sizes[-1] < 10 * max(level, 1e-3):
+        return None
+    start = len(sizes)
+    while start > 0 and sizes[start - 1] > 2 * level:
+        start -= 1
+    return start if len(sizes) - start >= 3 else None
+
+
+def _rolling(values: Sequence[float], width: int) -> list[float]:
+    """Trailing medians: item i covers values[i-width+1..i] (fewer at the start)."""
+    import polars as pl
+
+    return pl.Series(values, dtype=pl.Float64).rolling_median(width, min_samples=1).to_list()
+
+
+def _noise(values: Sequence[float], level: Sequence[float]) -> float:
+    """MAD of values around their level."""
+    return median(abs(v - m) for v, m in zip(values, level, strict=True)) if values else 0.0
+
+
+def _curves(metrics: pl.DataFrame) -> tuple[Stream, ...]:
+    return tuple(
+        part
+        for stream in streams(metrics, ("loss", "grad_norm", "lr", "loss_scale"))
+        if "loss" in stream.columns and not stream.names & RL_NAMES
+        for part in segments(stream)
+    )
+
+
+def loss_divergence(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    ratio: float = 1.5,
+    lost: float = 0.5,
+    sustained: int = 20,
+    noise: float = 8.0,
+) -> tuple[Observation, ...]:
+    """The training loss rises far above its best level and does not come back, or runs away until it overflows.
+
+    ratio: smoothed loss over its running minimum (P12: EMA above 1.5 times the minimum for 50 steps or more).
+    lost: part of all progress (first level minus best level) that is gone at the end, which no noisy curve, warm-up at
+        ln C or over-fitting shows.
+    sustained: records that it must last, to the end of the record.
+    noise: the rise in MADs of the curve (P12: 6 for a spike); below 0.3 in size a rise counts for nothing (note of P12:
+        with a loss under 0.3 the band gives false alarms).
+    """
+    parts = _curves(metrics)
+    signs = [sign for part in parts if (sign := _diverged(part, ratio, lost, sustained, noise)) is not None]
+    return merge(signs, parts)
+
+
+def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: float) -> Sign | None:
+    at, values = part.curve("loss")
+    finite = [(i, v) for i, v in zip(at, values, strict=True) if math.isfinite(v)]
+    if len(finite) < 10:
+        return None
+    records, curve = [i for i, _ in finite], [v for _, v in finite]
+    stop = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
+    before = curve if stop is None else [v for v in values[:stop]]
+    if (escape := _escape([abs(v) for v in before])) is not None and (stop is not None or len(before) - escape >= 5):
+        end = f" before it overflows at {part.where(at[stop])}" if stop is not None else ""
+        return _rise(part, records, curve, escape, len(before) - 1, f"the loss runs away from {{level}} to {{end}}{end}")
+    if stop is not None or len(curve) < 3 * sustained:
+        return None
+    level = _rolling(curve, 10)
+    best_at = min(range(9, len(level)), key=lambda k: level[k])
+    best, first = level[best_at], median(curve[:5])
+    tail = sorted(curve[-max(sustained, len(curve) // 10) :])
+    low = tail[len(tail) // 4]
+    spread = _noise(curve[: best_at + 1], level[: best_at + 1])
+    rise = low - best
+    if best <= 0 or rise < 0.3 or low < ratio * best or rise < noise * spread or rise < lost * max(first - best, 0.0):
+        return None
+    if first - best < 0.05 * first and low < 2 * first:
+        return None
+    limit = best + 0.5 * rise
+    start = len(level)
+    while start > 0 and level[start - 1] > limit:
+        start -= 1
+    if len(curve) - start < sustained or start <= best_at:
+        return None
+    # A slow drift over most of the run is a change of objective or data, not an instability.
+    half = next((k for k in range(start, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
+    if half - start > 0.5 * len(curve):
+        return None
+    start = max(best_at + 1, start - 9)
+    onset = next((k for k in range(start, len(curve)) if curve[k] > limit), start)
+    return _rise(part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back")
+
+
+def _rise(part: Stream, records: Sequence[int], curve: Sequence[float], onset: int, end: int, note: str) -> Sign:
+    names = ("loss", "grad_norm", "lr")
+    level = median(curve[max(0, onset - 20) : onset] or curve[:1])
+    at, before, after = records[onset], records[max(0, onset - 1)], records[end]
+    peak = records[max(range(onset, end + 1), key=lambda k: abs(curve[k]))]
+    shown = dict.fromkeys((at, before, peak, after))
+    text = note.format(level=f"about {number(level)}", end=f"{number(curve[end])} at {part.where(after)}")
+    return Sign(part, at, tuple(part.evidence(i, *names) for i in shown), f"{text}, from {part.where(at)} on", "loss")
+
+
+def loss_spike(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    factor: float = 5.0,
+    noise: float = 12.0,
+    points: int = 3,
+    within: int = 10,
+    before: int = 20,
+) -> tuple[Observation, ...]:
+    """The loss jumps far above its level for a few records and returns.
+
+    factor, noise: how far, in multiples of the level and in MADs (P12 gives 1.3 and 6 for a mark on a plot; what is
+        told to people without being asked for has to be plainer).
+    points, within: records above the band among the next `within` (note of P12: 3 within 10, against false spikes);
+        a single one is enough where it is 20 times the level and the gradient norm jumps tenfold with it.
+    before: records of settled level that must precede it.
+    """
+    parts = _curves(metrics)
+    signs = [sign for part in parts if (sign := _spiked(part, factor, noise, points, within, before)) is not None]
+    return merge(signs, parts)
+
+
+def _spiked(part: Stream, factor: float, noise: float, points: int, within: int, before: int) -> Sign | None:
+    at, values = part.curve("loss")
+    if len(values) < before + points or any(not math.isfinite(v) for v in values):
+        return None
+    level = _rolling(values, 50)
+    grad = part.column("grad_norm")
+    for k in range(before, len(values)):
+        usual = level[k - 1]
+        if usual <= 0 or values[k] < max(factor * usual, usual + 0.5):
+            continue
+        past = values[max(0, k - 50) : k]
+        if values[k] < usual + noise * _noise(past, [usual] * len(past)):
+            continue
+        band = max(factor, 2.0) * usual
+        above = [j for j in range(k, min(len(values), k + within)) if values[j] > band]
+        norms = [g for i in at[max(0, k - 50) : k] if (g := grad[i]) is not None and math.isfinite(g)]
+        jump = grad[at[k]]
+        sharp = jump is not None and bool(norms) and jump > 10 * median(norms)
+        if len(above) < points and not (values[k] >= 20 * usual and sharp):
+            continue
+        back = next((j for j in range(above[-1] + 1, len(values)) if values[j] < 2 * usual), None)
+        if back is None:
+            continue
+        top = max(above, key=lambda j: values[j])
+        names = ("loss", "grad_norm", "lr")
+        shown = dict.fromkeys((at[k], at[k - 1], at[top], at[back]))
+        note = (
+            f"the loss jumps from about {number(usual)} to {number(values[top])} at {part.where(at[k])}"
+            f" and is back at {part.where(at[back])}"
+        )
+        return Sign(part, at[k], tuple(part.evidence(i, *names) for i in shown), note, "loss")
+    return None
+
+
+def grad_norms_differ(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    agreed: int = 10,
+    same: float = 1e-3,
+    apart: float = 1e-2,
+) -> tuple[Observation, ...]:
+    """Ranks that logged one and the same gradient norm begin to log different ones, to the end of the record.
+
+    Only ranks that agreed (within `same`, relative) for `agreed` steps are compared: a norm that never agreed is a
+    local one, which sharded training logs by design. `apart`: relative difference, on `agreed` or more steps.
+    """
+    import polars as pl
+
+    rows = metrics.filter(
+        (pl.col("name") == "grad_norm") & pl.col("rank").is_not_null() & pl.col("step").is_not_null()
+        & pl.col("value").is_finite() & (pl.col("value") > 0)
+    )  # fmt: skip
+    if rows["rank"].n_unique() < 2:
+        return ()
+    signs: list[Sign] = []
+    binary = pl.col("line").is_null().alias("binary")
+    spread = (
+        rows.group_by("step", binary, "rank").agg(pl.col("value").last())
+        .group_by("step", "binary").agg(
+            pl.len().alias("ranks"), pl.col("value").min().alias("low"), pl.col("value").max().alias("high"),
+            pl.col("value").median().alias("middle"),
+        )
+        .filter(pl.col("ranks") >= 2).sort("binary", "step")
+    )  # fmt: skip
+    for _, part in spread.group_by("binary", maintain_order=True):
+        off = ((part["high"] - part["low"]) / part["middle"]).to_list()
+        start = next((k for k, d in enumerate(off) if d > apart), None)
+        if start is None or start < agreed or len(off) - start < agreed:
+            continue
+        if any(d > same for d in off[:start]) or sum(d > apart for d in off[start:]) < 0.9 * (len(off) - start):
+            continue
+        step, middle = part["step"][start], part["middle"][start]
+        for stream in streams(rows, ("grad_norm",)):
+            i = next((i for i, s in enumerate(stream.steps) if s == step), None)
+            value = stream.column("grad_norm")[i] if i is not None else None
+            if i is None or value is None:
+                continue
+            odd = part["ranks"][start] > 2 and abs(value - middle) > apart * middle
+            note = (
+                f"grad_norm agreed on all {part['ranks'][start]} ranks up to step {part['step'][start - 1]}; at step {step}"
+                f" it lies between {number(part['low'][start])} and {number(part['high'][start])}"
+            )
+            signs.append(Sign(stream, i, (stream.evidence(i, "grad_norm"),), note, "grad_norm", captures={"odd": str(odd)}))
+        break
+    logging = [sign.stream for sign in signs]
+    odd_ones = [sign for sign in signs if sign.captures["odd"] == "True"]
+    culprits = first_ranks(odd_ones, logging) if odd_ones else ()
+    return merge(signs, logging, culprits)

@@ -1,0 +1,252 @@
+"""NaN and Inf in loss and gradients: which came first, on which rank, and whether it stayed.
+
+Three detectors share one analysis, so that a run gets one of them and not all three:
+
+    nan_one_rank_first   loss is NaN on some ranks while others still log a finite loss at that step   (P11)
+    nan_gradients        grad_norm turns NaN first, with the loss of the same record finite            (P8, P14)
+    nan_loss             everything else                                                             (P8, P14)
+
+A loss that grows without bound before it overflows is a divergence (loss_shape.py) and gives none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.loss_shape import exploded
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.model import Evidence, Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NAMES = ("loss", "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
+
+
+@dataclass(frozen=True, slots=True)
+class _Onset:
+    loss: int | None  # record of the first loss that is lost for good
+    grad: int | None  # record of the first gradient norm that is, at or before that
+    weight: float = 1.0
+    zero: bool = False  # the loss shows as exactly 0, not as nan
+
+
+def nan_loss(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, persist: int = 3, calibration: int = 25
+) -> tuple[Observation, ...]:
+    """The loss becomes NaN or Inf and stays so.
+
+    persist: records in a row that make it permanent (P14: isolated and recovered is a guarded step, not a failure);
+        fewer are enough where the record ends with them. Counted as NaN are also: no loss at all on a Megatron line
+        that skipped nothing while the gradient norm is NaN (`if avg > 0` drops the field), and HF Trainer's 0.0 with a
+        NaN grad_norm (`logging_nan_inf_filter`, TR1), or a healthy loss that drops to exactly 0 and stays there.
+    calibration: records that an fp16 scaler may skip at the start (2^32 to a usable scale takes 16 to 20 skips, P5).
+    """
+    kind, signs, logging, culprits = _analyse(metrics, persist, calibration)
+    return merge(signs, logging, culprits) if kind == "loss" else ()
+
+
+def nan_gradients(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, persist: int = 3, calibration: int = 25
+) -> tuple[Observation, ...]:
+    """The gradient norm becomes NaN or Inf and stays so, while the loss of the same record is still finite.
+
+    Parameters as for `nan_loss`. Norms of steps that a loss scaler skips are non-finite by design: where the scale
+    falls in the same records it is left to `scale_collapse`.
+    """
+    kind, signs, logging, culprits = _analyse(metrics, persist, calibration)
+    return merge(signs, logging, culprits) if kind == "grad" else ()
+
+
+def nan_one_rank_first(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, persist: int = 3, calibration: int = 25
+) -> tuple[Observation, ...]:
+    """The loss is NaN on a minority of ranks first, while others log a finite loss at the same step.
+
+    The gradient all-reduce spreads it to everyone one step later, so the first ranks hold the cause: their batch, or
+    their device. Parameters as for `nan_loss`.
+    """
+    kind, signs, logging, culprits = _analyse(metrics, persist, calibration)
+    return merge(signs, logging, culprits) if kind == "rank" else ()
+
+
+def _analyse(
+    metrics: pl.DataFrame, persist: int, calibration: int
+) -> tuple[str, list[Sign], tuple[Stream, ...], tuple[int, ...] | None]:
+    """(which of the three, its signs, streams that log it, culprits)"""
+    parts = [part for stream in streams(metrics, _NAMES) for part in segments(stream)]
+    found = [(part, onset) for part in parts if (onset := _onset(part, persist, calibration)) is not None]
+    if not found:
+        return "", [], (), None
+    first_attempt = min((part.attempt for part, _ in found if part.attempt is not None), default=None)
+    found = [(p, o) for p, o in found if p.attempt is None or p.attempt == first_attempt] or found
+    losses = [(p, o) for p, o in found if o.loss is not None]
+    logging = tuple(p for p in parts if "loss" in p.columns)
+    if culprits := _minority(losses, logging):
+        signs = [_sign(p, o, o.loss) for p, o in losses if o.loss is not None]
+        return "rank", signs, logging, culprits
+    first_loss = min((_position(p, o.loss) for p, o in losses if o.loss is not None), default=math.inf)
+    grads = [(p, o) for p, o in found if o.grad is not None]
+    first_grad = min((_position(p, o.grad) for p, o in grads if o.grad is not None), default=math.inf)
+    if first_grad < first_loss:
+        signs = [_sign(p, o, o.grad) for p, o in grads if o.grad is not None]
+        return "grad", signs, tuple(p for p in parts if "grad_norm" in p.columns), None
+    return "loss", [_sign(p, o, o.loss) for p, o in losses if o.loss is not None], logging, None
+
+
+def _position(stream: Stream, at: int) -> float:
+    step = stream.steps[at]
+    return step if step is not None else at
+
+
+def _bad(value: float | None) -> bool:
+    return value is not None and not math.isfinite(value)
+
+
+def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
+    loss, grad = part.column("loss"), part.column("grad_norm")
+    lost, zero = _lost(part, loss, grad)
+    if not any(lost) and not any(_bad(v) for v in grad):
+        return None
+    at, weight = _permanent([i for i in range(len(part)) if loss[i] is not None or lost[i]], lost, persist)
+    if at is not None and exploded([v for v in loss[:at] if v is not None]):
+        return None
+    grad_at = _grad_onset(part, grad, at, persist, calibration)
+    if at is None and grad_at is None:
+        return None
+    return _Onset(at, grad_at, weight, at is not None and at in zero)
+
+
+def _lost(part: Stream, loss: Sequence[float | None], grad: Sequence[float | None]) -> tuple[list[bool], set[int]]:
+    """For each record whether its loss is non-finite, also where it is printed as nothing or as 0; and which are zeros."""
+    lost = [_bad(v) for v in loss]
+    skipped, nans = part.column("skipped_steps"), part.column("nan_steps")
+    if "loss" in part.columns and "skipped_steps" in part.columns:
+        for i, value in enumerate(loss):
+            if value is None and skipped[i] == 0 and (_bad(grad[i]) or (nans[i] or 0) > 0):
+                lost[i] = True
+    zeros = [i for i, v in enumerate(loss) if v == 0.0]
+    if not zeros or part.names & RL_NAMES:
+        return lost, set()
+    marked = {i for i in zeros if _bad(grad[i])}
+    first = zeros[0]
+    given = [v for v in loss[:first] if v is not None and math.isfinite(v)]
+    rest = [v for v in loss[first:] if v is not None]
+    dead = all(grad[i] is None or _bad(grad[i]) or grad[i] == 0.0 for i in zeros)
+    # A loss that someone memorises goes down to 0.0003 smoothly; this one falls from a healthy value at once.
+    if dead and len(rest) >= 3 and not any(rest) and len(given) >= 3 and given[-1] >= 0.02 and median(given[-5:]) >= 0.02:
+        marked.update(zeros)
+    for i in marked:
+        lost[i] = True
+    return lost, marked
+
+
+def _permanent(known: Sequence[int], lost: Sequence[bool], persist: int) -> tuple[int | None, float]:
+    """The record from which the loss is lost, and how sure that is; (None, 0) where it comes back."""
+    flags = [lost[i] for i in known]
+    for j, flag in enumerate(flags):
+        if not flag or (j and flags[j - 1]):
+            continue
+        length = next((k for k in range(j, len(flags)) if not flags[k]), len(flags)) - j
+        at_end = j + length == len(flags)
+        if length >= persist or (at_end and length >= 2):
+            return known[j], 1.0
+        if at_end and len(flags) >= 2:
+            return known[j], 0.75
+        rest = flags[j:]
+        if sum(rest) >= 5 and sum(rest) >= 0.3 * len(rest):
+            return known[j], 0.85
+    return None, 0.0
+
+
+def _grad_onset(
+    part: Stream, grad: Sequence[float | None], loss_at: int | None, persist: int, calibration: int
+) -> int | None:
+    known = [i for i, v in enumerate(grad) if v is not None]
+    flags = [_bad(grad[i]) for i in known]
+    for j, flag in enumerate(flags):
+        if not flag or (j and flags[j - 1]):
+            continue
+        length = next((k for k in range(j, len(flags)) if not flags[k]), len(flags)) - j
+        at = known[j]
+        stop = known[j + length - 1]
+        at_end = j + length == len(flags)
+        if loss_at is not None:
+            # The last stretch of bad norms that begins just before the loss is lost.
+            if at < loss_at and (stop >= loss_at or loss_at - stop <= 2):
+                return at
+            continue
+        if _scaled(part, at, stop):
+            continue
+        if j == 0 and length <= calibration:
+            continue
+        if (at_end and length >= persist) or length >= calibration:
+            return at
+    return None
+
+
+def _scaled(part: Stream, start: int, stop: int) -> bool:
+    """Whether a loss scaler skipped the steps of these records."""
+    window = slice(max(0, start - 1), stop + 2)
+    scale = [v for v in part.column("loss_scale")[window] if v is not None]
+    if any(b < a for a, b in zip(scale, scale[1:], strict=False)):
+        return True
+    events = [*part.column("overflow")[window], *part.column("skipped_steps")[window]]
+    return any(v for v in events if v is not None)
+
+
+def _sign(part: Stream, onset: _Onset, at: int | None) -> Sign:
+    assert at is not None
+    loss = part.column("loss")
+    before = next((i for i in range(at - 1, -1, -1) if (v := loss[i]) is not None and math.isfinite(v)), None)
+    names = ("loss", "grad_norm", "loss_scale")
+    evidence: list[Evidence] = [part.evidence(at, *names)]
+    if before is not None:
+        evidence.append(part.evidence(before, *names))
+    last = onset.loss if onset.loss is not None and onset.loss > at else min(at + 1, len(part) - 1)
+    if last != at:
+        evidence.append(part.evidence(last, *names))
+    whose = f" on rank {part.rank}" if part.rank is not None else ""
+    earlier = f" (it was {number(loss[before] or 0.0)} at {part.where(before)})" if before is not None else ""
+    grad = part.column("grad_norm")[at]
+    if at == onset.grad and at != onset.loss:
+        then = f"; the loss is lost from {part.where(onset.loss)} on" if onset.loss is not None else ""
+        note = f"grad_norm is {number(grad or 0.0)} from {part.where(at)} on{whose} while the loss is still finite{then}"
+    elif loss[at] is None:
+        note = f"the loss is missing from the record of {part.where(at)}{whose} with grad_norm {number(grad or 0.0)}{earlier}"
+    elif onset.zero:
+        how = "with a NaN grad_norm" if _bad(grad) else "at once"
+        note = f"the loss shows as exactly 0 from {part.where(at)} on{whose}, {how}{earlier}: a NaN that the logger hides"
+    else:
+        note = f"the loss is {number(loss[at] or 0.0)} from {part.where(at)} on{whose}{earlier}"
+    metric = "loss" if loss[at] is not None else "grad_norm"
+    return Sign(part, at, tuple(evidence), note, metric, onset.weight if at == onset.loss else 1.0)
+
+
+def _minority(found: Sequence[tuple[Stream, _Onset]], logging: Sequence[Stream]) -> tuple[int, ...]:
+    """The ranks whose loss was lost at the first step where any was, if most ranks' loss was finite at that step."""
+    for binary in (False, True):
+        first: dict[int, int] = {}
+        for part, onset in found:
+            if part.binary is binary and part.rank is not None and onset.loss is not None:
+                step = part.steps[onset.loss]
+                if step is not None:
+                    first[part.rank] = min(step, first.get(part.rank, step))
+        if not first:
+            continue
+        start = min(first.values())
+        blamed = {rank for rank, step in first.items() if step == start}
+        fine = {
+            part.rank
+            for part in logging
+            if part.binary is binary and part.rank is not None and part.rank not in blamed
+            for step, value in zip(part.steps, part.column("loss"), strict=True)
+            if step == start and value is not None and math.isfinite(value)
+        }
+        if fine and len(blamed) <= len(fine):
+            return tuple(sorted(blamed))
+    return ()

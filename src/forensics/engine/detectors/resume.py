@@ -1,0 +1,243 @@
+"""What a resumed run lost: compare the end of one record with the beginning of the record that continues it.
+
+A record continues another where both are of one rank, it is later (by attempt, time, or place in the same file), and
+its steps go on from within the other's. A second run that starts at step 0 is a run of its own and is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NAMES = ("loss", "lr", "grad_norm")
+
+
+def _pairs(metrics: pl.DataFrame, observations: Sequence[Observation]) -> tuple[list[tuple[Stream, Stream]], list[Stream]]:
+    """(records before and after each resume, records that nothing precedes)."""
+    marks: dict[str, list[int]] = {}
+    for o in observations:
+        if "resum" in o.signature and o.evidence[0].line is not None:
+            marks.setdefault(o.evidence[0].file, []).append(o.evidence[0].line)
+    pairs: list[tuple[Stream, Stream]] = []
+    heads: list[Stream] = []
+    tails: list[Stream] = []
+    for stream in streams(metrics, _NAMES):
+        parts = [p for p in segments(stream, marks.get(stream.source, ())) if any(s is not None for s in p.steps)]
+        if not parts:
+            continue
+        pairs.extend((a, b) for a, b in zip(parts, parts[1:], strict=False) if _continues(a, b))
+        heads.append(parts[0])
+        tails.append(parts[-1])
+    alone = []
+    for head in heads:
+        earlier = [t for t in tails if t.source != head.source and t.rank == head.rank and _kind(t) == _kind(head)]
+        earlier = [t for t in earlier if _precedes(t, head) and _continues(t, head)]
+        if earlier:
+            pairs.append((max(earlier, key=lambda t: (t.attempt or 0, _end(t) or 0.0)), head))
+        else:
+            alone.append(head)
+    return pairs, alone
+
+
+def _kind(stream: Stream) -> str:
+    return "binary" if stream.binary else stream.source.rpartition(".")[2]
+
+
+def _end(stream: Stream) -> float | None:
+    return next((t for t in reversed(stream.times) if t is not None), None)
+
+
+def _precedes(before: Stream, after: Stream) -> bool:
+    if before.attempt is not None and after.attempt is not None and before.attempt != after.attempt:
+        return before.attempt < after.attempt
+    end, begin = _end(before), next((t for t in after.times if t is not None), None)
+    return end is not None and begin is not None and end <= begin
+
+
+def _known(stream: Stream) -> list[int]:
+    return [s for s in stream.steps if s is not None]
+
+
+def _continues(before: Stream, after: Stream) -> bool:
+    """Whether the steps of `after` go on from within those of `before`: behind its middle, and no further than its end."""
+    a, b = _known(before), _known(after)
+    if len(a) < 2 or not b:
+        return False
+    gap = max(1, round((a[-1] - a[0]) / (len(a) - 1)))
+    return b[0] > 1 and (a[0] + a[-1]) / 2 <= b[0] <= a[-1] + 2 * gap
+
+
+def _run(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    look: Callable[[Stream, Stream], Sign | None],
+    alone: Callable[[Stream], Sign | None] | None = None,
+) -> tuple[Observation, ...]:
+    pairs, single = _pairs(metrics, observations)
+    signs = [sign for before, after in pairs if (sign := look(before, after)) is not None]
+    if not signs and alone is not None:
+        signs = [sign for stream in single if (sign := alone(stream)) is not None]
+    return merge(signs, [sign.stream for sign in signs], ())
+
+
+def epoch_restart(metrics: pl.DataFrame, observations: Sequence[Observation], *, least: float = 1.0) -> tuple[Observation, ...]:
+    """After a resume the step goes on where it was and the epoch begins at its first value again.
+
+    least: epochs that it must fall behind the epoch which the record before had at that step (C12). A replay from an
+        older checkpoint takes step and epoch back together and is none.
+    """
+
+    def look(before: Stream, after: Stream) -> Sign | None:
+        old = [(s, e, i) for i, (s, e) in enumerate(zip(before.steps, before.epochs, strict=True)) if s is not None and e is not None]
+        new = [(s, e, i) for i, (s, e) in enumerate(zip(after.steps, after.epochs, strict=True)) if s is not None and e is not None]
+        if not old or not new:
+            return None
+        step, epoch, at = new[0]
+        then = [(e, i) for s, e, i in old if s <= step]
+        if not then:
+            return None
+        was, was_at = then[-1]
+        first = min(e for _, e, _ in old)
+        if math.floor(was) - math.floor(epoch) < least or math.floor(epoch) > math.floor(first):
+            return None
+        note = (
+            f"the run resumes at step {step} in epoch {number(epoch)}, and was in epoch {number(was)} at step"
+            f" {before.steps[was_at]}: the data of epoch {number(epoch)} is gone through again"
+        )
+        evidence = (
+            _said(after, at, f"epoch {number(epoch)}"),
+            _said(before, was_at, f"epoch {number(was)}"),
+        )
+        return Sign(after, at, evidence, note, "loss" if "loss" in after.columns else "lr")
+
+    return _run(metrics, observations, look)
+
+
+def _said(stream: Stream, at: int, what: str):  # type: ignore[no-untyped-def]
+    from dataclasses import replace
+
+    evidence = stream.evidence(at, *_NAMES)
+    head, _, rest = evidence.text.partition(": ")
+    return replace(evidence, text=f"{head}: {what}, {rest}")
+
+
+def lr_reset(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    low: float = 0.7,
+    high: float = 1.4,
+    close: float = 0.05,
+    ramp: int = 10,
+) -> tuple[Observation, ...]:
+    """After a resume the learning rate goes through its schedule from the start again.
+
+    low, high: the new rate over the old one lies outside (C14). close: relative difference to what the schedule had at
+        its own first steps (C14: 5 %).
+    ramp: records of a linear warm-up. Where no earlier record is left, a warm-up that begins at a late step is enough,
+        if it extends back to zero there: a first warm-up extends back to step 0.
+    """
+
+    def look(before: Stream, after: Stream) -> Sign | None:
+        old, new = _rates(before), _rates(after)
+        if len(old) < 3 or len(new) < 3:
+            return None
+        step, rate, at = new[0]
+        then = [(r, i) for s, r, i in old if s <= step]
+        if not then:
+            return None
+        was, was_at = then[-1]
+        if was <= 0 or low <= rate / was <= high:
+            return None
+        begin = old[0][0]
+        steps = [s for s, _, _ in old]
+        same = 0
+        for s, r, _ in new[:ramp]:
+            k = min(bisect_right(steps, begin + s - step), len(old)) - 1
+            expected = old[k][1]
+            same += steps[k] == begin + s - step and abs(r - expected) <= close * max(abs(expected), 1e-12)
+        if same < 3 and not _warms_up(new, ramp):
+            return None
+        return _rate_sign(before, was_at, after, at, f"from {number(was)} to {number(rate)}", 1.0)
+
+    def alone(stream: Stream) -> Sign | None:
+        new = _rates(stream)
+        if len(new) < 2 * ramp or not _warms_up(new, ramp):
+            return None
+        step, rate, at = new[0]
+        return _rate_sign(stream, at, stream, at, f"up from {number(rate)}", 0.85)
+
+    return _run(metrics, observations, look, alone)
+
+
+def _rates(stream: Stream) -> list[tuple[int, float, int]]:
+    return [
+        (s, r, i)
+        for i, (s, r) in enumerate(zip(stream.steps, stream.column("lr"), strict=True))
+        if s is not None and r is not None and math.isfinite(r)
+    ]
+
+
+def _warms_up(rates: Sequence[tuple[int, float, int]], ramp: int) -> bool:
+    """Whether the first `ramp` records rise along a line that is zero just before the first of them, late in the run."""
+    if len(rates) < ramp:
+        return False
+    (s0, r0, _), (s1, r1, _) = rates[0], rates[ramp - 1]
+    gap = (s1 - s0) / (ramp - 1)
+    if s1 <= s0 or r1 < 3 * r0 or s0 < 10 * gap:
+        return False
+    slope = (r1 - r0) / (s1 - s0)
+    zero = s0 - r0 / slope
+    straight = all(abs(r0 + slope * (s - s0) - r) <= 0.05 * r1 for s, r, _ in rates[:ramp])
+    return straight and zero >= s0 - 3 * gap
+
+
+def _rate_sign(before: Stream, was_at: int, after: Stream, at: int, what: str, weight: float) -> Sign:
+    last = min(at + 20, len(after) - 1)
+    evidence = [after.evidence(at, "lr", "loss")]
+    if before is not after:
+        evidence.append(before.evidence(was_at, "lr", "loss"))
+    evidence.append(after.evidence(last, "lr", "loss"))
+    rate = after.column("lr")[last]
+    then = f" and is {number(rate)} at {after.where(last)}" if rate is not None else ""
+    note = f"at {after.where(at)}, where the run resumes, the learning rate goes {what}{then}: the schedule began anew"
+    return Sign(after, at, tuple(evidence), note, "lr", weight)
+
+
+def weights_not_restored(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, back: float = 0.7, learned: float = 1.5
+) -> tuple[Observation, ...]:
+    """After a resume the loss is back near where the first record began, although the steps go on.
+
+    back: part of all progress that is gone (C1). learned: first loss over last loss of the record before; below that
+        there is too little progress to lose. A jump of one point is not enough (C1), so medians of three are compared.
+    """
+
+    def look(before: Stream, after: Stream) -> Sign | None:
+        if after.names & RL_NAMES:
+            return None
+        old_at, old = before.curve("loss")
+        new_at, new = after.curve("loss")
+        if len(old) < 10 or len(new) < 3 or not all(math.isfinite(v) for v in [*old, *new[:3]]):
+            return None
+        start, end, now = median(old[:3]), median(old[-5:]), median(new[:3])
+        if end <= 0 or start < learned * end or now < end + back * (start - end):
+            return None
+        names = ("loss", "grad_norm", "lr")
+        evidence = (after.evidence(new_at[0], *names), before.evidence(old_at[-1], *names), before.evidence(old_at[0], *names))
+        note = (
+            f"the loss was {number(end)} before the resume and is {number(now)} at {after.where(new_at[0])};"
+            f" the first record began at {number(start)}: the weights are those of an untrained model"
+        )
+        return Sign(after, new_at[0], evidence, note, "loss")
+
+    return _run(metrics, observations, look)

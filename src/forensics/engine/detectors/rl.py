@@ -1,0 +1,239 @@
+"""Reinforcement learning and preference tuning: KL, value loss, reward and the signal that is left to learn from.
+
+RL curves are noisy and their scales are a matter of the task, so only shapes that no healthy run shows are reported:
+jumps of an order of magnitude that stay, and signals that are exactly zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHOWN = ("kl", "reward", "reward_std", "frac_reward_zero_std", "value_loss", "entropy", "loss", "grad_norm")
+_NAMES = (*_SHOWN, "explained_variance", "response_length", "margin", "accuracy", "logp_chosen")
+
+
+def _each(metrics: pl.DataFrame, name: str, look: Callable[[Stream], Sign | None]) -> tuple[Observation, ...]:
+    parts = [p for s in streams(metrics, _NAMES) if name in s.columns for p in segments(s)]
+    signs = [sign for part in parts if (sign := look(part)) is not None]
+    return merge(signs, parts, ())
+
+
+def _sign(part: Stream, at: int, others: Sequence[int], note: str, metric: str, weight: float = 1.0) -> Sign:
+    shown = dict.fromkeys((at, *others))
+    return Sign(part, at, tuple(part.evidence(i, *_SHOWN) for i in shown), note, metric, weight)
+
+
+def kl_explosion(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    jump: float = 20.0,
+    least: float = 2.0,
+    nats: float = 50.0,
+    stays: int = 3,
+) -> tuple[Observation, ...]:
+    """The KL divergence jumps by an order of magnitude and stays there, or grows beyond any bound.
+
+    jump: from the level before to the next record; R2 gives 10 for slow growth over a whole run, which a run with a
+        small KL coefficient may show as well. least: size that it reaches (a healthy approx_kl is below 0.1, a healthy
+        sequence KL of RLHF begins near 0 and rises slowly to its target of about 6).
+    nats: R2's absolute bound. stays: records, to the end, that must stay up.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, kl = part.curve("kl")
+        finite = [v for v in kl if math.isfinite(v)]
+        if len(kl) < stays + 1 or len(finite) < len(kl):
+            return None
+        for k in range(1, len(kl) - stays + 1):
+            level = median(kl[max(0, k - 20) : k])
+            rest = kl[k:]
+            if level < 1e-3 or kl[k] < max(1.0, jump * level) or min(rest) < 10 * level or max(rest) < least:
+                continue
+            note = f"kl jumps from {number(level)} to {number(kl[k])} at {part.where(at[k])} and stays up ({number(kl[-1])} at the end)"
+            return _sign(part, at[k], (at[k - 1], at[-1]), note, "kl")
+        early = median(kl[: max(2, len(kl) // 4)])
+        if len(kl) >= 8 and median(kl[-stays:]) > nats and abs(early) < nats / 5 and min(kl[-stays:]) > nats / 2:
+            k = next(k for k in range(len(kl)) if kl[k] > nats)
+            note = f"kl grows from {number(early)} to {number(kl[-1])} nats; it passes {number(nats)} at {part.where(at[k])}"
+            return _sign(part, at[k], (at[0], at[-1]), note, "kl")
+        return None
+
+    return _each(metrics, "kl", look)
+
+
+def kl_negative(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, below: float = -5.0, stays: int = 3
+) -> tuple[Observation, ...]:
+    """The KL estimate is far below zero, which no KL divergence can be.
+
+    below: TRL warns at -1; the one-sample estimate is slightly negative in healthy runs. stays: last records below it.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, kl = part.curve("kl")
+        if len(kl) < stays or not all(math.isfinite(v) and v < below for v in kl[-stays:]):
+            return None
+        k = len(kl)
+        while k > 0 and kl[k - 1] < below:
+            k -= 1
+        note = f"kl is {number(kl[k])} at {part.where(at[k])} and {number(kl[-1])} at the end; a KL divergence is never negative"
+        return _sign(part, at[k], (at[max(0, k - 1)], at[-1]), note, "kl")
+
+    return _each(metrics, "kl", look)
+
+
+def value_loss_explosion(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, factor: float = 1e3, records: int = 20
+) -> tuple[Observation, ...]:
+    """The value loss becomes non-finite, or a thousand times what it was while the reward does not rise.
+
+    factor: the scale of a value loss follows the square of the returns (R3), so growth by 10 or 100 is healthy where
+        the reward improves. records: the fewest to judge by.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, value = part.curve("value_loss")
+        bad = next((k for k, v in enumerate(value) if not math.isfinite(v)), None)
+        if bad is not None and not any(math.isfinite(v) for v in value[bad:]) and len(value) >= 3:
+            note = f"the value loss is {number(value[bad])} from {part.where(at[bad])} on"
+            return _sign(part, at[bad], (at[max(0, bad - 1)],), note, "value_loss")
+        if len(value) < records or bad is not None:
+            return None
+        early, late = median(value[: len(value) // 4]), value[-5:]
+        if early <= 0 or min(late) < factor * early:
+            return None
+        rewards = [r for r in part.column("reward") if r is not None and math.isfinite(r)]
+        if rewards and median(rewards[-5:]) > median(rewards[: max(1, len(rewards) // 4)]):
+            return None
+        k = next(k for k in range(len(value)) if value[k] > 0.1 * factor * early and min(value[k:]) > 10 * early)
+        note = f"the value loss grows from {number(early)} to {number(value[-1])}; it leaves its level at {part.where(at[k])}"
+        return _sign(part, at[k], (at[0], at[-1]), note, "value_loss", 0.9)
+
+    return _each(metrics, "value_loss", look)
+
+
+def policy_collapse(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, deviations: float = 4.0, stays: int = 20
+) -> tuple[Observation, ...]:
+    """The reward falls far below its best and stays there, together with entropy, response length or KL.
+
+    deviations: of the reward around its best level (R1 gives 2 of the first half; noise alone reaches that).
+    stays: records to the end (R1). A companion is required: entropy at a tenth of its start, responses 60 % shorter, or
+        a KL five times its median (R1); a fall of the reward alone may be the environment or the data.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, reward = part.curve("reward")
+        if len(reward) < 3 * stays or not all(math.isfinite(v) for v in reward):
+            return None
+        import polars as pl
+
+        level = pl.Series(reward).rolling_median(10, min_samples=10).to_list()
+        best_at = max(range(9, len(reward)), key=lambda k: level[k])
+        noise = 1.4826 * median(abs(r - m) for r, m in zip(reward[9:best_at + 1], level[9:best_at + 1], strict=True))
+        best, worst = level[best_at], min(level[9:])
+        limit = best - max(deviations * noise, 0.5 * (best - min(level[9:best_at + 1])), 0.05 * abs(best))
+        if worst >= limit or max(reward[-stays:]) >= limit:
+            return None
+        k = next(k for k in range(best_at + 1, len(reward)) if max(reward[k:]) < limit or k == len(reward) - stays)
+        companion = _companion(part, at[k])
+        if companion is None:
+            return None
+        note = f"the reward falls from {number(best)} to {number(median(reward[-stays:]))} at {part.where(at[k])} and stays there; {companion}"
+        return _sign(part, at[k], (at[best_at], at[-1]), note, "reward", 0.9)
+
+    return _each(metrics, "reward", look)
+
+
+def _companion(part: Stream, at: int) -> str | None:
+    def around(name: str) -> tuple[list[float], list[float]]:
+        values = part.column(name)
+        return (
+            [v for v in values[:at] if v is not None and math.isfinite(v)],
+            [v for v in values[at:] if v is not None and math.isfinite(v)],
+        )
+
+    before, after = around("entropy")
+    if len(before) >= 5 and len(after) >= 5 and abs(median(after)) < 0.1 * abs(median(before[:5])):
+        return f"the entropy is {number(median(after))}, and was {number(median(before[:5]))}"
+    before, after = around("response_length")
+    if len(before) >= 5 and len(after) >= 5 and median(after) < 0.4 * median(before):
+        return f"responses are {number(median(after))} long, and were {number(median(before))}"
+    before, after = around("kl")
+    if len(before) >= 5 and len(after) >= 5 and median(after) > 5 * max(median(before), 1e-3):
+        return f"kl is {number(median(after))}, and was {number(median(before))}"
+    return None
+
+
+def no_learning_signal(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, stays: int = 3, share: float = 0.5
+) -> tuple[Observation, ...]:
+    """Every group of completions has one and the same reward, so that all advantages and the loss are zero.
+
+    stays: last records in which reward_std is 0 (and frac_reward_zero_std 1, where it is logged). share: part of all
+        records that must be so; single batches without spread are normal, and so is a GRPO loss of 0.0.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, spread = part.curve("reward_std")
+        zero_share = part.column("frac_reward_zero_std")
+        loss, grad = part.column("loss"), part.column("grad_norm")
+
+        def dead(k: int) -> bool:
+            i = at[k]
+            share_here = zero_share[i]
+            return (
+                spread[k] == 0.0
+                and (share_here is None or share_here == 1.0)
+                and not (grad[i] or 0.0) > 1e-6
+                and not abs(loss[i] or 0.0) > 1e-4
+            )
+
+        flags = [dead(k) for k in range(len(spread))]
+        if len(flags) < stays or not all(flags[-stays:]) or sum(flags) < share * len(flags):
+            return None
+        k = len(flags)
+        while k > 0 and flags[k - 1]:
+            k -= 1
+        note = (
+            f"reward_std is exactly 0 in {sum(flags)} of {len(flags)} records, from {part.where(at[k])} to the end:"
+            " all completions of a prompt earn the same reward, and nothing is left to learn from"
+        )
+        return _sign(part, at[k], (at[-1],), note, "reward_std")
+
+    return _each(metrics, "reward_std", look)
+
+
+def flat_preference(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 50
+) -> tuple[Observation, ...]:
+    """Preference tuning whose margin is exactly 0 and whose loss is exactly ln 2 in every record.
+
+    A policy that learns too slowly shows ln 2 with jitter (L9); without any, policy and reference are one model.
+    records: the fewest to judge by; the first ones of a healthy run are ln 2 as well.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, margin = part.curve("margin")
+        loss = [v for i in at if (v := part.column("loss")[i]) is not None]
+        if len(margin) < records or any(margin) or len(loss) < records:
+            return None
+        if any(abs(v - math.log(2)) > 1e-4 for v in loss):
+            return None
+        note = f"the margin is exactly 0 and the loss exactly ln 2 in all {len(margin)} records"
+        return Sign(
+            part, at[0], (part.evidence(at[0], "loss", "margin", "accuracy"), part.evidence(at[-1], "loss", "margin", "accuracy")),
+            note, "margin",
+        )  # fmt: skip
+
+    return _each(metrics, "margin", look)

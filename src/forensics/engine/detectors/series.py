@@ -1,0 +1,272 @@
+"""The long metric table as records: what one writer said at one place, and signs that several writers share.
+
+A *stream* is what one source says about one rank, in written order, one record a printed line (or, in binary sources, a
+step). Detectors find a sign in a stream; `merge` makes one observation of the signs that streams of one attempt share
+and says which ranks showed it first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.model import Evidence, Identity, Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Names that only reinforcement learning or preference tuning logs: its losses do not measure progress.
+RL_NAMES = frozenset(
+    {"reward", "reward_std", "frac_reward_zero_std", "kl", "value_loss", "policy_loss", "explained_variance",
+     "clip_fraction", "reward_chosen", "margin"}
+)  # fmt: skip
+MAX_EVIDENCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Records of one source and rank, in written order; every list has one item a record, None where nothing is said."""
+
+    source: str
+    rank: int | None
+    binary: bool  # the source has no lines
+    lines: Sequence[int | None]
+    steps: Sequence[int | None]
+    epochs: Sequence[float | None]
+    times: Sequence[float | None]
+    attempts: Sequence[int | None]
+    columns: Mapping[str, Sequence[float | None]]
+    names: frozenset[str]  # every metric of the source, also those that were not asked for
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> Sequence[float | None]:
+        """The values of a metric, one a record."""
+        return self.columns.get(name) or [None] * len(self)
+
+    def cut(self, start: int, stop: int) -> Stream:
+        """Records start..stop-1 as a stream of their own."""
+        return Stream(
+            self.source,
+            self.rank,
+            self.binary,
+            self.lines[start:stop],
+            self.steps[start:stop],
+            self.epochs[start:stop],
+            self.times[start:stop],
+            self.attempts[start:stop],
+            {name: values[start:stop] for name, values in self.columns.items()},
+            self.names,
+        )
+
+    @property
+    def attempt(self) -> int | None:
+        return next((a for a in self.attempts if a is not None), None)
+
+    def curve(self, name: str) -> tuple[list[int], list[float]]:
+        """Record numbers and values of a metric where it is given."""
+        pairs = [(i, v) for i, v in enumerate(self.column(name)) if v is not None]
+        return [i for i, _ in pairs], [v for _, v in pairs]
+
+    def every_step(self, at: int, name: str) -> bool:
+        """Whether the records of `name` around record `at` follow each other step by step."""
+        near = [
+            s for s, v in zip(self.steps[max(0, at - 40) : at + 40], self.column(name)[max(0, at - 40) : at + 40], strict=True)
+            if s is not None and v is not None
+        ]  # fmt: skip
+        gaps = [b - a for a, b in zip(near, near[1:], strict=False) if b > a]
+        return bool(gaps) and median(gaps) == 1
+
+    def where(self, at: int) -> str:
+        """"step 23", "epoch 0.62", "line 7" or "record 3", whichever the record has first."""
+        step, epoch, line = self.steps[at], self.epochs[at], self.lines[at]
+        if step is not None:
+            return f"step {step}"
+        if epoch is not None:
+            return f"epoch {epoch:g}"
+        return f"line {line}" if line is not None else f"record {at + 1}"
+
+    def evidence(self, at: int, *names: str) -> Evidence:
+        """The record as evidence; its text is made from the numbers."""
+        said = [f"{name} {number(v)}" for name in names if (v := self.column(name)[at]) is not None]
+        whose = f" (rank {self.rank})" if self.rank is not None else ""
+        return Evidence(self.source, self.lines[at], None, f"{self.where(at)}: {', '.join(said) or 'no loss'}{whose}")
+
+
+def number(value: float) -> str:
+    """A number as short as its size needs: 6 digits, powers of two in full."""
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:.6g}"
+
+
+def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
+    """The streams of a METRICS_COLUMNS table that have at least one of the metrics `names`, with these columns."""
+    import polars as pl
+
+    wanted = list(dict.fromkeys(names))
+    rows = metrics.filter(pl.col("name").is_in(wanted))
+    if rows.is_empty():
+        return ()
+    present = [n for n in wanted if n in set(rows["name"].unique().to_list())]
+    all_names: dict[str, set[str]] = {}
+    for source, name in metrics.filter(pl.col("name").is_in(RL_NAMES | set(wanted))).select("source", "name").unique().iter_rows():
+        all_names.setdefault(source, set()).add(name)
+    keys = ["source", "rank", "attempt", "line", "step", "nth"]
+    records = (
+        rows.with_row_index("order")
+        # The same metric twice on one line (or, in a binary source, at one step) is two records.
+        .with_columns(pl.int_range(pl.len()).over("source", "rank", "attempt", "line", "step", "name").alias("nth"))
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.col("order").min(),
+            pl.col("epoch").drop_nulls().first(),
+            pl.col("time").drop_nulls().first(),
+            *(pl.col("value").filter(pl.col("name") == name).first().alias(f"value:{name}") for name in present),
+        )
+        .sort("order")
+    )
+    found = []
+    for (source, rank), part in records.group_by(["source", "rank"], maintain_order=True):
+        lines = part["line"].to_list()
+        found.append(
+            Stream(
+                str(source),
+                int(str(rank)) if rank is not None else None,
+                all(line is None for line in lines),
+                lines,
+                part["step"].to_list(),
+                part["epoch"].to_list(),
+                part["time"].to_list(),
+                part["attempt"].to_list(),
+                {name: part[f"value:{name}"].to_list() for name in present if part[f"value:{name}"].null_count() < part.height},
+                frozenset(all_names.get(str(source), ())),
+            )
+        )
+    return tuple(found)
+
+
+def segments(stream: Stream, marks: Iterable[int] = ()) -> tuple[Stream, ...]:
+    """The stream, cut where a run begins anew: a new attempt, a step or epoch that goes back, or a line in `marks`.
+
+    marks: line numbers of this source at which the run says that it starts or resumes.
+    """
+    cuts = [0]
+    pending = sorted(marks)
+    last_step: int | None = None
+    last_epoch: float | None = None
+    last_attempt: int | None = None
+    for i in range(len(stream)):
+        step, epoch, attempt, line = stream.steps[i], stream.epochs[i], stream.attempts[i], stream.lines[i]
+        back = step is not None and last_step is not None and step < last_step
+        # An epoch that goes back while steps go on is the bug that resume.py looks for: cut there as well.
+        back = back or (epoch is not None and last_epoch is not None and epoch < last_epoch - 1e-6)
+        back = back or (attempt is not None and last_attempt is not None and attempt != last_attempt)
+        if line is not None and pending and line > pending[0]:
+            pending = [m for m in pending if m >= line]
+            back = True
+        if back and i > cuts[-1]:
+            cuts.append(i)
+            last_step = last_epoch = None
+        last_step = step if step is not None else last_step
+        last_epoch = epoch if epoch is not None else last_epoch
+        last_attempt = attempt if attempt is not None else last_attempt
+    return tuple(stream.cut(a, b) for a, b in zip(cuts, [*cuts[1:], len(stream)], strict=True) if b > a)
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A sign in one stream."""
+
+    stream: Stream
+    at: int  # the record of the onset
+    evidence: tuple[Evidence, ...]  # onset first
+    note: str
+    metric: str  # the metric whose record decides whether the step is exact
+    weight: float = 1.0  # how surely this shape alone shows it; multiplied with the weight of the signature's rule
+    captures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int | None:
+        return self.stream.steps[self.at]
+
+
+def _family(stream: Stream) -> str:
+    """What kind of record a stream is: ranks are compared within one kind, for kinds may count steps differently."""
+    return "binary" if stream.binary else stream.source.rpartition(".")[2]
+
+
+def first_ranks(signs: Sequence[Sign], logging: Sequence[Stream]) -> tuple[int, ...]:
+    """The ranks that showed a sign first, if other ranks that log the same metric did not; else ().
+
+    signs: of one attempt. logging: the streams that log the metric, with and without a sign.
+    """
+    best: tuple[int, tuple[int, ...]] = (1, ())
+    for family in dict.fromkeys(_family(s) for s in logging):
+        ranks = {s.rank for s in logging if _family(s) == family and s.rank is not None}
+        first: dict[int, int | None] = {}
+        for sign in signs:
+            rank = sign.stream.rank
+            if _family(sign.stream) == family and rank is not None:
+                known = first.get(rank)
+                first[rank] = sign.step if known is None else min(known, sign.step if sign.step is not None else known)
+        if len(ranks) <= best[0] or not first:
+            continue
+        steps = [s for s in first.values() if s is not None]
+        start = min(steps) if len(steps) == len(first) else None
+        culprits = sorted(r for r, s in first.items() if start is None or s == start)
+        best = (len(ranks), tuple(culprits) if len(culprits) < len(ranks) else ())
+    return best[1]
+
+
+def merge(signs: Sequence[Sign], logging: Sequence[Stream], culprits: tuple[int, ...] | None = None) -> tuple[Observation, ...]:
+    """One observation an attempt of the signs that several streams show; signature and weight are filled in later.
+
+    culprits: the ranks to blame where the caller knows them; else those that showed the sign first.
+    """
+    numbered = sorted({a for s in signs if (a := s.stream.attempt) is not None})
+    groups: dict[int | None, list[Sign]] = {}
+    for sign in signs:
+        attempt = sign.stream.attempt
+        groups.setdefault(attempt if attempt is not None else (numbered[0] if numbered else None), []).append(sign)
+    return tuple(_observation(attempt, group, logging, culprits) for attempt, group in groups.items())
+
+
+def _observation(
+    attempt: int | None, signs: Sequence[Sign], logging: Sequence[Stream], culprits: tuple[int, ...] | None
+) -> Observation:
+    blamed = first_ranks(signs, logging) if culprits is None else culprits
+
+    def order(sign: Sign) -> tuple[bool, bool, float, bool, float, str]:
+        return (
+            bool(blamed) and sign.stream.rank not in blamed,
+            sign.step is None,
+            sign.step if sign.step is not None else 0,
+            sign.stream.binary,
+            -sign.weight,
+            sign.stream.source,
+        )
+
+    ranked = sorted(signs, key=order)
+    main = ranked[0]
+    step = main.step
+    evidence = [*main.evidence, *(sign.evidence[0] for sign in ranked[1:])]
+    places = {(e.file, e.line, e.text): e for e in evidence}
+    return Observation(
+        signature="",
+        weight=max(sign.weight for sign in signs),
+        evidence=tuple(places.values())[:MAX_EVIDENCE],
+        identity=Identity(rank=blamed[0] if blamed else None, attempt=attempt),
+        culprits=blamed,
+        time=next((t for s in ranked if (t := s.stream.times[s.at]) is not None), None),
+        step=step,
+        step_is=None if step is None else "exact" if main.stream.every_step(main.at, main.metric) else "first_logged",
+        epoch=main.stream.epochs[main.at],
+        captures=dict(main.captures),
+        count=1,
+        note=main.note,
+    )

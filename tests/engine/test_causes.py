@@ -1,0 +1,183 @@
+"""Roots and cascades on hand-made observations: order, clocks, attempts, what was survived."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from forensics.engine import causes
+from forensics.engine.identity import World, know_world, number_attempts
+from forensics.engine.steps import step_clock
+from forensics.model import (
+    COLLECTIVES_COLUMNS,
+    METRICS_COLUMNS,
+    Evidence,
+    Identity,
+    Kind,
+    Observation,
+    RunData,
+    Source,
+    Writer,
+    schema,
+)
+from forensics.signatures.schema import Signature
+
+
+def signature(name: str, kind: str, **fields: object) -> Signature:
+    return Signature(name=name, area="x", title=name, kind=kind, severity=str(fields.pop("severity", "fatal")), why="w", **fields)  # type: ignore[arg-type]
+
+
+CATALOGUE = {
+    s.name: s
+    for s in (
+        signature("disk-full", "cause", causes=("corrupt",)),
+        signature("corrupt", "cause"),
+        signature("oom", "cause", specificity=40),
+        signature("cudnn-oom", "cause", parent="oom"),
+        signature("timeout", "symptom"),
+        signature("python-exception", "symptom", specificity=20),
+        signature("closed", "echo", severity="error"),
+        signature("spike", "cause", verdict="suspect", severity="warning"),
+        signature("run-finished", "milestone", severity="info"),
+    )
+}
+
+
+def seen(name: str, rank: int | None = 0, time: float | None = 100.0, line: int = 1, attempt: int = 0, **more: object) -> Observation:
+    return Observation(
+        signature=name,
+        weight=float(more.pop("weight", 0.9)),  # type: ignore[arg-type]
+        evidence=(Evidence(str(more.pop("file", f"rank{rank}.log")), line, line * 10, name),),
+        identity=Identity(rank=rank, attempt=attempt),
+        time=time,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def world(size: int = 8) -> World:
+    return World(tuple(range(size)), size, True, (), True, {}, {})
+
+
+def metrics(*rows: tuple[str, int, int, int]) -> pl.DataFrame:
+    table = [
+        {"source": source, "line": line, "rank": rank, "attempt": None, "step": step, "epoch": None, "time": None, "name": "loss", "value": 1.0}
+        for source, line, rank, step in rows
+    ]
+    return pl.DataFrame(table, schema=schema(METRICS_COLUMNS))
+
+
+def link(*observations: Observation, table: pl.DataFrame | None = None) -> list[causes.Candidate]:
+    frame = table if table is not None else metrics()
+    found = causes.candidates(observations, CATALOGUE, world())
+    return causes.roots(causes.explain(found, CATALOGUE, step_clock(frame, {}), world()))
+
+
+def names(found: list[causes.Candidate]) -> list[str]:
+    return [c.signature.name for c in found]
+
+
+def test_the_cause_wins_over_louder_and_earlier_lines() -> None:
+    found = link(*(seen("timeout", r, 50.0) for r in range(7)), seen("oom", 7, 110.0), seen("closed", 3, 40.0))
+    assert names(found) == ["oom"]
+    assert found[0].ranks == (7,)
+    assert {c.signature.name for c in found[0].explains} == {"timeout", "closed"}
+
+
+def test_a_cause_long_after_the_symptom_does_not_explain_it() -> None:
+    assert names(link(seen("timeout", 0, 100.0), seen("oom", 1, 5000.0))) == ["oom", "timeout"]
+
+
+def test_a_child_absorbs_its_parent() -> None:
+    assert names(link(seen("oom", 1), seen("cudnn-oom", 1))) == ["cudnn-oom"]
+
+
+def test_a_disk_full_in_the_first_attempt_explains_the_corrupt_file_of_the_second() -> None:
+    found = link(seen("corrupt", 0, None, attempt=1), seen("disk-full", 0, None, attempt=0))
+    assert names(found) == ["disk-full"]
+    assert found[0].attempt == 0
+
+
+def test_a_later_attempts_cause_explains_nothing_before_it() -> None:
+    assert set(names(link(seen("corrupt", 0, None, attempt=0), seen("disk-full", 0, None, attempt=1)))) == {"corrupt", "disk-full"}
+
+
+def test_what_only_makes_a_run_suspect_explains_no_crash() -> None:
+    found = link(seen("spike", 1, 10.0), seen("python-exception", 2, 20.0))
+    assert set(names(found)) == {"spike", "python-exception"}
+
+
+def test_the_first_symptom_explains_the_later_ones() -> None:
+    first = seen("python-exception", 2, 20.0, captures={"exception": "KeyError"})
+    later = seen("python-exception", 5, 30.0, captures={"exception": "RuntimeError"})
+    found = link(later, first)
+    assert [c.subject for c in found] == ["KeyError"]
+    assert found[0].ranks == (2,)
+
+
+def test_every_rank_is_nobody() -> None:
+    (found,) = link(*(seen("oom", r) for r in range(8)))
+    assert found.ranks is None
+    assert found.everywhere
+
+
+def test_survived_trouble_is_context() -> None:
+    table = metrics(("rank0.log", 1, 0, 10), ("rank0.log", 9, 0, 11), ("rank0.log", 10, 0, 12))
+    observation = seen("python-exception", 0, None, line=5)
+    found = causes.candidates([observation], CATALOGUE, world())
+    assert causes.roots(causes.explain(found, CATALOGUE, step_clock(table, {}), world())) == []
+    assert found[0].context
+
+
+def test_another_ranks_progress_is_no_survival() -> None:
+    table = metrics(("all.log", 1, 0, 10), ("all.log", 9, 1, 11), ("all.log", 10, 1, 12))
+    assert names(link(seen("python-exception", 0, None, line=5, file="all.log"), table=table)) == ["python-exception"]
+
+
+def test_steps_come_from_the_same_file_by_line_then_from_the_same_rank() -> None:
+    table = metrics(("rank2/stdout.log", 1, 2, 40), ("rank2/stdout.log", 2, 2, 41), ("rank0.log", 1, 0, 99))
+    clock = step_clock(table, {})
+    assert clock.last_before(seen("oom", 2, None, file="rank2/stderr.log"), 2) == (41, "global step")
+    assert clock.last_before(seen("oom", 0, None, line=5, file="rank0.log"), 0) == (99, "global step")
+
+
+def data(sources: list[Source], writers: list[Writer] = [], observations: list[Observation] = []) -> RunData:  # noqa: B006
+    return RunData(
+        path=".",
+        sources=tuple(sources),
+        observations=tuple(observations),
+        tracebacks=(),
+        writers=tuple(writers),
+        metrics=metrics(),
+        collectives=pl.DataFrame(schema=schema(COLLECTIVES_COLUMNS)),
+        coverage=(),
+    )
+
+
+def source(path: str, **identity: object) -> Source:
+    from pathlib import Path
+
+    return Source(path, Path(path), Kind.LOG, 1, Identity(**identity))  # type: ignore[arg-type]
+
+
+def test_a_local_rank_is_a_rank_on_one_host_only() -> None:
+    one = know_world(data([source("a", local_rank=0), source("b", local_rank=1)]))
+    assert one.global_rank(Identity(local_rank=1)) == 1
+    two = know_world(data([source("n0/a", local_rank=0, node="n0"), source("n1/a", local_rank=0, node="n1")]))
+    assert two.global_rank(Identity(local_rank=1)) is None
+
+
+def test_a_printed_mapping_joins_local_and_global_rank() -> None:
+    o = seen("timeout", None, captures={"rank": "13", "local_rank": "5"})
+    w = know_world(data([source("n0", node="n0"), source("n1", node="n1")], observations=[o]))
+    assert w.global_rank(Identity(local_rank=5)) == 13
+
+
+def test_launches_that_follow_each_other_are_attempts_and_nodes_of_one_launch_are_not() -> None:
+    def writer(path: str, low: float, high: float) -> Writer:
+        return Writer(source=path, identity=Identity(), first_time=low, last_time=high, last_line="", bytes=1)
+
+    paths = ["a/attempt_0/0/stdout.log", "b/attempt_0/0/stdout.log", "c/attempt_0/0/stdout.log"]
+    spans = [(0.0, 10.0), (1.0, 11.0), (20.0, 30.0)]
+    numbered = number_attempts(
+        data([source(p, local_rank=0, attempt=0) for p in paths], [writer(p, *s) for p, s in zip(paths, spans, strict=True)])
+    )
+    assert [s.identity.attempt for s in numbered.sources] == [0, 0, 1]

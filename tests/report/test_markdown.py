@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import ALL, FAILED, diagnosis, finding, read
+
+from forensics.model import Evidence, RuledOut
+from forensics.report import markdown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("hi @octocat, see #12", "hi `@octocat,` see `#12`"),
+        ("o/r#9 GH-7 https://x.example/a_b", "`o/r#9` `GH-7` `https://x.example/a_b`"),
+        ("<img src=x onerror=y>", "&lt;img src=x onerror=y&gt;"),
+        ("[a](javascript:b) ![c](d)", r"\[a\](javascript:b) !\[c\](d)"),
+        ("# heading", r"\# heading"),
+        ("- item", r"\- item"),
+        ("1. item", r"1\. item"),
+        ("a_b *c* `d` ~~e~~ $f$ &amp;", r"a\_b \*c\* \`d\` \~\~e\~\~ &#36;f&#36; &amp;amp;"),
+        ("one\n\n# two", "one # two"),
+        ("`@x`", "`` `@x` ``"),
+    ],
+)
+def test_text_is_shown_and_does_nothing(text: str, shown: str) -> None:
+    assert markdown.escape(text) == shown
+
+
+@given(st.text(alphabet="`~ab\n\r\x1b"))
+def test_a_fence_cannot_be_closed_from_inside(text: str) -> None:
+    lines = markdown.fenced(text).split("\n")
+    fence = lines[-1]
+    assert lines[0] == fence + "text"
+    assert not any(re.match(rf" {{0,3}}`{{{len(fence)},}}\s*\Z", line) for line in lines[1:-1])
+
+
+@given(st.text(alphabet="` a|", min_size=1))
+def test_a_code_span_ends_where_it_should(text: str) -> None:
+    span = markdown.code(text)
+    if not span:
+        assert not text.strip()
+        return
+    ticks = re.match("`+", span)
+    assert ticks
+    inside = span[len(ticks[0]) : -len(ticks[0])]
+    assert span.endswith(ticks[0])
+    assert len(ticks[0]) not in {len(run) for run in re.findall("`+", inside)}
+
+
+def test_a_table_cell_keeps_its_pipes_to_itself() -> None:
+    report = markdown.render(diagnosis(finding(node="a|b")))
+    assert r"| node | `a\|b` |" in report
+
+
+def test_it_fits_into_an_issue_and_says_what_it_left_out() -> None:
+    big = "@" * 5000
+    many = tuple(Evidence(f"{i}.log", i, 0, "x" * 100_000) for i in range(100))
+    report = markdown.render(
+        diagnosis(
+            finding(why=big, title=big, node=big, notes=(big,) * 100, fix=(big,) * 100, evidence=many),
+            *(finding(id=f"r{i}", why=big, evidence=many) for i in range(50)),
+            summary=big,
+            ruled_out=(RuledOut(big, big, many),) * 100,
+            coverage=tuple(read(f"{i}" * 100) for i in range(5000)),
+        )
+    )
+    assert len(report) <= markdown.LIMIT
+    assert report.startswith("## FAILED: ")
+    assert "5,000 left out here" in report
+    assert "### What to do" in report
+    assert report.count("<details>") == report.count("</details>")
+
+
+def test_the_least_important_goes_first() -> None:
+    report = markdown.render(
+        diagnosis(
+            *FAILED.findings, coverage=tuple(read(f"{i:04}.log") for i in range(3000)), ruled_out=FAILED.ruled_out
+        )
+    )
+    assert len(report) <= markdown.LIMIT
+    assert "`0000.log`" in report
+    assert "`2999.log`" not in report
+    for kept in ("`gpu-shared`", "`dmesg.txt:5`", "rank2/stderr.log:1229", "Resume from step 300."):
+        assert kept in report
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_details_is_closed(name: str) -> None:
+    lines = markdown.render(ALL[name]).splitlines()
+    assert lines.count("<details>") == lines.count("</details>") >= 1

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import ALL, diagnosis, finding
+
+from forensics.model import Coverage, Evidence, Status
+from forensics.report import jsonreport
+from forensics.report.redaction import Redactor, redact_diagnosis
+
+HEX40 = "0123456789abcdef" * 2 + "01234567"
+HOSTS = ("dgx17", "node-7", "10.1.2.3")
+
+REDACTED = [
+    ("key AKIA" + "Q" * 16 + ".", "key secret-1."),
+    ("AIza" + "a1" * 17 + "b", "secret-1"),
+    ("ghp_" + "a1" * 18, "secret-1"),
+    ("glpat-" + "a1" * 10, "secret-1"),
+    ("hf_" + "aB3" * 11, "secret-1"),
+    ("sk-proj-" + "a1" * 12, "secret-1"),
+    ("sk-ant-api03-" + "x" * 20, "secret-1"),
+    ("xoxb-" + "1" * 12 + "-abc", "secret-1"),
+    (f"wandb: using key {HEX40}", "wandb: using key secret-1"),
+    ("eyJhbGciOiJI.eyJzdWIiOiIx.abc", "secret-1"),
+    ("a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b", "a secret-1 b"),
+    ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNza", "secret-1"),
+    ("Authorization: Bearer abc.def", "Authorization: Bearer secret-1"),
+    ("-H 'Authorization: Basic dXNlcjpw'", "-H 'Authorization: Basic secret-1'"),
+    ("https://hooks.slack.com/services/T0/B0/xyz", "https://hooks.slack.com/services/secret-1"),
+    ("postgres://bob:hun@ter2@db/x", "postgres://user-1:secret-1@db/x"),
+    ("https://tok123@github.com/o/r", "https://secret-1@github.com/o/r"),
+    ("password=hunter2 next", "password=secret-1 next"),
+    ("PASSWORD=123456", "PASSWORD=secret-1"),
+    ('{"password": "a\\"b c", "x": 1}', '{"password": "secret-1", "x": 1}'),
+    (r'"{\"api_key\": \"zzz yyy\"}"', r'"{\"api_key\": \"secret-1\"}"'),
+    ("HF_TOKEN=abc WANDB_API_KEY=q", "HF_TOKEN=secret-1 WANDB_API_KEY=secret-2"),
+    ("--api-key zzz --token t0k", "--api-key secret-1 --token secret-2"),
+    ("https://b.example/x?sig=abc%2F&se=1", "https://b.example/x?sig=secret-1&se=1"),
+    ("from alice@mail.example", "from email-1"),
+    ("/home/alice/x.py /scratch/alice/y alice", "/home/user-1/x.py /scratch/user-1/y alice"),
+    (r"C:\Users\bob\x C:\\Users\\bob\\y", r"C:\Users\user-1\x C:\\Users\\user-1\\y"),
+    ("/Users/carol.", "/Users/user-1."),
+    ("bob@dgx99:~$ ls", "user-1@host-2:~$ ls"),
+    ("10.0.0.7:29500 10.0.0.8<0> 10.0.0.7.log", "ip-2:29500 ip-3<0> ip-2.log"),
+    ("connect to 10.1.2.3", "connect to ip-1"),
+    ("[4]veth3a1:fe80::b8:6cff:fe52:abe2%veth3a1<0>", "[4]veth3a1:ip-2%veth3a1<0>"),
+    ("::ffff:10.0.0.7", "::ffff:ip-2"),
+    ("00:1a:2b:3c:4d:5e", "mac-1"),
+    ("dgx17 DGX17 logs/dgx17/a.log trace_dgx17_rank3", "host-1 host-1 logs/host-1/a.log trace_host-1_rank3"),
+    ("dgx17.corp.lan", "host-1"),
+    ("dgx18:4242:4300 [0] NCCL INFO dgx18", "host-2:4242:4300 [0] NCCL INFO host-2"),
+    ("tb/events.out.tfevents.1700000000.dgx18.42.0", "tb/events.out.tfevents.1700000000.host-2.42.0"),
+    ("srun: error: dgx18: task 3: Killed", "srun: error: host-2: task 3: Killed"),
+    ("ip-10-0-0-12.ec2.internal ip-10-0-0-12", "host-2 host-2"),
+    ("worker-3.job-of-alice.ns.svc.cluster.local:29500", "worker-3:29500"),
+    ("s3://my-bucket/a gs://other", "s3://bucket-1/a gs://bucket-2"),
+    ("abfss://c@acct.dfs.core.windows.net/p", "abfss://bucket-1@bucket-2.dfs.core.windows.net/p"),
+]
+
+KEPT = [
+    f"commit {HEX40}",
+    "pad_token=<pad> eos_token='</s>' max_tokens=4096 token: 17 num_token=123",
+    "Unexpected token: foo",
+    "api_key=None password: *** HF_TOKEN=$HF_TOKEN token=<your token>",
+    "pwd=/data/x",
+    "127.0.0.1:29500 0.0.0.0 [::1]:29500 :: [::ffff:127.0.0.1]:29500",
+    "Client(address, auth_key=process.current_process().auth_key)",
+    "q=s.q(x); a=q@x.transpose(1,2)",
+    "NCCL version 2.27.5.1",
+    "nvidia-nccl-cu12==2.27.5.1 nvidia_cudnn_cu12-9.1.0.70-py3 libnccl.so.2.27.5.1 cudnn: 9.1.0.70",
+    "at::native::add c10d::ProcessGroup std::__cxx11::basic_string a::b",
+    "busId 0000:3b:00.0 12:34:56 2026-11-27T20:49:24",
+    "run-20-11-27-20-49-24",
+    "threading.local google.protobuf.internal.decoder ~/.local/lib",
+    "node-7 failed, worker-0 waits on localhost",
+    "/home/user/x.py /root/x",
+    "Nov 27 20:49:24 INFO trainer: ok",
+    "git@github.com:o/r.git",
+    "loss=1.5 sig=0.5 rank 3 step 412 tokens/s: 1234",
+    "@staticmethod torch.cuda.OutOfMemoryError",
+]
+
+
+@pytest.mark.parametrize(("text", "redacted"), REDACTED)
+def test_it_is_taken_out(text: str, redacted: str) -> None:
+    redactor = Redactor(HOSTS)
+    assert redactor.redact(text) == redacted
+    assert redactor.redact(redacted) == redacted
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_the_story_stays(text: str) -> None:
+    assert Redactor(HOSTS).redact(text) == text
+
+
+def test_the_same_thing_gets_the_same_stand_in() -> None:
+    redactor = Redactor()
+    assert redactor.redact("10.0.0.7 10.0.0.8") == "ip-1 ip-2"
+    assert redactor.redact("10.0.0.8 /home/alice") == "ip-2 /home/user-1"
+    assert Redactor().redact("10.0.0.8") == "ip-1"
+
+
+def test_a_host_that_is_called_like_a_stand_in_shares_it_with_nobody() -> None:
+    redactor = Redactor(["host-1", "dgx17"])
+    assert redactor.redact("host-1 dgx17") == "host-1 host-2"
+
+
+PIECES = st.sampled_from([text for text, _ in REDACTED] + KEPT + [" ", "\n", "=", ":", "@", "/", "host-1", "secret-1"])
+
+
+@settings(deadline=None)
+@given(st.lists(PIECES | st.text(st.characters(codec=None, exclude_categories=()), max_size=20), max_size=6))
+def test_it_is_idempotent_and_never_raises(pieces: list[str]) -> None:
+    redactor = Redactor(HOSTS)
+    once = redactor.redact("".join(pieces))
+    assert redactor.redact(once) == once
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "a.", "1.", ":", "a@", "token=", "eyJ-", 'token="', "-----BEGIN A-----", "aa:", "//"]
+)
+def test_no_text_takes_long(piece: str) -> None:
+    start = time.perf_counter()
+    Redactor(HOSTS).redact(piece * (40_000 // len(piece)))
+    assert time.perf_counter() - start < 3
+
+
+def test_every_string_of_a_diagnosis_that_a_log_can_reach() -> None:
+    leak = "dgx17 10.1.2.3 /home/alice/x password=hunter2"
+    original = diagnosis(
+        finding(
+            node="dgx17", why=leak, notes=(leak,), evidence=(Evidence(leak, 1, 2, leak),), fix=(leak,), title=leak,
+            captures={"host": "dgx18", "token": "abc123xyz", "path": leak, "user": "bob"}, time_source=leak,
+        ),
+        finding(id="f2", name="dgx17", explained_by="f1"),
+        summary="dgx18 failed; " + leak,
+        run={"path": "/home/alice/run"},
+        coverage=(Coverage("logs/dgx19/a.log", "log", 1, Status.SKIPPED, leak, 0, "dgx19"),),
+    )  # fmt: skip
+    redacted = redact_diagnosis(original)
+    document = jsonreport.to_dict(redacted)
+    text = str({**document, "findings": document["findings"][:1]})
+    for secret in ("dgx", "10.1.2.3", "alice", "hunter2", "abc123xyz", "bob"):
+        assert secret not in text
+    assert redacted.findings[0].node == "host-1"
+    assert redacted.summary.startswith(f"{redacted.findings[0].captures['host']} failed; host-1 ")
+    assert redacted.findings[1].name == "dgx17"
+    assert redact_diagnosis(redacted) == redacted
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_ranks_steps_and_slugs_stay(name: str) -> None:
+    for before, after in zip(ALL[name].findings, redact_diagnosis(ALL[name]).findings, strict=True):
+        assert (before.id, before.name, before.ranks, before.step, before.time is None) == (
+            after.id, after.name, after.ranks, after.step, after.time is None,
+        )  # fmt: skip
