@@ -36,6 +36,8 @@ def make(scenario: Scenario, samples: Path) -> list[str]:
         out = Path(staging)
         code = enter(scenario.name, code=HERE, out=out)
         if code != 0:
+            for log in sorted((out / "input").rglob("*.log")):
+                print(f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}", file=sys.stderr)
             return [f"the scenario itself failed with exit status {code}"]
         learned = out / "learned.yaml"
         expected = {**scenario.expected, **(yaml.safe_load(learned.read_text()) if learned.exists() else {})}

@@ -280,7 +280,7 @@ def shm_exhausted(box: Box) -> Learned:
 def shm_bus_error(box: Box) -> Learned:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/dev/shm"], check=True)
     box.srun("train_images.py", "--cache=/dev/shm/decoded", ntasks=2, log="slurm-4119.out")
-    return {"culprit_step": box.last(r"rank 1 \\| epoch 0 \\| iter (\\d+)/", "slurm-4119.out") + 1}
+    return {"culprit_step": box.last(r"rank 1 \| epoch 0 \| iter (\d+)/", "slurm-4119.out") + 1}
 
 
 @scenario(

@@ -157,3 +157,8 @@ def test_ranks_steps_and_slugs_stay(name: str) -> None:
         assert (before.id, before.name, before.ranks, before.step, before.time is None) == (
             after.id, after.name, after.ranks, after.step, after.time is None,
         )  # fmt: skip
+
+
+def test_a_node_that_is_no_name_is_redacted_as_text() -> None:
+    redacted = redact_diagnosis(diagnosis(finding(node="(at 10.9.8.7, password=hunter2)"), finding(node="x")))
+    assert [f.node for f in redacted.findings] == ["(at ip-1, password=secret-1)", "host-1"]

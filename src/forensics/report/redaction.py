@@ -439,6 +439,11 @@ def _capture(redactor: Redactor, key: str, value: str) -> str:
     return redactor.redact(f"{key}={value}").removeprefix(f"{key}=")
 
 
+def _node(redactor: Redactor, node: str | None) -> str | None:
+    """A node is a host also where it is a word or two letters; what is no host name is text like any other."""
+    return redactor.host(redactor.redact(node)) if node else node
+
+
 def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> Diagnosis:
     """The diagnosis with every string that a log can reach redacted; ranks, steps, times and slugs stay.
 
@@ -471,13 +476,13 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
         findings=tuple(
             dataclasses.replace(
                 after,
-                node=redactor.host(before.node) if before.node else before.node,
+                node=_node(redactor, before.node),
                 captures={key: _capture(redactor, key, value) for key, value in before.captures.items()},
             )
             for before, after in zip(diagnosis.findings, redacted.findings, strict=True)
         ),
         coverage=tuple(
-            dataclasses.replace(after, node=redactor.host(before.node) if before.node else before.node)
+            dataclasses.replace(after, node=_node(redactor, before.node))
             for before, after in zip(diagnosis.coverage, redacted.coverage, strict=True)
         ),
     )
