@@ -34,14 +34,15 @@ class Box:
     ) -> subprocess.Popen[bytes]:
         """Start `python -m torch.distributed.run`; its own stdout and stderr are appended to `log`, unless it is "".
 
-        Without a port it runs --standalone: restarts need that, as with a fixed master the second attempt may find the
-        first one's addresses in the store.
+        Without a port it runs --standalone, with a store of its own for each attempt: else gloo may find the addresses
+        of the first attempt's processes in the second, and the restart fails of that, at random.
         """
         command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={nproc}"]
         command += [f"--master-port={port}", "--master-addr=127.0.0.1"] if port else ["--standalone"]
         command += [*options, script, *args]
+        more = {} if port else {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         target = (self.out / log).open("ab") if log else subprocess.DEVNULL
-        return subprocess.Popen(command, stdout=target, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+        return subprocess.Popen(command, stdout=target, stderr=subprocess.STDOUT, env={**os.environ, **more, **(env or {})})
 
     def per_rank(self, where: str = "logs") -> list[str]:
         """Options: one stdout.log and one stderr.log a rank under `where`, nothing on the launcher's streams."""

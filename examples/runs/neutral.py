@@ -15,6 +15,11 @@ _HOME = re.compile(rb"/(?:home|Users|root)/[\w.-]+")
 _HARMLESS = {b"127.0.0.1", b"0.0.0.0"}
 
 
+def _is_binary(data: bytes) -> bool:
+    """Logs may hold single NULs (torch's SIGBUS handler writes one); binary formats are full of them."""
+    return data.count(0) * 50 > len(data)
+
+
 def neutralise(run: Path) -> None:
     """Rewrite in place what the namespaces could not hide: host name, Python's true prefixes.
 
@@ -26,7 +31,7 @@ def neutralise(run: Path) -> None:
     for path in sorted(run.rglob("*"), reverse=True):
         if path.is_file():
             data = path.read_bytes()
-            if b"\0" not in data:
+            if not _is_binary(data):
                 text = data.decode("utf-8", "surrogateescape")
                 text = text.replace(sys.prefix, f"{ROOT}/venv").replace(sys.base_prefix, f"{ROOT}/python")
                 text = table_host.sub(rf"\g<1>{HOST}", text)
@@ -43,7 +48,7 @@ def audit(run: Path) -> list[str]:
         name, data = str(path.relative_to(run)), path.read_bytes()
         for word in words:
             # two letters happen in any binary file; no format here but a file name holds the host's name
-            if len(word) < 4 and b"\0" in data:
+            if len(word) < 4 and _is_binary(data):
                 data = b""
             # torchtitan-style loggers are called "root": only paths give that user away, and _HOME sees those
             if word != b"root" and re.search(rb"(?<![\w-])" + re.escape(word) + rb"(?![\w-])", data + name.encode()):

@@ -317,6 +317,21 @@ def test_missing_and_inserted_bytes(tmp_path: Path, hole: int) -> None:
         assert "what follows was still read" in file.problem
 
 
+def test_records_after_a_shortened_one_are_read(tmp_path: Path) -> None:
+    # The header of the text record is right, but its length now reaches far into the records after it.
+    text = record(event(0, tensor("config", 7, sub(8, b"x" * 2000), (1,), plugin("text"))))
+    start = len(VERSION) + len(text)
+    for tail in (80, 3):  # with more than the missing bytes behind it, and with less: then it reaches beyond the end
+        data = VERSION + text + b"".join(scalar_records(tail))
+        file = read(tmp_path, data[:100] + data[1000:])
+        assert rows(file) == scalar_rows(tail)
+        assert file.text == ()
+        assert file.problem == (
+            f"{start - 900 - len(VERSION)} bytes without a valid record header skipped at byte {len(VERSION)}, "
+            "what follows was still read"
+        )
+
+
 def test_damage_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = scalar_records(60)
     at = len(VERSION) + sum(map(len, records[:20])) + 15

@@ -38,6 +38,11 @@ DEFAULT_GROUPS = ("0", "default_pg")
 # What a rank prints because a collective did not end, and because a peer's connection did.
 TIMEOUTS = ("collective-timeout",)
 CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort")
+# What an exception says that is about a peer and not about the rank that raised it.
+PEER = (
+    "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",
+    "Detected mismatch between collectives", "monitoredBarrier", "Application timeout caused pair closure",
+)  # fmt: skip
 _MEMBERS = re.compile(r"(?:^| )ranks ([\d,-]+)$")
 _P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 MAX_EVIDENCE = 4
@@ -119,10 +124,15 @@ class Logs:
     timed_out: Mapping[int, Observation]
     closed: Mapping[int, Observation]
     epochs: Mapping[int, Mapping[str, int]]  # rank -> epoch that it says it has finished -> its steps (-1 unknown)
+    raised: frozenset[int]  # ranks with an exception of their own, not one about a peer
 
     @property
     def trouble(self) -> bool:
         return bool(self.timed_out or self.closed)
+
+    def left(self, ranks: Collection[int]) -> bool:
+        """Whether these ranks went away, as opposed to being there and not coming."""
+        return bool(self.raised & set(ranks)) or (bool(self.closed) and not self.timed_out)
 
     def _later(self, rank: int, epoch: str, steps: int) -> bool:
         theirs = self.epochs.get(rank, {})
@@ -154,20 +164,20 @@ def desync(
     known to exist.
     tracebacks: of all logs; they say where ranks waited if there is no dump.
     """
-    logs = _read_logs(observations)
+    logs = _read_logs(observations, tracebacks)
     heard = {o.identity.rank for o in observations if o.identity.rank is not None}
     dumped = {int(rank) for rank in collectives["rank"].drop_nulls().unique()}
     everyone = frozenset(world) if world else frozenset(range(max((*heard, *dumped), default=-1) + 1))
     found = _from_dumps(collectives, logs, everyone, dumped)
-    if not any(o.culprits for o in found):
-        found += _from_stacks(tracebacks, logs)
+    if not any(o.culprits for o in found) and (stacks := _from_stacks(tracebacks, logs)):
+        found = [o for o in found if o.signature != "collective-timeout"] + stacks
     found += _fingerprints(logs)
     if not any(o.culprits for o in found):
         found += _lagging_in_logs(logs)
     if not any(o.culprits for o in found):
         found += _stack_dumps(logs)
-    if not any(o.culprits for o in found):
-        found += _silent(logs, everyone, named_nobody=bool(found))
+    if not any(o.culprits for o in (*found, *observations)):
+        found += _silent(logs, everyone, tell_nobody=not found)
     return tuple(found)
 
 
@@ -469,7 +479,10 @@ def _behind(
     everyone_waiting = len(set(edges))
     shown = [newest[rank] for rank in sorted(late) if rank in newest]
     if len(roots) < everyone_waiting or (len(roots) == everyone_waiting and common):
-        signature = "uneven-inputs" if logs.finished_before(late, list(waiters)) else "straggler-rank"
+        if logs.finished_before(late, list(waiters)):
+            signature = "uneven-inputs"
+        else:
+            signature = "rank-exited-early" if logs.left(late) else "straggler-rank"
         weight = 0.85
         culprits = tuple(sorted(roots))
         first_line = _first_other_line(group, culprits)
@@ -586,11 +599,12 @@ def _blocked_elsewhere(
     waiting: Mapping[tuple[str, str], Mapping[int, Call]],
 ) -> Observation:
     """The ranks that are waited for wait in a collective that all its members have called."""
-    stuck = [call for calls in waiting.values() for rank, call in calls.items() if rank in targets and rank not in edges]
+    ends = set(targets) - set(edges)
+    stuck = [call for calls in waiting.values() for rank, call in calls.items() if rank in ends]
     first = min(stuck, key=lambda call: call.time or 0)
     note = (
-        f"The waits end in {first.name} of {_in_group(first.group)}, which every rank of that group has called and which "
-        "does not finish: the hang is inside it (network, GPU, or a rank without a dump), not in a missing call."
+        f"The waits end in {first.name} of {_in_group(first.group)}, which every rank of that group has called and "
+        "which does not finish: the hang is inside it (network, GPU, or a rank without a dump), not in a missing call."
     )
     return _observe("collective-timeout", 0.6, (), stuck, note, first.seq, first)
 
@@ -666,7 +680,7 @@ def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dump
         return []
     why = f"{_ranks(gone)} left no dump" if gone else "suspect a link, a GPU, or a call that the recorder does not show"
     note = f"{head}, and no rank that left a dump is behind or different: nobody can be named ({why})."
-    return [_observe("collective-timeout", 0.5, (), shown, note, call.seq, call)]
+    return [_observe("collective-timeout", 0.5 if logs.trouble else 0.4, (), shown, note, call.seq, call)]
 
 
 def _point_to_point(table: pl.DataFrame) -> list[Observation]:
@@ -730,7 +744,7 @@ def _observe(
 # Logs
 
 
-def _read_logs(observations: Sequence[Observation]) -> Logs:
+def _read_logs(observations: Sequence[Observation], tracebacks: Sequence[Traceback]) -> Logs:
     timed_out: dict[int, Observation] = {}
     closed: dict[int, Observation] = {}
     epochs: dict[int, dict[str, int]] = defaultdict(dict)
@@ -743,13 +757,18 @@ def _read_logs(observations: Sequence[Observation]) -> Logs:
         elif o.signature in CLOSED:
             closed.setdefault(rank, o)
         elif o.signature == "epoch-finished":
-            steps = _int(o.captures.get("step"))
+            steps = _int(o.captures.get("steps"))
             epochs[rank][o.captures.get("epoch", "?")] = -1 if steps is None else steps
-    return Logs(tuple(observations), timed_out, closed, epochs)
+    raised = {
+        t.identity.rank
+        for t in tracebacks
+        if t.identity.rank is not None and not any(text in t.message for text in PEER)
+    }
+    return Logs(tuple(observations), timed_out, closed, epochs, frozenset(raised))
 
 
 def _fingerprints(logs: Logs) -> list[Observation]:
-    """What TORCH_DISTRIBUTED_DEBUG=DETAIL printed: each rank names the first rank unlike itself, so they are counted."""
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL printed. Each rank names the first rank unlike itself: all are counted."""
     lines = [o for o in logs.observations if {"rank_a", "rank_b", "op_a", "op_b"} <= set(o.captures)]
     # A fingerprint that was read while the other rank was still exchanging its shape says sequence number 0.
     real = [o for o in lines if (o.captures.get("seq_a") == "0") == (o.captures.get("seq_b") == "0")]
@@ -889,7 +908,7 @@ def _behind_in_logs(
     ]
 
 
-def _silent(logs: Logs, everyone: frozenset[int], *, named_nobody: bool) -> list[Observation]:
+def _silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
     """Ranks of which nothing was heard while the others timed out or lost their connections."""
     groups = {o.captures["group"] for o in logs.timed_out.values() if "group" in o.captures}
     complaining = set(logs.timed_out) | set(logs.closed)
@@ -906,21 +925,23 @@ def _silent(logs: Logs, everyone: frozenset[int], *, named_nobody: bool) -> list
         did = "lost their connection" if gone else "timed out"
         note = f"{_ranks(complaining)} {did}; {_ranks(quiet)} printed nothing of the kind: look there first."
         return [_from_lines(signature, 0.55, tuple(quiet), lines, note)]
-    if named_nobody or not logs.timed_out:
+    if not tell_nobody or not logs.timed_out:
         return []
-    seqs = {o.captures["seq"] for o in logs.timed_out.values() if "seq" in o.captures}
-    where = f" at #{seqs.pop()}" if len(seqs) == 1 else ""
-    who = _ranks(logs.timed_out)
-    note = f"{who[0].upper() + who[1:]} timed out{where}, and the log names no rank that is missing: {NEXT_TIME}."
+    seqs = sorted({int(o.captures["seq"]) for o in logs.timed_out.values() if "seq" in o.captures})
+    where = f" at #{seqs[0]}" if len(seqs) == 1 else ""
+    apart = ""
+    if len(seqs) > 1 and not groups:
+        numbers = ", ".join(f"#{seq}" for seq in seqs[:4])
+        apart = f" The numbers ({numbers}) may be those of different groups, which the lines do not name."
+    note = f"{_ranks(logs.timed_out)} timed out{where}, and the log names no rank that is missing: {NEXT_TIME}.{apart}"
     return [_from_lines("collective-timeout", 0.6, (), lines, note)]
 
 
 def _from_stacks(tracebacks: Sequence[Traceback], logs: Logs) -> list[Observation]:
     """Where the ranks stood when their wait was given up, by their tracebacks: it should be one line of code."""
-    ended = ("Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error")
     stood: dict[int, Traceback] = {}
     for t in tracebacks:
-        if t.identity.rank is not None and not t.chained and any(text in t.message for text in ended):
+        if t.identity.rank is not None and not t.chained and any(text in t.message for text in PEER):
             stood.setdefault(t.identity.rank, t)
     kinds = {
         rank: frame[2]
@@ -1008,7 +1029,7 @@ def _int(text: str | None) -> int | None:
 
 
 def _ranks(ranks: Iterable[int]) -> str:
-    """"rank 2", "ranks 0-3, 8"."""
+    """ "rank 2", "ranks 0-3, 8"."""
     from forensics.parsers.flight_recorder import compact
 
     known = sorted(set(ranks))

@@ -15,7 +15,7 @@ import io
 import json
 import pickle
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -31,10 +31,13 @@ MAX_BYTES = 256 * 1024 * 1024
 # Lists of tensors longer than this (all_gather over very many ranks) are cut; what is compared stays comparable.
 MAX_TENSORS = 4096
 MAX_DIMS = 64
+MAX_FRAMES = 200
 # The name of a group that only has an index on its own process: two ranks may mean different groups by it.
 UNNAMED = "index"
 
 _BACKEND = re.compile(r"^(?:ncclx?|xccl|gloo|rcclx?|mccl|hccl|ucc|mpi):")
+# A tuple an entry is what recorders write. Tuples nested some 100,000 deep overflow the C stack when they are hashed.
+MAX_TUPLES = 50_000
 # The keys that only a Flight Recorder dump has, whatever its version.
 _MARKS = (b"pg_config", b"profiling_name", b"last_enqueued_collective", b"collective_seq_id")
 # Default file names: torch <= 2.8 nccl_trace_rank_N, later comm_lib_trace_rank_N.
@@ -43,13 +46,14 @@ _RANK_IN_NAME = re.compile(r"(?<![a-z])(?<!local_)(?<!group_)rank[_\-.]?(\d{1,7}
 _NUMBER_AT_END = re.compile(r"(?:trace|dump|recorder|fr)[_\-.]?(\d{1,7})$", re.IGNORECASE)
 _EXTENSION = re.compile(r"\.(?:json|pickle|pkl|bin|dump|trace)$", re.IGNORECASE)
 _LIBRARY = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>", "/torch/", "<eval_with_key>", "<__")
+_USER, _LIBRARY_CODE, _NATIVE_CODE = "user", "library", "native"
 _NATIVE = (".cpp", ".cc", ".h", ".hpp", ".cu", ".c", ".so", ".S", "??")
 
-# Opcodes of fixed length that build plain data (see pickletools): marks, empty containers, appends, tuples, None,
-# booleans, memo gets and puts, numbers, frames. LONG_BINPUT is admitted up to index 2**22, because the C unpickler
-# allocates its memo up to the index that is named.
+# Opcodes of fixed length that build plain data (see pickletools): marks, empty containers, appends, None, booleans,
+# memo gets and puts, numbers, frames. LONG_BINPUT is admitted up to index 2**22, because the C unpickler allocates its
+# memo up to the index that is named.
 _FIXED = re.compile(
-    rb"(?:[()\]}aeNstu\x85-\x89\x94]|[Khq\x80].|M..|[Jj]....|r..[\x00-\x3f]\x00|G.{8}|\x95.{8})*+",
+    rb"(?:[()\]}aeNsu\x88\x89\x94]|[Khq\x80].|M..|[Jj]....|r..[\x00-\x3f]\x00|G.{8}|\x95.{8})*+",
     re.DOTALL,
 )
 _CUT = "truncated: it ends in the middle of an entry"
@@ -154,25 +158,31 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
     named = [groups[_pair(entry.get("process_group")), _integer(entry.get("pg_id"))] for entry in entries]
     p2p = [_is_p2p(entry) for entry in entries]
     sizes = _Cache(_one_size)
-    return pl.DataFrame(
-        {
-            "source": [source.path] * len(entries),
-            "rank": [dump.rank] * len(entries),
-            "group": [name for name, _ in named],
-            "group_desc": [desc for _, desc in named],
-            "seq": [_seq(entry, apart) for entry, apart in zip(entries, p2p, strict=True)],
-            "op": [ops[entry["profiling_name"]] for entry in entries],
-            "input_sizes": [_sizes(entry.get("input_sizes"), sizes) for entry in entries],
-            "output_sizes": [_sizes(entry.get("output_sizes"), sizes) for entry in entries],
-            "dtypes": [_names(entry.get("input_dtypes")) for entry in entries],
-            "state": [state if type(state := entry.get("state")) is str else None for entry in entries],
-            "retired": [entry.get("retired") is True for entry in entries],
-            "time": [_time(entry) for entry in entries],
-            "is_p2p": p2p,
-            "frame": [user_frame(entry.get("frames")) for entry in entries],
-        },
-        schema=schema(COLLECTIVES_COLUMNS),
-    )
+    columns: dict[str, list[Any]] = {
+        "source": [source.path] * len(entries),
+        "rank": [dump.rank] * len(entries),
+        "group": [name for name, _ in named],
+        "group_desc": [desc for _, desc in named],
+        "seq": [_seq(entry, apart) for entry, apart in zip(entries, p2p, strict=True)],
+        "op": [ops[entry["profiling_name"]] for entry in entries],
+        "input_sizes": [_sizes(entry.get("input_sizes"), sizes) for entry in entries],
+        "output_sizes": [_sizes(entry.get("output_sizes"), sizes) for entry in entries],
+        "dtypes": [_names(entry.get("input_dtypes")) for entry in entries],
+        "state": [state if type(state := entry.get("state")) is str else None for entry in entries],
+        "retired": [entry.get("retired") is True for entry in entries],
+        "time": [_time(entry) for entry in entries],
+        "is_p2p": p2p,
+        "frame": [user_frame(entry.get("frames")) for entry in entries],
+    }
+    try:
+        return pl.DataFrame(columns, schema=schema(COLLECTIVES_COLUMNS))
+    except UnicodeEncodeError:  # lone surrogates, which both containers can hold
+        clean = {name: [_utf8(value) for value in values] for name, values in columns.items()}
+        return pl.DataFrame(clean, schema=schema(COLLECTIVES_COLUMNS))
+
+
+def _utf8(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
 class _Cache(dict[Any, Any]):
@@ -189,7 +199,7 @@ class _Cache(dict[Any, Any]):
 
 def _refused_opcode(data: bytes) -> str | None:
     """Why this pickle is not plain data, or None. Follows the opcodes without executing any."""
-    position, end = 0, len(data)
+    position, end, tuples = 0, len(data), 0
     while True:
         match = _FIXED.match(data, position)
         position = match.end() if match is not None else position
@@ -198,7 +208,12 @@ def _refused_opcode(data: bytes) -> str | None:
         opcode = data[position]
         if opcode == 0x2E:  # STOP
             return None
-        if opcode == 0x58:  # BINUNICODE
+        if opcode in b"t\x85\x86\x87":  # TUPLE, TUPLE1 to TUPLE3
+            position += 1
+            tuples += 1
+            if tuples > MAX_TUPLES:
+                return f"not read: more than {MAX_TUPLES} tuples"
+        elif opcode == 0x58:  # BINUNICODE
             position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
         elif opcode in (0x8C, 0x8A):  # SHORT_BINUNICODE, LONG1
             position += 2 + (data[position + 1] if position + 1 < end else 0)
@@ -212,7 +227,8 @@ def _unpickle(data: bytes) -> tuple[Any, str | None]:
     if (reason := _refused_opcode(data)) is not None:
         return None, reason
     try:
-        return _Restricted(io.BytesIO(data)).load(), None
+        # A reader with peek() is read in blocks; without it the C unpickler asks for every opcode on its own.
+        return _Restricted(io.BufferedReader(io.BytesIO(data), 1 << 20)).load(), None
     except EOFError:
         return None, _CUT
     except (RecursionError, MemoryError):
@@ -251,7 +267,7 @@ def _dump(loaded: Any, path: str, rank: int | None, container: str) -> Dump:
     version = top.get("version")
     return Dump(
         path=path,
-        version=version[:20] if isinstance(version, str) else None,
+        version=_utf8(version[:20]) if isinstance(version, str) else None,
         rank=rank,
         format=container,
         pg_config=_members(top.get("pg_config")),
@@ -386,23 +402,22 @@ def user_frame(frames: Any) -> str | None:
     if type(frames) is not list:
         return None
     fallback = None
-    for file, line, function in _frames(frames):
-        if _is_library(file):
-            fallback = fallback or f"{file}:{line} {function}"
+    for frame in frames[:MAX_FRAMES]:
+        if type(frame) is not dict:
             continue
-        return f"{file}:{line} {function}"
+        file, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
+        if type(file) is not str or type(name) is not str or type(line) is not int:
+            continue
+        kind = _frame_kind(file)
+        if kind is _USER:
+            return f"{file[:400]}:{line} {name[:120]}"
+        if kind is _LIBRARY_CODE and fallback is None:
+            fallback = f"{file[:400]}:{line} {name[:120]}"
     return fallback
 
 
 @lru_cache(maxsize=4096)
-def _is_library(file: str) -> bool:
-    return any(part in file for part in _LIBRARY)
-
-
-def _frames(frames: Sequence[Any]) -> Iterator[tuple[str, int, str]]:
-    for frame in frames[:200]:
-        if type(frame) is not dict:
-            continue
-        file, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
-        if isinstance(file, str) and isinstance(name, str) and type(line) is int and not file.endswith(_NATIVE):
-            yield file[:400], line, name[:120]
+def _frame_kind(file: str) -> str:
+    if file.endswith(_NATIVE):
+        return _NATIVE_CODE
+    return _LIBRARY_CODE if any(part in file for part in _LIBRARY) else _USER

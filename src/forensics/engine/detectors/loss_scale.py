@@ -7,6 +7,7 @@ thousand steps, and the sawtooth of a scale that probes its limit (O24).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,9 +44,18 @@ def scale_collapse(
         (one more than DeepSpeed's hysteresis of 2 at any scale; at or below `floor` its minimum is reached).
     growth: records without a fall after which the scaler has recovered.
     """
-    found = [part for s in streams(metrics, _NAMES) if "loss_scale" in s.columns for part in segments(s)]
+    everything = streams(metrics, _NAMES)
+    # Overflow messages bear a rank where loss lines of the same file bear none: good steps are counted by file.
+    losses: dict[str, list[int]] = {}
+    for stream in everything:
+        said = zip(stream.lines, stream.column("loss"), strict=True)
+        losses.setdefault(stream.source, []).extend(n for n, v in said if n is not None and v is not None)
+    found = [part for s in everything if "loss_scale" in s.columns for part in segments(s)]
     signs = [
-        sign for part in found if (sign := _collapse(part, halvings, late, calibrated, floor, repeats, growth)) is not None
+        sign
+        for part in found
+        if (sign := _collapse(part, losses[part.source], halvings, late, calibrated, floor, repeats, growth))
+        is not None
     ]
     return merge(signs, found, ())
 
@@ -83,13 +93,22 @@ def _falls(scale: Sequence[float], flat: int) -> list[_Fall]:
 
 
 def _collapse(
-    part: Stream, halvings: int, late: int, calibrated: float, floor: float, repeats: int, growth: int
+    part: Stream,
+    losses: Sequence[int],
+    halvings: int,
+    late: int,
+    calibrated: float,
+    floor: float,
+    repeats: int,
+    growth: int,
 ) -> Sign | None:
     at, scale = part.curve("loss_scale")
     if len(scale) < 2 or any(not math.isfinite(v) or v < 0 for v in scale):
         return None
     skips = _skips(part, at)
-    stuck = _stuck(scale, skips, floor, repeats, growth)
+    stuck = _stuck(scale, skips, [part.steps[i] for i in at], floor, repeats, growth)
+    if stuck is not None and (line := part.lines[at[-1]]) is not None and sum(n > line for n in losses) >= growth:
+        stuck = None  # loss lines go on without another overflow
     # A printed 0.0 after 65536.0 is a reset, which `scale_stall` looks for.
     falls = [f for f in _falls(scale, 2) if f.halvings > 0 and f.halvings <= 4 * (f.end - f.start + 1)]
     if stuck is not None:
@@ -105,7 +124,10 @@ def _collapse(
         return Sign(part, at[reached], _evidence(part, shown), note, "loss_scale")
     for fall in falls:
         settled = fall.start > growth and all(
-            b >= a for a, b in zip(scale[fall.start - growth : fall.start], scale[fall.start - growth + 1 : fall.start], strict=False)
+            b >= a
+            for a, b in zip(
+                scale[fall.start - growth : fall.start], scale[fall.start - growth + 1 : fall.start], strict=False
+            )
         )
         lasts = len(scale) - 1 - fall.end <= 2
         low = scale[fall.end]
@@ -131,13 +153,15 @@ def _skips(part: Stream, at: Sequence[int]) -> list[bool]:
     previous: float | None = None
     for i in at:
         count = total[i]
-        result.append(bool(overflow[i]) or bool(skipped[i]) or (count is not None and previous is not None and count > previous))
+        result.append(
+            bool(overflow[i]) or bool(skipped[i]) or (count is not None and previous is not None and count > previous)
+        )
         previous = count if count is not None else previous
     return result
 
 
 def _stuck(
-    scale: Sequence[float], skips: Sequence[bool], floor: float, repeats: int, growth: int
+    scale: Sequence[float], skips: Sequence[bool], steps: Sequence[int | None], floor: float, repeats: int, growth: int
 ) -> tuple[int, int, int] | None:
     """(first record at the minimum, the record before that or the same, how many in a row) of steps skipped at the floor.
 
@@ -155,17 +179,19 @@ def _stuck(
         while first > i and scale[first - 1] == scale[j]:
             first -= 1
         count = j - first + 1
-        needed = 1 if scale[j] <= floor else repeats
         descent = j - i + 1
-        rest = [skip for skip in skips[j + 1 : j + 1 + growth]]
+        rest = list(skips[j + 1 : j + 1 + growth])
         ends = len(rest) < growth and not any(b > a for a, b in zip(scale[j:], scale[j + 1 :], strict=False))
         # At the floor: a descent of five records or more that ends there, or three overflows in place.
-        if scale[j] <= floor and count >= needed and (count >= repeats or descent >= 5) and ends:
+        at_floor = floor / 2 < scale[j] <= floor or (scale[j] <= floor and count >= 2)
+        if at_floor and (count >= repeats or descent >= 5) and ends:
             # An overflow line names the scale that it leads to: the second one at this value is the first in place.
             reached = first + 1 if count >= 2 and descent > count else first
             return reached, first, count
-        if scale[j] > floor and count >= repeats + 2 and ends:
-            return first, first, count
+        # Above it only steps tell one rank that overflows again and again from many ranks that say so once each.
+        distinct = len({s for s in steps[first : j + 1] if s is not None})
+        if scale[j] > floor and distinct >= repeats + 2 and ends:
+            return first, first, distinct
         i = j + 1
     return None
 
@@ -214,7 +240,7 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     if start > 0:
         before, where = scale[start - 1], stream.where(at[start - 1])
         steps = [s for i in at if (s := stream.steps[i]) is not None]
-        gaps = [b - a for a, b in zip(steps, steps[1:], strict=False) if b > a]
+        gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
         a, b = stream.steps[at[start - 1]], stream.steps[at[start]]
         near = a is None or b is None or not gaps or b - a <= 2 * median(gaps)
         if before < drop * max(value, 1e-30) or not near or not (value < low or dead):

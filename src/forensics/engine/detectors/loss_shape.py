@@ -91,10 +91,12 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         return None
     records, curve = [i for i, _ in finite], [v for _, v in finite]
     stop = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
-    before = curve if stop is None else [v for v in values[:stop]]
+    before = curve if stop is None else list(values[:stop])
     if (escape := _escape([abs(v) for v in before])) is not None and (stop is not None or len(before) - escape >= 5):
         end = f" before it overflows at {part.where(at[stop])}" if stop is not None else ""
-        return _rise(part, records, curve, escape, len(before) - 1, f"the loss runs away from {{level}} to {{end}}{end}")
+        return _rise(
+            part, records, curve, escape, len(before) - 1, f"the loss runs away from {{level}} to {{end}}{end}"
+        )
     if stop is not None or len(curve) < 3 * sustained:
         return None
     level = _rolling(curve, 10)
@@ -120,7 +122,9 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         return None
     start = max(best_at + 1, start - 9)
     onset = next((k for k in range(start, len(curve)) if curve[k] > limit), start)
-    return _rise(part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back")
+    return _rise(
+        part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back"
+    )
 
 
 def _rise(part: Stream, records: Sequence[int], curve: Sequence[float], onset: int, end: int, note: str) -> Sign:
@@ -239,7 +243,9 @@ def grad_norms_differ(
                 f"grad_norm agreed on all {part['ranks'][start]} ranks up to step {part['step'][start - 1]}; at step {step}"
                 f" it lies between {number(part['low'][start])} and {number(part['high'][start])}"
             )
-            signs.append(Sign(stream, i, (stream.evidence(i, "grad_norm"),), note, "grad_norm", captures={"odd": str(odd)}))
+            signs.append(
+                Sign(stream, i, (stream.evidence(i, "grad_norm"),), note, "grad_norm", captures={"odd": str(odd)})
+            )
         break
     logging = [sign.stream for sign in signs]
     odd_ones = [sign for sign in signs if sign.captures["odd"] == "True"]

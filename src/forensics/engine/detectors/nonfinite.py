@@ -11,6 +11,7 @@ A loss that grows without bound before it overflows is a divergence (loss_shape.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -112,7 +113,8 @@ def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
     lost, zero = _lost(part, loss, grad)
     if not any(lost) and not any(_bad(v) for v in grad):
         return None
-    at, weight = _permanent([i for i in range(len(part)) if loss[i] is not None or lost[i]], lost, persist)
+    known = [i for i in range(len(part)) if loss[i] is not None or lost[i]]
+    at, weight = _permanent(known, lost, persist, scaled="loss_scale" in part.columns or "overflow" in part.columns)
     if at is not None and exploded([v for v in loss[:at] if v is not None]):
         return None
     grad_at = _grad_onset(part, grad, at, persist, calibration)
@@ -138,24 +140,34 @@ def _lost(part: Stream, loss: Sequence[float | None], grad: Sequence[float | Non
     rest = [v for v in loss[first:] if v is not None]
     dead = all(grad[i] is None or _bad(grad[i]) or grad[i] == 0.0 for i in zeros)
     # A loss that someone memorises goes down to 0.0003 smoothly; this one falls from a healthy value at once.
-    if dead and len(rest) >= 3 and not any(rest) and len(given) >= 3 and given[-1] >= 0.02 and median(given[-5:]) >= 0.02:
+    if (
+        dead
+        and len(rest) >= 3
+        and not any(rest)
+        and len(given) >= 3
+        and given[-1] >= 0.02
+        and median(given[-5:]) >= 0.02
+    ):
         marked.update(zeros)
     for i in marked:
         lost[i] = True
     return lost, marked
 
 
-def _permanent(known: Sequence[int], lost: Sequence[bool], persist: int) -> tuple[int | None, float]:
-    """The record from which the loss is lost, and how sure that is; (None, 0) where it comes back."""
+def _permanent(known: Sequence[int], lost: Sequence[bool], persist: int, *, scaled: bool) -> tuple[int | None, float]:
+    """The record from which the loss is lost, and how sure that is; (None, 0) where it comes back.
+
+    scaled: a loss scaler is at work, so that one or two last records may be steps that it skips.
+    """
     flags = [lost[i] for i in known]
     for j, flag in enumerate(flags):
         if not flag or (j and flags[j - 1]):
             continue
         length = next((k for k in range(j, len(flags)) if not flags[k]), len(flags)) - j
         at_end = j + length == len(flags)
-        if length >= persist or (at_end and length >= 2):
+        if length >= persist or (at_end and length >= 2 and not scaled):
             return known[j], 1.0
-        if at_end and len(flags) >= 2:
+        if at_end and len(flags) >= 2 and not scaled:
             return known[j], 0.75
         rest = flags[j:]
         if sum(rest) >= 5 and sum(rest) >= 0.3 * len(rest):
@@ -193,7 +205,7 @@ def _scaled(part: Stream, start: int, stop: int) -> bool:
     """Whether a loss scaler skipped the steps of these records."""
     window = slice(max(0, start - 1), stop + 2)
     scale = [v for v in part.column("loss_scale")[window] if v is not None]
-    if any(b < a for a, b in zip(scale, scale[1:], strict=False)):
+    if any(b < a for a, b in itertools.pairwise(scale)):
         return True
     events = [*part.column("overflow")[window], *part.column("skipped_steps")[window]]
     return any(v for v in events if v is not None)
@@ -210,17 +222,21 @@ def _sign(part: Stream, onset: _Onset, at: int | None) -> Sign:
     last = onset.loss if onset.loss is not None and onset.loss > at else min(at + 1, len(part) - 1)
     if last != at:
         evidence.append(part.evidence(last, *names))
-    whose = f" on rank {part.rank}" if part.rank is not None else ""
+    whose = f", on rank {part.rank}" if part.rank is not None else ""
     earlier = f" (it was {number(loss[before] or 0.0)} at {part.where(before)})" if before is not None else ""
     grad = part.column("grad_norm")[at]
     if at == onset.grad and at != onset.loss:
         then = f"; the loss is lost from {part.where(onset.loss)} on" if onset.loss is not None else ""
-        note = f"grad_norm is {number(grad or 0.0)} from {part.where(at)} on{whose} while the loss is still finite{then}"
+        note = (
+            f"grad_norm is {number(grad or 0.0)} from {part.where(at)} on{whose}, while the loss is still finite{then}"
+        )
     elif loss[at] is None:
         note = f"the loss is missing from the record of {part.where(at)}{whose} with grad_norm {number(grad or 0.0)}{earlier}"
     elif onset.zero:
         how = "with a NaN grad_norm" if _bad(grad) else "at once"
-        note = f"the loss shows as exactly 0 from {part.where(at)} on{whose}, {how}{earlier}: a NaN that the logger hides"
+        note = (
+            f"the loss shows as exactly 0 from {part.where(at)} on{whose}, {how}{earlier}: a NaN that the logger hides"
+        )
     else:
         note = f"the loss is {number(loss[at] or 0.0)} from {part.where(at)} on{whose}{earlier}"
     metric = "loss" if loss[at] is not None else "grad_norm"

@@ -6,6 +6,7 @@ its steps go on from within the other's. A second run that starts at step 0 is a
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 _NAMES = ("loss", "lr", "grad_norm")
 
 
-def _pairs(metrics: pl.DataFrame, observations: Sequence[Observation]) -> tuple[list[tuple[Stream, Stream]], list[Stream]]:
+def _pairs(
+    metrics: pl.DataFrame, observations: Sequence[Observation]
+) -> tuple[list[tuple[Stream, Stream]], list[Stream]]:
     """(records before and after each resume, records that nothing precedes)."""
     marks: dict[str, list[int]] = {}
     for o in observations:
@@ -34,7 +37,7 @@ def _pairs(metrics: pl.DataFrame, observations: Sequence[Observation]) -> tuple[
         parts = [p for p in segments(stream, marks.get(stream.source, ())) if any(s is not None for s in p.steps)]
         if not parts:
             continue
-        pairs.extend((a, b) for a, b in zip(parts, parts[1:], strict=False) if _continues(a, b))
+        pairs.extend((a, b) for a, b in itertools.pairwise(parts) if _continues(a, b))
         heads.append(parts[0])
         tails.append(parts[-1])
     alone = []
@@ -89,7 +92,9 @@ def _run(
     return merge(signs, [sign.stream for sign in signs], ())
 
 
-def epoch_restart(metrics: pl.DataFrame, observations: Sequence[Observation], *, least: float = 1.0) -> tuple[Observation, ...]:
+def epoch_restart(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, least: float = 1.0
+) -> tuple[Observation, ...]:
     """After a resume the step goes on where it was and the epoch begins at its first value again.
 
     least: epochs that it must fall behind the epoch which the record before had at that step (C12). A replay from an
@@ -97,8 +102,16 @@ def epoch_restart(metrics: pl.DataFrame, observations: Sequence[Observation], *,
     """
 
     def look(before: Stream, after: Stream) -> Sign | None:
-        old = [(s, e, i) for i, (s, e) in enumerate(zip(before.steps, before.epochs, strict=True)) if s is not None and e is not None]
-        new = [(s, e, i) for i, (s, e) in enumerate(zip(after.steps, after.epochs, strict=True)) if s is not None and e is not None]
+        old = [
+            (s, e, i)
+            for i, (s, e) in enumerate(zip(before.steps, before.epochs, strict=True))
+            if s is not None and e is not None
+        ]
+        new = [
+            (s, e, i)
+            for i, (s, e) in enumerate(zip(after.steps, after.epochs, strict=True))
+            if s is not None and e is not None
+        ]
         if not old or not new:
             return None
         step, epoch, at = new[0]
@@ -173,7 +186,7 @@ def lr_reset(
         new = _rates(stream)
         if len(new) < 2 * ramp or not _warms_up(new, ramp):
             return None
-        step, rate, at = new[0]
+        _step, rate, at = new[0]
         return _rate_sign(stream, at, stream, at, f"up from {number(rate)}", 0.85)
 
     return _run(metrics, observations, look, alone)
@@ -233,7 +246,11 @@ def weights_not_restored(
         if end <= 0 or start < learned * end or now < end + back * (start - end):
             return None
         names = ("loss", "grad_norm", "lr")
-        evidence = (after.evidence(new_at[0], *names), before.evidence(old_at[-1], *names), before.evidence(old_at[0], *names))
+        evidence = (
+            after.evidence(new_at[0], *names),
+            before.evidence(old_at[-1], *names),
+            before.evidence(old_at[0], *names),
+        )
         note = (
             f"the loss was {number(end)} before the resume and is {number(now)} at {after.where(new_at[0])};"
             f" the first record began at {number(start)}: the weights are those of an untrained model"

@@ -140,9 +140,11 @@ def policy_collapse(
 
         level = pl.Series(reward).rolling_median(10, min_samples=10).to_list()
         best_at = max(range(9, len(reward)), key=lambda k: level[k])
-        noise = 1.4826 * median(abs(r - m) for r, m in zip(reward[9:best_at + 1], level[9:best_at + 1], strict=True))
+        noise = 1.4826 * median(
+            abs(r - m) for r, m in zip(reward[9 : best_at + 1], level[9 : best_at + 1], strict=True)
+        )
         best, worst = level[best_at], min(level[9:])
-        limit = best - max(deviations * noise, 0.5 * (best - min(level[9:best_at + 1])), 0.05 * abs(best))
+        limit = best - max(deviations * noise, 0.5 * (best - min(level[9 : best_at + 1])), 0.05 * abs(best))
         if worst >= limit or max(reward[-stays:]) >= limit:
             return None
         k = next(k for k in range(best_at + 1, len(reward)) if max(reward[k:]) < limit or k == len(reward) - stays)

@@ -7,6 +7,7 @@ and says which ranks showed it first.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,17 +79,16 @@ class Stream:
             s for s, v in zip(self.steps[max(0, at - 40) : at + 40], self.column(name)[max(0, at - 40) : at + 40], strict=True)
             if s is not None and v is not None
         ]  # fmt: skip
-        gaps = [b - a for a, b in zip(near, near[1:], strict=False) if b > a]
+        gaps = [b - a for a, b in itertools.pairwise(near) if b > a]
         return bool(gaps) and median(gaps) == 1
 
     def where(self, at: int) -> str:
-        """"step 23", "epoch 0.62", "line 7" or "record 3", whichever the record has first."""
+        """The record's step; without one its line (or number) and, where it is given, its epoch."""
         step, epoch, line = self.steps[at], self.epochs[at], self.lines[at]
         if step is not None:
             return f"step {step}"
-        if epoch is not None:
-            return f"epoch {epoch:g}"
-        return f"line {line}" if line is not None else f"record {at + 1}"
+        place = f"line {line}" if line is not None else f"record {at + 1}"
+        return place if epoch is None else f"{place} (epoch {epoch:g})"
 
     def evidence(self, at: int, *names: str) -> Evidence:
         """The record as evidence; its text is made from the numbers."""
@@ -114,7 +114,9 @@ def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
         return ()
     present = [n for n in wanted if n in set(rows["name"].unique().to_list())]
     all_names: dict[str, set[str]] = {}
-    for source, name in metrics.filter(pl.col("name").is_in(RL_NAMES | set(wanted))).select("source", "name").unique().iter_rows():
+    for source, name in (
+        metrics.filter(pl.col("name").is_in(RL_NAMES | set(wanted))).select("source", "name").unique().iter_rows()
+    ):
         all_names.setdefault(source, set()).add(name)
     keys = ["source", "rank", "attempt", "line", "step", "nth"]
     records = (
@@ -143,7 +145,11 @@ def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
                 part["epoch"].to_list(),
                 part["time"].to_list(),
                 part["attempt"].to_list(),
-                {name: part[f"value:{name}"].to_list() for name in present if part[f"value:{name}"].null_count() < part.height},
+                {
+                    name: part[f"value:{name}"].to_list()
+                    for name in present
+                    if part[f"value:{name}"].null_count() < part.height
+                },
                 frozenset(all_names.get(str(source), ())),
             )
         )
@@ -223,7 +229,9 @@ def first_ranks(signs: Sequence[Sign], logging: Sequence[Stream]) -> tuple[int, 
     return best[1]
 
 
-def merge(signs: Sequence[Sign], logging: Sequence[Stream], culprits: tuple[int, ...] | None = None) -> tuple[Observation, ...]:
+def merge(
+    signs: Sequence[Sign], logging: Sequence[Stream], culprits: tuple[int, ...] | None = None
+) -> tuple[Observation, ...]:
     """One observation an attempt of the signs that several streams show; signature and weight are filled in later.
 
     culprits: the ranks to blame where the caller knows them; else those that showed the sign first.

@@ -1,0 +1,386 @@
+"""Metrics that a run keeps in structured files: JSON lines, HF's trainer_state.json, CSV.
+
+Read are: JSON lines of any logger (LLaMA-Factory's trainer_log.jsonl, mmengine's scalars.json, detectron2's
+metrics.json, verl's {"step": .., "data": {..}}, fairseq's json format with numbers as strings), trainer_state.json,
+a JSON list of records or an object of equally long lists, and CSV (Lightning, timm, Ultralytics, Ray, DeepSpeed's
+monitor). NaN and Infinity, which strict JSON forbids, are what one looks for and are kept.
+
+A file that is still being written, or whose writer was killed, ends anywhere: what is whole is read and the second
+result says what is not.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forensics.model import METRICS_COLUMNS, Source, schema
+from forensics.parsers.metric_lines import to_float
+from forensics.parsers.names import canonical, factor
+from forensics.parsers.prefixes import parse_time
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# A file of metrics is worth reading whole up to this size; beyond, its head alone is (a run of a million records is
+# some 200 MB).
+_LARGEST = 512 * 2**20
+_WATCHED = frozenset(
+    {"loss", "eval_loss", "grad_norm", "loss_part", "policy_loss", "value_loss", "reward", "kl", "entropy", "accuracy",
+     "eval_accuracy", "perplexity", "eval_perplexity", "lr", "loss_scale", "wer", "eval_wer", "eval_reward"}
+)  # fmt: skip
+# Several counters in one record: the first of these that it has is its step.
+_STEP_KEYS = (
+    "global_step", "num_updates", "current_steps", "training/global_step", "train_num_updates", "valid_num_updates",
+    "step", "iteration", "iter", "_step", "training_iteration",
+)  # fmt: skip
+_TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
+_CONSTANT = frozenset({"total_steps", "batch_size"})
+_TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
+_FLAT = re.compile(r"\{[^{}]*\}")
+
+_Row = tuple[int | None, int | None, int | None, float | None, float | None, str, float]  # line rank step epoch time name value
+
+
+def looks_like_metrics(head: bytes, name: str) -> bool:
+    """Whether a file is one of those above, from its first kilobytes and its name. Never raises.
+
+    Console logs are not, even where they hold JSON lines: other messages stand between them.
+    """
+    lower = name.lower().rsplit("/", 1)[-1]
+    if lower.endswith(_TEXT_LOGS) or b"\x00" in head[:4096]:
+        return False
+    text = head.decode("utf-8", "replace").lstrip("\ufeff")
+    if lower == "trainer_state.json" or '"log_history"' in text:
+        return text.lstrip().startswith("{")
+    first = text.split("\n", 1)[0].strip()
+    if first.startswith("{") and first.endswith("}"):
+        names = {name for record in _parse_lines([first]) for name in _names(record[1])}
+        return bool(names & _WATCHED)
+    if lower.endswith((".json", ".jsonl")) and text.lstrip().startswith(("{", "[")):
+        keys = re.findall(r'"([^"\n]{1,80})"\s*:\s*(?:\[\s*)?(?:[-\d]|NaN|Infinity)', text)
+        found = {canonical(key) for key in keys}
+        flat = text.lstrip().startswith("[") or re.search(r'"[^"\n]*"\s*:\s*\[\s*[-\d]', text) is not None
+        return flat and bool(found & {"loss", "eval_loss", "grad_norm", "reward"})
+    if lower.endswith((".csv", ".tsv")):
+        cells = _cells(first)
+        names = {canonical(cell) for cell in cells} | ({canonical(_monitor(lower))} if _monitor(lower) else set())
+        return len(cells) > 1 and bool(names & _WATCHED) and not any(to_float(cell) is not None for cell in cells)
+    return False
+
+
+def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
+    """The rows (`METRICS_COLUMNS`, in the order of the file) and what is wrong with the file, if anything.
+
+    `line` is where the record stands (in trainer_state.json: where the number stands); `step` is the record's own
+    counter, None where it has only an epoch or, in DeepSpeed's monitor, only a number of samples. Never raises for what
+    the file holds or because it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        return _frame([], source), f"cannot be read: {error.strerror or type(error).__name__}"
+    problem = None
+    if len(data) > _LARGEST:
+        data = data[: data.rfind(b"\n", 0, _LARGEST) + 1]
+        problem = f"only the first {_LARGEST // 2**20} MB were read"
+    if not data.strip():
+        return _frame([], source), "is empty"
+    if b"\x00" in data[:4096]:
+        return _frame([], source), "is binary, not text"
+    text = data.decode("utf-8", "replace").lstrip("\ufeff")
+    name = path.name.lower()
+    start = text.lstrip()[:1]
+    try:
+        if name.endswith((".csv", ".tsv")) or start not in ("{", "["):
+            rows, trouble = _from_csv(text, name)
+        else:
+            rows, trouble = _from_json(text)
+    except RecursionError:
+        return _frame([], source), "is nested too deeply to be metrics"
+    if not rows and trouble is None:
+        trouble = "holds no metric that is known by name"
+    return _frame(rows, source), trouble or problem
+
+
+# ------------------------------------------------------------------------------------------------------ records
+
+
+def _flatten(record: Mapping[str, Any]) -> dict[str, Any]:
+    """One level of nesting joined with "/"; verl keeps all numbers under "data", Ray some under "info"."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            for inner, number in value.items():
+                flat.setdefault(str(inner) if key == "data" else f"{key}/{inner}", number)
+        else:
+            flat.setdefault(str(key), value)
+    return flat
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    if isinstance(value, str) and 0 < len(value) < 40:
+        return to_float(value.strip())
+    return None
+
+
+def _names(record: Mapping[str, Any]) -> set[str]:
+    flat = _flatten(record)
+    return {name for key, value in flat.items() if _number(value) is not None and (name := canonical(key))}
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number == number and abs(number) < 2**62 and number == int(number) else None
+
+
+def _rows(line: int | None, record: Mapping[str, Any], where: Mapping[str, int] | None = None) -> Iterator[_Row]:
+    """The rows of one record. where: key -> line, where its numbers stand on lines of their own."""
+    flat = _flatten(record)
+    step = next((s for key in _STEP_KEYS if key in flat and (s := _whole(flat[key])) is not None), None)
+    rank = next((r for key in ("rank", "global_rank") if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None)
+    epoch = next((e for key in flat if canonical(key) == "epoch" and (e := _number(flat[key])) is not None), None)
+    if step is None:
+        step = next((s for key in flat if canonical(key) == "step" and (s := _whole(flat[key])) is not None), None)
+    time, clock = _moment(flat)
+    summary = "train_runtime" in flat  # HF's last record: means over the whole run
+    seen: set[str] = set()
+    for key, value in flat.items():
+        name = canonical(key)
+        if name is None or name in ("step", "epoch") or key == clock or (summary and name in ("loss", "throughput")):
+            continue
+        number = _number(value)
+        if number is None or (name in seen and name != "loss_part"):
+            continue
+        seen.add(name)
+        yield (where or {}).get(key, line), rank, step, epoch, time, name, number * factor(key)
+
+
+def _moment(flat: Mapping[str, Any]) -> tuple[float | None, str | None]:
+    """When a record was written, and under which key it says so; `time` is as often the duration of a step."""
+    for key in _TIME_KEYS:
+        value = flat.get(key)
+        number = _number(value)
+        if number is not None and 1e9 < number < 5e9:
+            return number, key
+        if number is None and isinstance(value, str) and (stamp := parse_time(value, 0.0)[0]) is not None:
+            return stamp, key
+    return None, None
+
+
+# --------------------------------------------------------------------------------------------------------- JSON
+
+
+def _parse_lines(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number from 1, record) of the lines that hold a JSON object; others are passed over."""
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text.startswith("{"):
+            continue
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield number, record
+
+
+def _from_json(text: str) -> tuple[list[_Row], str | None]:
+    lines = text.split("\n")
+    records = list(_parse_lines(lines))
+    filled = sum(1 for line in lines if line.strip())
+    if records and not (len(records) == 1 and "log_history" in records[0][1]) and len(records) * 2 >= filled:
+        rows = [row for line, record in records for row in _rows(line, record)]
+        return rows, _lines_problem(lines, len(records), filled)
+    try:
+        whole = json.loads(text)
+    except ValueError as error:
+        return _salvage(text), f"is cut off or no JSON ({type(error).__name__}); whole records of it were read"
+    if isinstance(whole, dict) and isinstance(whole.get("log_history"), list):
+        return _trainer_state(whole, lines), None
+    if isinstance(whole, list):
+        return [row for record in whole if isinstance(record, dict) for row in _rows(None, record)], None
+    if isinstance(whole, dict):
+        return list(_columns(whole)), None
+    return [], "is JSON without records"
+
+
+def _lines_problem(lines: list[str], records: int, filled: int) -> str | None:
+    odd = filled - records
+    if odd == 0:
+        return None
+    if odd == 1 and lines[-1].strip() and lines[-1].lstrip().startswith("{"):
+        return "the last line is cut off"
+    return f"{odd} of {filled} lines are no JSON objects"
+
+
+def _trainer_state(state: Mapping[str, Any], lines: list[str]) -> list[_Row]:
+    history = [record for record in state["log_history"] if isinstance(record, dict)]
+    places = list(_places(lines))
+    if len(places) != len(history):
+        places = [{} for _ in history]
+    rows = [row for record, where in zip(history, places, strict=True) for row in _rows(where.get("step"), record, where)]
+    total = _whole(state.get("max_steps"))
+    if total and total > 0:
+        rows.append((None, None, _whole(state.get("global_step")), _number(state.get("epoch")), None, "total_steps", total))
+    return rows
+
+
+def _places(lines: list[str]) -> Iterator[dict[str, int]]:
+    """For each record of an indented log_history: key -> line number."""
+    inside, record = False, None
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not inside:
+            inside = text.startswith('"log_history"') and not text.endswith("],")
+        elif text.startswith("]"):
+            return
+        elif text == "{":
+            record = {}
+        elif text in ("}", "},") and record is not None:
+            yield record
+            record = None
+        elif record is not None and (m := re.match(r'"([^"]+)":', text)):
+            record[m.group(1)] = number
+
+
+def _salvage(text: str) -> list[_Row]:
+    """The flat objects of a JSON text that does not end."""
+    rows: list[_Row] = []
+    line, at = 1, 0
+    for m in _FLAT.finditer(text):
+        line += text.count("\n", at, m.start())
+        at = m.start()
+        try:
+            record = json.loads(m.group(0))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and any(canonical(key) in ("step", "epoch") for key in record):
+            rows.extend(_rows(line, record))
+    return rows
+
+
+def _columns(whole: Mapping[str, Any]) -> Iterator[_Row]:
+    """An object of lists, as Keras' History.history: the index counts epochs from 1."""
+    lists = {key: value for key, value in whole.items() if isinstance(value, list) and canonical(key)}
+    for index in range(max((len(value) for value in lists.values()), default=0)):
+        record = {key: value[index] for key, value in lists.items() if index < len(value)}
+        yield from _rows(None, {"epoch": index + 1, **record})
+
+
+# ---------------------------------------------------------------------------------------------------------- CSV
+
+
+def _cells(line: str) -> list[str]:
+    delimiter = max(",\t;", key=line.count)
+    return [cell.strip().strip('"') for cell in line.split(delimiter)]
+
+
+def _monitor(name: str) -> str | None:
+    """The tag of a file of DeepSpeed's CSV monitor: Train_Samples_loss_scale.csv -> loss_scale."""
+    m = re.fullmatch(r"train_samples_(.+)\.csv", name)
+    return m.group(1) if m else None
+
+
+def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
+    first = text.lstrip().split("\n", 1)[0]
+    delimiter = max(",\t;", key=first.count)
+    tag = _monitor(name)
+    header: list[str] = []
+    rows: list[_Row] = []
+    short = 0
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    parts: dict[str, list[str]] = {}
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            return rows, f"line {reader.line_num} is no CSV: {error}"
+        if not any(cell.strip() for cell in cells):
+            continue
+        if not header or not any(to_float(cell) is not None for cell in cells if cell.strip()):
+            if any(canonical(cell.strip()) for cell in cells):  # Lightning writes the header again when keys appear
+                header = [cell.strip() for cell in cells]
+                parts = _loss_parts(header)
+                continue
+            if not header:
+                return [], "its first line is no header"
+        if len(cells) != len(header):
+            short += 1
+            if reader.line_num < 3 or len(cells) > len(header):
+                continue
+            if not text.endswith("\n") and cells:
+                cells = cells[:-1]  # the last number may lack digits
+        record: dict[str, Any] = dict(zip(header, cells, strict=False))
+        if tag is not None:
+            samples = _number(record.get("step") or record.get(header[0]))
+            value = _number(cells[1]) if len(cells) > 1 else None
+            canon = canonical(tag)
+            if canon and value is not None:
+                rows.append((reader.line_num, None, None, None, None, canon, value))
+                if samples is not None:
+                    rows.append((reader.line_num, None, None, None, None, "samples_seen", samples))
+            continue
+        for total, keys in parts.items():
+            numbers = [number for key in keys if (number := _number(record.get(key))) is not None]
+            if len(numbers) == len(keys):
+                record[total] = sum(numbers)
+        if parts:
+            record.pop("time", None)  # Ultralytics: seconds since the start
+        rows.extend(_rows(reader.line_num, record))
+    if short == 1 and not text.endswith("\n"):
+        return rows, "the last line is cut off"
+    return rows, f"{short} lines have another number of columns than the header" if short else None
+
+
+def _loss_parts(header: list[str]) -> dict[str, list[str]]:
+    """Ultralytics writes the terms of its loss (box, cls, dfl) and not their sum, which is what it optimises."""
+    found = {}
+    if not any(canonical(key) == "loss" for key in header):
+        for total, phase in (("train/loss", "train/"), ("val/loss", "val/")):
+            keys = [key for key in header if key.startswith(phase) and key.endswith("_loss")]
+            if len(keys) > 1:
+                found[total] = keys
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- frame
+
+
+def _frame(rows: list[_Row], source: Source) -> pl.DataFrame:
+    import polars as pl
+
+    identity = source.identity
+    types = schema(METRICS_COLUMNS)
+    names = ("line", "rank", "step", "epoch", "time", "name", "value")
+    frame = pl.DataFrame(rows, schema={name: types[name] for name in names}, orient="row", strict=False)
+    frame = frame.with_columns(
+        source=pl.lit(source.path, pl.String),
+        rank=pl.coalesce("rank", pl.lit(identity.rank, pl.Int32)),
+        attempt=pl.lit(identity.attempt, pl.Int32),
+    )
+    own = ["rank", "name"]
+    same = pl.col("value").eq_missing(pl.col("value").shift(1).over(own)) & (pl.int_range(pl.len()).over(own) > 0)
+    frame = frame.filter(~(pl.col("name").is_in(list(_CONSTANT)) & same))
+    if (frame["name"] == "skipped_total").any():
+        since = pl.col("value") - pl.col("value").shift(1).over(own)
+        fresh = frame.with_row_index("at").filter(pl.col("name") == "skipped_total")
+        fresh = fresh.with_columns(value=pl.when(since >= 0).then(since), name=pl.lit("skipped_steps"))
+        frame = pl.concat([frame.with_row_index("at"), fresh.filter(pl.col("value").is_not_null())])
+        frame = frame.sort("at", maintain_order=True)
+    return frame.select(list(METRICS_COLUMNS))
