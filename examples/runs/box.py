@@ -42,7 +42,9 @@ class Box:
         command += [*options, script, *args]
         more = {} if port else {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         target = (self.out / log).open("ab") if log else subprocess.DEVNULL
-        return subprocess.Popen(command, stdout=target, stderr=subprocess.STDOUT, env={**os.environ, **more, **(env or {})})
+        return subprocess.Popen(
+            command, stdout=target, stderr=subprocess.STDOUT, env={**os.environ, **more, **(env or {})}
+        )
 
     def per_rank(self, where: str = "logs") -> list[str]:
         """Options: one stdout.log and one stderr.log a rank under `where`, nothing on the launcher's streams."""

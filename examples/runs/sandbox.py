@@ -1,8 +1,8 @@
 """Namespaces around one scenario, so that a real run leaves nothing that names the machine or its user.
 
-Inside, the host is called `node-0`, everything lies under /tmp/run (a tmpfs), and Python and its packages are seen as
-/tmp/run/venv and /tmp/run/python: tracebacks, event file names and torchrun's failure table are neutral at their source,
-binary files included, where rewriting afterwards would break length prefixes and checksums.
+Inside, the host is called `node-0`, everything lies under /tmp/run (a tmpfs), and Python and its packages are seen
+as /tmp/run/venv and /tmp/run/python: tracebacks, event file names and torchrun's failure table are neutral at their
+source, binary files included, where rewriting afterwards would break length prefixes and checksums.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ mount --bind hosts /etc/hosts
 cp "$BOX_CODE"/scripts/*.py .
 mkdir driver
 cp "$BOX_CODE"/*.py driver
-exec env -i PATH="$BOX_ROOT/venv/bin:/usr/bin:/bin:/usr/sbin:/sbin" HOME="$BOX_ROOT" TMPDIR="$BOX_ROOT/tmp" LANG=C.UTF-8 \\
+exec env -i PATH="$BOX_ROOT/venv/bin:/usr/bin:/bin:/usr/sbin:/sbin" HOME="$BOX_ROOT" \\
+    TMPDIR="$BOX_ROOT/tmp" LANG=C.UTF-8 \\
     GLOO_SOCKET_IFNAME=lo PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \\
     "$BOX_ROOT/venv/bin/$BOX_EXE" driver/inside.py "$BOX_NAME"
 """
 
 
 def enter(name: str, *, code: Path, out: Path) -> int:
-    """Run scenario `name` with the scripts of `code`; its results lie in `out`. The exit status of the driver inside."""
+    """Run scenario `name` with the scripts of `code`, into `out`; the exit status of the driver inside."""
     ROOT.mkdir(exist_ok=True)
     environment = {
         **os.environ,

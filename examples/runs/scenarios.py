@@ -28,7 +28,9 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(name: str, *, shows: tuple[str, str], **expected: Any) -> Callable[[Callable[[Box], Learned]], Callable[[Box], Learned]]:
+def scenario(
+    name: str, *, shows: tuple[str, str], **expected: Any
+) -> Callable[[Callable[[Box], Learned]], Callable[[Box], Learned]]:
     """Register a scenario under the name of its sample directory."""
 
     def register(run: Callable[[Box], Learned]) -> Callable[[Box], Learned]:
@@ -61,8 +63,8 @@ def healthy_ddp(box: Box) -> Learned:
     verdict="failed",
     culprit_rank=3,
     world_size=4,
-    notes="Rank 3 is killed with SIGKILL from outside in the middle of training; nothing says by whom. The other ranks"
-    " lose their connection to it, and torchrun's table has exit code -9 for rank 3.",
+    notes="Rank 3 is killed with SIGKILL from outside in the middle of training; nothing says by whom. The"
+    " other ranks lose their connection to it, and torchrun's table has exit code -9 for rank 3.",
 )
 def sigkill_rank3(box: Box) -> Learned:
     job = box.torchrun("train_lm.py", "--pause=0.1", "--pids=pids", nproc=4, options=box.per_rank())
@@ -78,9 +80,9 @@ def sigkill_rank3(box: Box) -> Learned:
     root_cause="healthy",
     verdict="healthy",
     world_size=2,
-    notes="The loss scale starts too high on purpose, so the first gradient norms are inf and their steps are skipped until"
-    " it fits; the recall of a class that does not occur is NaN; torchrun, DDP and the scheduler warn. The loss falls and the"
-    " run ends normally.",
+    notes="The loss scale starts too high on purpose, so the first gradient norms are inf and their steps are"
+    " skipped until it fits; the recall of a class that does not occur is NaN; torchrun, DDP and the"
+    " scheduler warn. The loss falls and the run ends normally.",
 )
 def healthy_scary_lines(box: Box) -> Learned:
     job = box.torchrun("train_segmentation.py", nproc=2, log="train.log", options=["--tee=3"])
@@ -94,8 +96,9 @@ def healthy_scary_lines(box: Box) -> Learned:
     root_cause="healthy",
     verdict="healthy",
     world_size=2,
-    notes="Two launches into one log: the first stops at step 40 as it was told to, the second restores weights, optimizer,"
-    " schedule and step from its checkpoint and goes on to 80. Loss and learning rate are continuous.",
+    notes="Two launches into one log: the first stops at step 40 as it was told to, the second restores"
+    " weights, optimizer, schedule and step from its checkpoint and goes on to 80. Loss and learning rate"
+    " are continuous.",
 )
 def healthy_resume(box: Box) -> Learned:
     common = ["--style=megatron", "--total=80", "--save-every=20", f"--tensorboard={box.out / 'tensorboard'}"]
@@ -112,8 +115,8 @@ def healthy_resume(box: Box) -> Learned:
     culprit_rank=2,
     culprit_step=23,
     world_size=4,
-    notes="Record 23 of rank 2's shard has no field 'text': KeyError on rank 2. The other ranks only lose their connection"
-    " to it, or are ended by torchrun with SIGTERM.",
+    notes="Record 23 of rank 2's shard has no field 'text': KeyError on rank 2. The other ranks only lose their"
+    " connection to it, or are ended by torchrun with SIGTERM.",
 )
 def exception_rank2(box: Box) -> Learned:
     job = box.torchrun("train_jsonl.py", nproc=4, log="train.log", options=box.tee())
@@ -129,8 +132,9 @@ def exception_rank2(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=20,
     world_size=3,
-    notes="Rank 1 leaves with os._exit(0) when it cannot read its third shard: no line, exit status 0. Its log ends after"
-    " step 20 without an error; the others fail in the gradient all_reduce of step 21 as the connection is closed.",
+    notes="Rank 1 leaves with os._exit(0) when it cannot read its third shard: no line, exit status 0. Its log"
+    " ends after step 20 without an error; the others fail in the gradient all_reduce of step 21 as the"
+    " connection is closed.",
 )
 def silent_exit_rank1(box: Box) -> Learned:
     job = box.torchrun("train_silent.py", nproc=3, options=box.per_rank())
@@ -147,8 +151,8 @@ def silent_exit_rank1(box: Box) -> Learned:
     culprit_rank=2,
     culprit_step=20,
     world_size=3,
-    notes="Rank 2's validation loss did not improve, so it broadcasts a stop flag where ranks 0 and 1 average theirs with"
-    " all_reduce. TORCH_DISTRIBUTED_DEBUG=DETAIL names both operations on every rank.",
+    notes="Rank 2's validation loss did not improve, so it broadcasts a stop flag where ranks 0 and 1 average"
+    " theirs with all_reduce. TORCH_DISTRIBUTED_DEBUG=DETAIL names both operations on every rank.",
 )
 def collective_op_mismatch(box: Box) -> Learned:
     env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
@@ -167,8 +171,9 @@ def collective_op_mismatch(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=18,
     world_size=3,
-    notes="Rank 1's last batch has 5 samples where the others have 8 (drop_last=False), so it calls all_gather with 5 x 8"
-    " where the others have 8 x 8. Ranks started as srun --label does; TORCH_DISTRIBUTED_DEBUG=DETAIL.",
+    notes="Rank 1's last batch has 5 samples where the others have 8 (drop_last=False), so it calls all_gather"
+    " with 5 x 8 where the others have 8 x 8. Ranks started as srun --label does;"
+    " TORCH_DISTRIBUTED_DEBUG=DETAIL.",
 )
 def collective_shape_mismatch(box: Box) -> Learned:
     env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
@@ -180,15 +185,16 @@ def collective_shape_mismatch(box: Box) -> Learned:
 
 @scenario(
     "parked-rank2-flight-recorder",
-    shows=("train.log", "Timed out waiting 8000ms"),
+    shows=("train.log", r"step: 15 [\s\S]*Timed out waiting 8000ms"),
     root_cause="straggler-rank",
     acceptable=["collective-timeout"],
     verdict="failed",
     culprit_rank=2,
     culprit_step=16,
     world_size=4,
-    notes="Rank 2 waits in host code for a stale lock file before step 16; the others are in step 16's gradient all_reduce"
-    " until gloo's timeout of 8 s. The flight recorder of rank 2 ends one step of collectives earlier than the others'.",
+    notes="Rank 2 waits in host code for a stale lock file before step 16; the others are in step 16's gradient"
+    " all_reduce until gloo's timeout of 8 s. The flight recorder of rank 2 ends one step of collectives"
+    " earlier than the others'.",
 )
 def parked_rank2(box: Box) -> Learned:
     env = {"TORCH_FR_BUFFER_SIZE": "200"}
@@ -206,8 +212,8 @@ def parked_rank2(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=31,
     world_size=3,
-    notes="Rank 1's shard has 31 batches, the others' 40, and there is no join(): rank 1 ends normally after step 31, the"
-    " others fail in the gradient all_reduce of step 32.",
+    notes="Rank 1's shard has 31 batches, the others' 40, and there is no join(): rank 1 ends normally after"
+    " step 31, the others fail in the gradient all_reduce of step 32.",
 )
 def uneven_inputs(box: Box) -> Learned:
     job = box.torchrun("train_uneven.py", nproc=3, options=box.per_rank())
@@ -222,8 +228,9 @@ def uneven_inputs(box: Box) -> Learned:
     verdict="failed",
     culprit_step=12,
     world_size=2,
-    notes="The auxiliary head is used in the first epoch only, and find_unused_parameters is False: the second batch of epoch"
-    " 1 (the twelfth in all) raises 'Expected to have finished reduction in the prior iteration' on every rank.",
+    notes="The auxiliary head is used in the first epoch only, and find_unused_parameters is False: the second"
+    " batch of epoch 1 (the twelfth in all) raises 'Expected to have finished reduction in the prior"
+    " iteration' on every rank.",
 )
 def ddp_unused_parameters(box: Box) -> Learned:
     job = box.torchrun("train_multitask.py", nproc=2, log="train.log")
@@ -236,8 +243,8 @@ def ddp_unused_parameters(box: Box) -> Learned:
     shows=("train.log", "EADDRINUSE"),
     root_cause="address-in-use",
     verdict="failed",
-    notes="Another job on this host listens on the master port already (its log is not part of this run). torchrun cannot"
-    " open its store; no rank ever started.",
+    notes="Another job on this host listens on the master port already (its log is not part of this run)."
+    " torchrun cannot open its store; no rank ever started.",
 )
 def address_in_use(box: Box) -> Learned:
     other = box.torchrun("train_lm.py", "--pause=0.3", "--pids=pids", nproc=2, log="", port=29531)
@@ -256,8 +263,8 @@ def address_in_use(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=9,
     world_size=2,
-    notes="/dev/shm has 1 MB. The batches of rank 1's second source take 3 MB each, and its DataLoader worker dies when it"
-    " hands over the first of them, the ninth batch. Rank 0 only loses its connection.",
+    notes="/dev/shm has 1 MB. The batches of rank 1's second source take 3 MB each, and its DataLoader worker"
+    " dies when it hands over the first of them, the ninth batch. Rank 0 only loses its connection.",
 )
 def shm_exhausted(box: Box) -> Learned:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/dev/shm"], check=True)
@@ -274,8 +281,8 @@ def shm_exhausted(box: Box) -> Learned:
     verdict="failed",
     culprit_rank=1,
     world_size=2,
-    notes="As shm-exhausted, but the worker of rank 1 writes to a memory-mapped cache in /dev/shm, so that it dies of SIGBUS"
-    " where a page cannot be had. Ranks started as srun --label does.",
+    notes="As shm-exhausted, but the worker of rank 1 writes to a memory-mapped cache in /dev/shm, so that it"
+    " dies of SIGBUS where a page cannot be had. Ranks started as srun --label does.",
 )
 def shm_bus_error(box: Box) -> Learned:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/dev/shm"], check=True)
@@ -291,8 +298,9 @@ def shm_bus_error(box: Box) -> Learned:
     verdict="diverged",
     culprit_step=25,
     world_size=2,
-    notes="From step 25 on every gradient is NaN (sqrt at zero in a regulariser) while the loss stays finite: the scaler"
-    " skips every step and halves its scale, 65536 to 1e-9 at the end, and the weights do not change any more.",
+    notes="From step 25 on every gradient is NaN (sqrt at zero in a regulariser) while the loss stays finite:"
+    " the scaler skips every step and halves its scale, 65536 to 1e-9 at the end, and the weights do not"
+    " change any more.",
 )
 def grad_scaler_collapse(box: Box) -> Learned:
     box.finish(box.torchrun("train_norm.py", nproc=2, log="train.log"), ok=True)
@@ -307,8 +315,9 @@ def grad_scaler_collapse(box: Box) -> Learned:
     verdict="diverged",
     culprit_step=41,
     world_size=2,
-    notes="The scaler's state is saved under one key and looked up under another, so after the resume at 40 the loss scale"
-    " starts at 2**-22 and stays there: fp16 gradients underflow to zero and the loss stops falling. No step is skipped.",
+    notes="The scaler's state is saved under one key and looked up under another, so after the resume at 40 the"
+    " loss scale starts at 2**-22 and stays there: fp16 gradients underflow to zero and the loss stops"
+    " falling. No step is skipped.",
 )
 def loss_scale_stall(box: Box) -> Learned:
     box.finish(box.torchrun("train_fp16.py", "--train-iters=40", nproc=2, log="train.log"), ok=True)
@@ -326,8 +335,9 @@ def loss_scale_stall(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=17,
     world_size=3,
-    notes="One row of rank 1's shard is NaN: its input statistic and its loss are NaN in step 17, one step before every other"
-    " rank's, which got the NaN through the averaged gradient. The run goes on to its end.",
+    notes="One row of rank 1's shard is NaN: its input statistic and its loss are NaN in step 17, one step"
+    " before every other rank's, which got the NaN through the averaged gradient. The run goes on to its"
+    " end.",
 )
 def nan_bad_batch_rank1(box: Box) -> Learned:
     box.finish(box.torchrun("train_tabular.py", nproc=3, options=box.per_rank()), ok=True)
@@ -341,8 +351,9 @@ def nan_bad_batch_rank1(box: Box) -> Learned:
     verdict="failed",
     culprit_step=40,
     world_size=2,
-    notes="The checkpoint of step 40 lost its end while it was copied (the driver cuts it, between two launches of a script that"
-    " does nothing wrong). Both ranks fail to read it on resume; the file is part of the run directory.",
+    notes="The checkpoint of step 40 lost its end while it was copied (the driver cuts it, between two launches"
+    " of a script that does nothing wrong). Both ranks fail to read it on resume; the file is part of the"
+    " run directory.",
 )
 def checkpoint_truncated(box: Box) -> Learned:
     where = Path("checkpoints")
@@ -365,8 +376,9 @@ def checkpoint_truncated(box: Box) -> Learned:
     verdict="failed",
     culprit_rank=0,
     world_size=2,
-    notes="The checkpoint directory is on a file system of 400 kB and every checkpoint is kept: the save in which it is full"
-    " fails on rank 0 ('unexpected pos', no errno) and leaves a partial file; df in the epilogue says 100 %. Rank 1 waits in the barrier and loses its connection.",
+    notes="The checkpoint directory is on a file system of 400 kB and every checkpoint is kept: the save in"
+    " which it is full fails on rank 0 ('unexpected pos', no errno) and leaves a partial file; df in the"
+    " epilogue says 100 %. Rank 1 waits in the barrier and loses its connection.",
 )
 def disk_full_on_save(box: Box) -> Learned:
     Path("checkpoints").mkdir()
@@ -388,8 +400,9 @@ def disk_full_on_save(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=22,
     world_size=2,
-    notes="Attempt 0: ZeroDivisionError on rank 1 in step 22. torchrun restarts once, and attempt 1 dies on rank 0 before its"
-    " first step, as the directory that attempt 0 made is still there: torchrun's table names only that.",
+    notes="Attempt 0: ZeroDivisionError on rank 1 in step 22. torchrun restarts once, and attempt 1 dies on"
+    " rank 0 before its first step, as the directory that attempt 0 made is still there: torchrun's table"
+    " names only that.",
 )
 def restart_cause_in_attempt0(box: Box) -> Learned:
     options = [*box.per_rank(), "--max-restarts=1"]
@@ -406,11 +419,11 @@ def restart_cause_in_attempt0(box: Box) -> Learned:
     culprit_rank=1,
     culprit_step=26,
     world_size=2,
-    notes="Attempt 0: rank 1's DataLoader worker finds no second shard (it is still being copied) at step 26. Attempt 1 resumes"
-    " from the checkpoint of step 20, finds it, and finishes.",
+    notes="Attempt 0: rank 1's DataLoader worker finds no second shard (it is still being copied) at step 26."
+    " Attempt 1 resumes from the checkpoint of step 20, finds it, and finishes.",
 )
 def restart_recovered(box: Box) -> Learned:
-    makes = "import torch, pathlib; pathlib.Path('data').mkdir(); " + "".join(
+    makes = "import torch, pathlib; torch.manual_seed(7); pathlib.Path('data').mkdir(); " + "".join(
         f"torch.save(torch.randn(25, 8, 16), 'data/rank{rank}_{part}.pt'); " for rank in (0, 1) for part in (0, 1)
     )
     subprocess.run([sys.executable, "-c", makes], check=True)
@@ -432,8 +445,9 @@ def restart_recovered(box: Box) -> Learned:
     verdict="diverged",
     culprit_step=41,
     world_size=2,
-    notes="The learning rate is multiplied by 20 at the second epoch instead of warming up over steps: step 41 is the first one"
-    " with it, and the loss grows from there until it is inf and NaN. No data is at fault.",
+    notes="The learning rate is multiplied by 20 at the second epoch instead of warming up over steps: step 41"
+    " is the first one with it, and the loss grows from there until it is inf and NaN. No data is at"
+    " fault.",
 )
 def loss_divergence_lr(box: Box) -> Learned:
     box.finish(box.torchrun("train_warmup.py", nproc=2, log="train.log"), ok=True)
@@ -449,9 +463,9 @@ def loss_divergence_lr(box: Box) -> Learned:
     culprit_rank=0,
     culprit_step=25,
     world_size=3,
-    notes="Only rank 0 evaluates after step 25, and its evaluation averages over all ranks: it waits there in a group of its own"
-    " while the others wait in step 26's gradient all_reduce. Stacks (faulthandler) and flight recorder dumps show both;"
-    " the operator then ended the job with SIGTERM.",
+    notes="Only rank 0 evaluates after step 25, and its evaluation averages over all ranks: it waits there in a"
+    " group of its own while the others wait in step 26's gradient all_reduce. Stacks (faulthandler) and"
+    " flight recorder dumps show both; the operator then ended the job with SIGTERM.",
 )
 def hung_rank0_evaluation(box: Box) -> Learned:
     env = {"TORCH_FR_BUFFER_SIZE": "200"}

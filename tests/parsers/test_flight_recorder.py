@@ -95,7 +95,9 @@ def test_json_writes_counters_as_text_and_leaves_empty_entries_out(tmp_path: Pat
     assert (dump.problem, dump.rank, dump.format) == (None, 3, "json")
     assert dump.pg_status == {"0": {"last_enqueued_collective": 39, "last_completed_collective": -1}}
     assert table["frame"].to_list() == [None]
-    empty, table = read(tmp_path, b'{"comm_lib_version":"","pg_config":{},"pg_status":{},"version":"2.10"}', "r_rank_1.json")
+    empty, table = read(
+        tmp_path, b'{"comm_lib_version":"","pg_config":{},"pg_status":{},"version":"2.10"}', "r_rank_1.json"
+    )
     assert "recorder was off" in empty.problem
     assert table.row(0)[:3] == ("r_rank_1.json", 1, None)
 
@@ -122,7 +124,9 @@ def test_the_list_of_torch_2_2_and_the_groups_of_2_3(tmp_path: Path) -> None:
 
 
 def test_the_detail_wrapper_has_no_group_names(tmp_path: Path) -> None:
-    pair = dump_of(entry(process_group=("", "")), entry(process_group=("", ""), pg_id=1), pg_config={"": {"ranks": "[]"}})
+    pair = dump_of(
+        entry(process_group=("", "")), entry(process_group=("", ""), pg_id=1), pg_config={"": {"ranks": "[]"}}
+    )
     _, table = read(tmp_path, pickle.dumps(pair, 2))
     assert table["group"].to_list() == ["0", "index 1"]
     assert table["group_desc"].to_list() == ["", ""]
@@ -234,8 +238,10 @@ def test_wrong_types_in_an_entry_become_nulls(tmp_path: Path) -> None:
     for _ in range(60):
         shared = [shared, shared]  # its text would have 2**60 numbers
     odd = entry(
-        process_group=3, pg_id="x", collective_seq_id="7", input_sizes=shared, output_sizes=[[2**80]], retired=1, state=9,
-        input_dtypes=[1], time_created_ns=-1, frames=[1, {"filename": 2}, {"filename": "a.py", "line": "x", "name": "f"}],
+        process_group=3, pg_id="x", collective_seq_id="7", input_sizes=shared, output_sizes=[[2**80]], retired=1,
+        state=9,
+        input_dtypes=[1], time_created_ns=-1,
+        frames=[1, {"filename": 2}, {"filename": "a.py", "line": "x", "name": "f"}],
         is_p2p=None,
     )  # fmt: skip
     dump, table = read(tmp_path, pickle.dumps(dump_of(odd), 2))

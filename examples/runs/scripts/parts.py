@@ -1,4 +1,4 @@
-"""What the training scripts share: the process group, small models, made-up data, and the line formats of frameworks."""
+"""What the training scripts share: the process group, small models, made-up data, line formats of frameworks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 
-def start(timeout_s: float = 20.0) -> tuple[int, int]:
+def start(timeout_s: float = 60.0) -> tuple[int, int]:
     """Join the gloo process group; (rank, world size)."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
     torch.manual_seed(1234)
@@ -54,19 +54,26 @@ def lm_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def average_gradients(model: nn.Module, world: int) -> None:
-    """What DDP does, by hand, for runs with TORCH_DISTRIBUTED_DEBUG=DETAIL: DDP over gloo dies there of SIGSEGV (2.13)."""
+    """What DDP does, by hand: for runs with TORCH_DISTRIBUTED_DEBUG=DETAIL, where DDP over gloo dies of SIGSEGV.
+
+    Seen with torch 2.13.0 for the CPU, before the first step.
+    """
     flat = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
     dist.all_reduce(flat)
     torch.nn.utils.vector_to_parameters(flat / world, [p.grad for p in model.parameters() if p.grad is not None])
 
 
-def megatron_line(step: int, total: int, *, samples: int, ms: float, lr: float, loss: float, scale: float, **more: float) -> str:
+def megatron_line(
+    step: int, total: int, *, samples: int, ms: float, lr: float, loss: float, scale: float, **more: float
+) -> str:
     """One line as Megatron-LM's training_log prints it."""
     return (
-        f" [{datetime.now():%Y-%m-%d %H:%M:%S}] iteration {step:8d}/{total:8d} | consumed samples: {samples * step:12d} |"
+        f" [{datetime.now():%Y-%m-%d %H:%M:%S}] iteration {step:8d}/{total:8d} |"
+        f" consumed samples: {samples * step:12d} |"
         f" elapsed time per iteration (ms): {ms:.1f} | learning rate: {lr:.6E} | global batch size: {samples:5d} |"
         f" lm loss: {loss:.6E} | loss scale: {scale:.1f} | grad norm: {more.get('grad_norm', 0.0):.3f} |"
-        f" number of skipped iterations: {more.get('skipped', 0):3.0f} | number of nan iterations: {more.get('nan', 0):3.0f} |"
+        f" number of skipped iterations: {more.get('skipped', 0):3.0f} |"
+        f" number of nan iterations: {more.get('nan', 0):3.0f} |"
     )
 
 

@@ -28,5 +28,7 @@ for step, (x,) in enumerate(loader, 1):
     average_gradients(model, world)
     optimizer.step()
     if rank == 0 or len(x) < 8:
-        print(f"Train: [0][{step:>3}/{len(loader)}]  loss: {loss.item():.4f}  lr: 1.00e-03  batch: {len(x)}", flush=True)
+        print(
+            f"Train: [0][{step:>3}/{len(loader)}]  loss: {loss.item():.4f}  lr: 1.00e-03  batch: {len(x)}", flush=True
+        )
 dist.destroy_process_group()

@@ -1,7 +1,7 @@
 """A DataLoader worker that cannot open a file which is still on its way; after torchrun's restart it is there.
 
-Rank 1 fails in attempt 0 at the first batch of its second shard. Attempt 1 resumes from the checkpoint of step 20 and
-finishes.
+Rank 1 fails in attempt 0 at the first batch of its second shard. Attempt 1 resumes from the checkpoint of step 20
+and finishes.
 """
 
 from __future__ import annotations

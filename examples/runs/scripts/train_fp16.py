@@ -50,12 +50,22 @@ for step in range(done + 1, args.train_iters + 1):
     if writer:
         ms = 1000 * (time.monotonic() - began)
         # Megatron-LM prints the scale with one decimal; a tiny one reads as 0.0 there, and is exact in TensorBoard.
-        print(megatron_line(step, args.train_iters, samples=8 * world, ms=ms, lr=0.3, loss=loss.item(), scale=scale, grad_norm=norm), flush=True)
+        print(
+            megatron_line(
+                step, args.train_iters, samples=8 * world, ms=ms, lr=0.3, loss=loss.item(), scale=scale, grad_norm=norm
+            ),
+            flush=True,
+        )
         for name, value in (("lm loss", loss.item()), ("loss-scale", scale), ("grad-norm", norm)):
             writer.add_scalar(name, value, step)
         writer.flush()
 if rank == 0:
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "grad_scaler": scaler.state_dict(), "iteration": step}
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "grad_scaler": scaler.state_dict(),
+        "iteration": step,
+    }
     torch.save(state, "iter_latest.pt")
     print(f"  successfully saved checkpoint at iteration {step} to iter_latest.pt", flush=True)
 dist.destroy_process_group()

@@ -1,8 +1,9 @@
 """A DataLoader whose worker hands its batches over through /dev/shm, where they do not fit.
 
-Rank 1 reads pictures at full size (a resize is missing for one of two sources): a batch needs 3 MB, and the container
-has 1 MB of shared memory. Rank 0's batches are small and its loader works in the main process. With --cache the worker
-also keeps decoded pictures in a memory-mapped file there, whose pages are only missed when they are written: SIGBUS.
+Rank 1 reads pictures at full size (a resize is missing for one of two sources): a batch needs 3 MB, and the
+container has 1 MB of shared memory. Rank 0's batches are small and its loader works in the main process. With
+--cache the worker also keeps decoded pictures in a memory-mapped file there, whose pages are only missed when they
+are written: SIGBUS.
 """
 
 from __future__ import annotations
@@ -49,7 +50,13 @@ class Pictures(Dataset[torch.Tensor]):
 rank, world = start()
 model = DDP(mlp(3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(Pictures("A" if rank == 0 else "AB"), batch_size=4, num_workers=rank, timeout=20 * rank, prefetch_factor=1 if rank else None)
+loader = DataLoader(
+    Pictures("A" if rank == 0 else "AB"),
+    batch_size=4,
+    num_workers=rank,
+    timeout=20 * rank,
+    prefetch_factor=1 if rank else None,
+)
 for step, pictures in enumerate(loader, 1):
     x = pictures.mean((2, 3))
     loss = model(x).square().mean()

@@ -1,7 +1,7 @@
 """A small language model with DDP that does nothing wrong: what befalls it comes from outside.
 
-Rank 0 saves every --save-every steps, without a temporary name and keeping every checkpoint; --resume starts from the
-newest one and restores weights, optimizer, schedule and step.
+Rank 0 saves every --save-every steps, without a temporary name and keeping every checkpoint; --resume starts from
+the newest one and restores weights, optimizer, schedule and step.
 """
 
 from __future__ import annotations
@@ -60,9 +60,15 @@ for step in range(first, args.steps + 1):
     time.sleep(args.pause)
     ms = 1000 * (time.monotonic() - began)
     if args.style == "plain":
-        print(f"step {step}/{args.steps} | loss {loss.item():.4f} | lr {lr:.3e} | gnorm {norm:.3f} | {ms:.0f} ms", flush=True)
+        line = f"step {step}/{args.steps} | loss {loss.item():.4f} | lr {lr:.3e} | gnorm {norm:.3f} | {ms:.0f} ms"
+        print(line, flush=True)
     elif rank == world - 1:
-        print(megatron_line(step, args.steps, samples=8 * world, ms=ms, lr=lr, loss=loss.item(), scale=1.0, grad_norm=norm), flush=True)
+        print(
+            megatron_line(
+                step, args.steps, samples=8 * world, ms=ms, lr=lr, loss=loss.item(), scale=1.0, grad_norm=norm
+            ),
+            flush=True,
+        )
     if writer:
         for name, value in (("train/loss", loss.item()), ("train/lr", lr), ("train/grad_norm", norm)):
             writer.add_scalar(name, value, step)
@@ -70,7 +76,12 @@ for step in range(first, args.steps + 1):
     if args.save_every and step % args.save_every == 0:
         if rank == 0:
             args.checkpoints.mkdir(exist_ok=True)
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict(), "step": step}
+            state = {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "schedule": schedule.state_dict(),
+                "step": step,
+            }
             print(f"saving checkpoint at iteration {step:7d} to {args.checkpoints}", flush=True)
             torch.save(state, args.checkpoints / f"step_{step:06d}.pt")
             print(f"  successfully saved checkpoint from iteration {step:7d} to {args.checkpoints}", flush=True)

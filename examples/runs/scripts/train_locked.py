@@ -1,7 +1,7 @@
 """One rank waits in host code for a lock file that nobody will ever remove; the others wait for it in all_reduce.
 
-From step 16 on the tokenizer cache is refreshed, each rank under its own lock. The lock of rank 2 was left behind by a
-job that was killed. Every rank has a flight recorder, and a watchdog thread that dumps it when no step comes.
+From step 16 on the tokenizer cache is refreshed, each rank under its own lock. The lock of rank 2 was left behind
+by a job that was killed. Every rank has a flight recorder, and a watchdog thread that dumps it when no step comes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ logging.basicConfig(level=logging.INFO, format="[titan] %(asctime)s - %(name)s -
 log = logging.getLogger()
 rank, world = start(timeout_s=8)
 recorder = FlightRecorder(OUT / "flight_recorder", quiet_s=5)
-recorder.start()
 
 
 def refresh_cache() -> None:
@@ -48,6 +47,8 @@ for step in range(1, 31):
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
     optimizer.step()
     recorder.step()
+    if step == 1:
+        recorder.start()  # not before: the first step may be slow for good reasons
     log.info(f"step: {step:2d}  loss: {loss.item():7.4f}  grad_norm: {norm:7.4f}  lr: 3.00e-03")
     writer.add_scalar("loss_metrics/global_avg_loss", loss.item(), step)
     writer.flush()

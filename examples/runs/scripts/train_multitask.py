@@ -1,7 +1,7 @@
 """Two heads under DDP, of which the auxiliary one is only used in the first epoch; find_unused_parameters is False.
 
-From the second epoch on its parameters get no gradient, and DDP's reduction of that step never ends: the next forward
-raises on every rank.
+From the second epoch on its parameters get no gradient, and DDP's reduction of that step never ends: the next
+forward raises on every rank.
 """
 
 from __future__ import annotations

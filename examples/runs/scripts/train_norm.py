@@ -1,8 +1,9 @@
 """Mixed precision with a regulariser whose gradient is NaN: sqrt at zero, times zero.
 
-The length of the padding embedding is part of the loss. From step 25 on the padding row is zeroed after each step, as
-it should have been from the start: its length is 0, the derivative of sqrt there is inf, and inf * 0 is NaN. The loss
-stays finite. GradScaler takes the NaN for an overflow, skips the step and halves the scale: every step, to the end.
+The length of the padding embedding is part of the loss. From step 25 on the padding row is zeroed after each step,
+as it should have been from the start: its length is 0, the derivative of sqrt there is inf, and inf * 0 is NaN. The
+loss stays finite. GradScaler takes the NaN for an overflow, skips the step and halves the scale: every step, to the
+end.
 """
 
 from __future__ import annotations
@@ -40,9 +41,23 @@ for step in range(1, STEPS + 1):
             model.module.embed.weight[0].zero_()
     if writer:
         ms = 1000 * (time.monotonic() - began)
-        line = megatron_line(step, STEPS, samples=8 * world, ms=ms, lr=4e-3, loss=loss.item(), scale=before, grad_norm=norm, skipped=skipped)
+        line = megatron_line(
+            step,
+            STEPS,
+            samples=8 * world,
+            ms=ms,
+            lr=4e-3,
+            loss=loss.item(),
+            scale=before,
+            grad_norm=norm,
+            skipped=skipped,
+        )
         print(line, flush=True)
-        for name, value in (("lm-loss-training/lm loss", loss.item()), ("loss-scale/loss-scale", before), ("grad-norm/grad-norm", norm)):
+        for name, value in (
+            ("lm-loss-training/lm loss", loss.item()),
+            ("loss-scale/loss-scale", before),
+            ("grad-norm/grad-norm", norm),
+        ):
             writer.add_scalar(name, value, step)
         writer.flush()
         skipped = 0

@@ -1,4 +1,4 @@
-"""Only rank 0 evaluates, but the evaluation averages its metric over all ranks: a collective that the others never call.
+"""Only rank 0 evaluates, and averages its metric over all ranks: a collective that the others never call.
 
 Rank 0 waits in the all_reduce of its metric, the others in the gradient all_reduce of the next step. The timeout is
 long, so nothing fails: an operator asks for stacks (SIGUSR1) and ends the job (SIGTERM).
@@ -22,7 +22,6 @@ pids = Path("pids")
 pids.mkdir(exist_ok=True)
 (pids / str(rank)).write_text(str(os.getpid()))
 recorder = FlightRecorder(Path("out/input/flight_recorder"), quiet_s=6)
-recorder.start()
 group = dist.new_group(list(range(world)))  # metrics travel in a group of their own
 model = DDP(TinyLM())
 optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
@@ -41,6 +40,8 @@ for step in range(1, 41):
     loss.backward()
     optimizer.step()
     recorder.step()
+    if step == 1:
+        recorder.start()  # not before: the first step may be slow for good reasons
     print(f"step {step:3d}/40 | loss {loss.item():.4f} | lr 4.0e-03", flush=True)
     if step == 25 and rank == 0:
         print(f"step {step}: evaluating", flush=True)

@@ -1,8 +1,8 @@
-"""Mixed precision done right, which looks frightening: huge first loss scale, skipped first steps, NaN for absent classes.
+"""Mixed precision done right, which looks frightening: first steps skipped, NaN for a class that is absent.
 
-The scale starts far too high on purpose (the scaler is made to find its way down), so the first gradients are inf and
-their steps are skipped. Class 3 does not occur in the validation set, so its recall is 0/0. find_unused_parameters costs
-a warning, and the scheduler one more, as the first optimizer step was skipped.
+The scale starts far too high on purpose (the scaler is made to find its way down), so the first gradients are inf
+and their steps are skipped. Class 3 does not occur in the validation set, so its recall is 0/0.
+find_unused_parameters costs a warning, and the scheduler one more, as the first optimizer step was skipped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ for step in range(1, STEPS + 1):
     scaler.update()
     schedule.step()
     if rank == 0:
-        print({"loss": round(loss.item(), 4), "grad_norm": norm, "learning_rate": lr, "epoch": round(step / 16, 2)}, flush=True)
+        print(
+            {"loss": round(loss.item(), 4), "grad_norm": norm, "learning_rate": lr, "epoch": round(step / 16, 2)},
+            flush=True,
+        )
     if step % 16 == 0:
         x, y = batch(256)
         with torch.no_grad():
@@ -58,5 +61,12 @@ for step in range(1, STEPS + 1):
             result = {f"eval_recall_class_{c}": round(recall[c].item(), 4) for c in range(CLASSES)}
             print({**result, "eval_mean_recall": round(recall.nanmean().item(), 4), "epoch": step / 16}, flush=True)
 if rank == 0:
-    print({"train_runtime": round(time.monotonic() - started, 2), "train_loss": round(loss.item(), 4), "epoch": STEPS / 16}, flush=True)
+    print(
+        {
+            "train_runtime": round(time.monotonic() - started, 2),
+            "train_loss": round(loss.item(), 4),
+            "epoch": STEPS / 16,
+        },
+        flush=True,
+    )
 dist.destroy_process_group()

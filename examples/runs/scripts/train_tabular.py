@@ -24,9 +24,7 @@ for step in range(1, STEPS + 1):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    print(
-        f"[rank {rank}] step {step:3d}/{STEPS} | loss: {loss.item():.5f} | input_absmax: {x.abs().max().item():.3f} | lr: 3.0e-03",
-        flush=True,
-    )
+    line = f"[rank {rank}] step {step:3d}/{STEPS} | loss: {loss.item():.5f}"
+    print(f"{line} | input_absmax: {x.abs().max().item():.3f} | lr: 3.0e-03", flush=True)
 print(f"[rank {rank}] done", flush=True)
 dist.destroy_process_group()

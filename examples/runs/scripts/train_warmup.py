@@ -1,7 +1,8 @@
 """A learning rate that warms up over epochs where it was meant to over steps, and so overshoots twentyfold.
 
-The factor was to grow over the first steps and to end at 1; it grows with the epoch instead: 1 in the first one, 20 in
-the second. The loss leaves its course with the first step of that size, grows until it is inf, then NaN. Nothing checks.
+The factor was to grow over the first steps and to end at 1; it grows with the epoch instead: 1 in the first one, 20
+in the second. The loss leaves its course with the first step of that size, grows until it is inf, then NaN. Nothing
+checks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ for step in range(EPOCHS * BATCHES):
     lr = schedule.get_last_lr()[0]
     optimizer.step()
     if rank == 0:
-        row = {"loss": round(loss.item(), 4), "grad_norm": round(norm, 4), "learning_rate": lr, "epoch": round((step + 1) / BATCHES, 2)}
+        row = {
+            "loss": round(loss.item(), 4),
+            "grad_norm": round(norm, 4),
+            "learning_rate": lr,
+            "epoch": round((step + 1) / BATCHES, 2),
+        }
         print(row | {"step": step + 1}, flush=True)
     if (step + 1) % BATCHES == 0:
         schedule.step()

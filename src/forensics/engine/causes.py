@@ -25,6 +25,8 @@ from forensics.signatures.schema import Signature
 CLOCK_SLACK = 90.0
 # A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
 MESSAGE_LINES = 12
+# Captures that name a process, even where it is not the one that printed the line.
+_NAMES = {"local_rank", "device", "task", "pid"}
 _ENDS_A_RUN = ("failed", "hung", "interrupted")
 _DEATHS = ("child-failed-error", "sigkill-unknown-sender", "rank-segfault", "rank-sigabrt", "srun-task-exited", "worker-restart")
 GENERIC_EXCEPTION = "python-exception"
@@ -104,9 +106,6 @@ def exception_observations(
 
 def _blamed(signature: Signature, observations: Sequence[Observation], world: World) -> tuple[tuple[int, ...] | None, bool]:
     """(culprit ranks or None, whether every known rank shows it)."""
-    if signature.culprit == "none":
-        return None, False
-    sure = max(o.weight for o in observations)
     named: set[int] = set()
     shown: set[int] = set()
     nobody = False
@@ -115,13 +114,13 @@ def _blamed(signature: Signature, observations: Sequence[Observation], world: Wo
             named.update(o.culprits)
             nobody = nobody or not o.culprits
             continue
-        if signature.culprit == "named" and o.weight < sure:
-            continue
         rank = world.of(o)
-        if rank is not None and signature.culprit != "named":
+        if rank is not None and (signature.culprit == "self" or (signature.culprit == "named" and _NAMES & o.captures.keys())):
             shown.add(rank)
     if named:
         ranks = named
+    elif signature.culprit == "silent":
+        ranks = _silent(world)
     elif nobody:
         return None, False
     else:
@@ -132,6 +131,14 @@ def _blamed(signature: Signature, observations: Sequence[Observation], world: Wo
     if everywhere or world.size == 1:
         return None, everywhere
     return tuple(sorted(ranks)), False
+
+
+def _silent(world: World) -> set[int]:
+    """The ranks of a stated world of which no line was seen; nobody where they are as many as those that spoke."""
+    if world.size is None or not world.size_is_stated:
+        return set()
+    silent = set(range(world.size)) - set(world.ranks)
+    return silent if 0 < len(silent) < len(world.ranks) else set()
 
 
 def _subject(observation: Observation) -> str:
@@ -180,7 +187,8 @@ def _reach(name: str, catalogue: Mapping[str, Signature]) -> set[str]:
     reached: set[str] = set()
     open_names = [name]
     while open_names:
-        for effect in catalogue[n].causes if (n := open_names.pop()) in catalogue else ():
+        n = open_names.pop()
+        for effect in (*catalogue[n].causes, *catalogue[n].causes_on_rank) if n in catalogue else ():
             if effect not in reached:
                 reached.add(effect)
                 open_names.append(effect)
@@ -228,6 +236,8 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
         for o in live:
             if o is c or c.signature.name not in reach_of[id(o)] or not _before(o, c) or _depends(o, c):
                 continue
+            if c.signature.name in o.signature.causes_on_rank and o.ranks and c.ranks and not set(o.ranks) & set(c.ranks):
+                continue
             _link(o, c)
             break
     causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in _ENDS_A_RUN]
@@ -252,7 +262,17 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
     echoes = sorted((c for c in live if c.signature.kind == "echo" and c.explained_by is None), key=_order)
     for c in echoes[1:]:
         _link(echoes[0], c)
+    if echoes and all(_outlived(e, steps, finished) for e in echoes):
+        for c in echoes:
+            c.explained_by, c.context = None, "training went on afterwards"
+        echoes[0].explains.clear()
+        return [c for c in live if c.context is None]
     return live
+
+
+def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) -> bool:
+    last = echo.observations[-1]
+    return steps.goes_on_after(last, None) or any(_finished_after(f, last) for f in finished)
 
 
 def _symptom_order(c: Candidate) -> tuple[object, ...]:
@@ -274,9 +294,14 @@ def _set_survived_aside(
 ) -> None:
     died = {c.attempt for c in live if c.signature.name in _DEATHS}
     for c in live:
-        if c.signature.severity != "fatal" or c.signature.verdict not in _ENDS_A_RUN or c.attempt in died:
+        if c.signature.severity != "fatal" or c.signature.verdict not in _ENDS_A_RUN:
             continue
         last = c.observations[-1]
+        if c.signature.verdict == "interrupted" and any(_finished_after(f, last) for f in finished):
+            c.context = "the run was started again and reached its end"
+            continue
+        if c.attempt in died:
+            continue
         if steps.goes_on_after(last, world.of(last)):
             c.context = "the same process went on training afterwards, so it was handled"
         elif any(_finished_after(f, last) for f in finished if f.attempt == c.attempt):

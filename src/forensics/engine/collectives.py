@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forensics.model import Evidence, Identity, Observation, Traceback
 
@@ -45,11 +45,20 @@ PEER = (
 )  # fmt: skip
 _MEMBERS = re.compile(r"(?:^| )ranks ([\d,-]+)$")
 _P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
+# Signatures whose log lines name the ranks themselves.
+NAMING = ("monitored-barrier-timeout", "uneven-inputs", "collective-desync", "rank-exited-early")
+# Functions in which rank 0 is often alone.
+SIDE_WORK = re.compile(r"save|checkpoint|ckpt|eval|valid|upload|download|push_to_hub|export", re.IGNORECASE)
 MAX_EVIDENCE = 4
+# A rank above this is a misread number, and says nothing about how many ranks there are.
+MAX_RANKS = 1 << 18
 NEXT_TIME = (
     "set TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, "
     "and keep the dump and the log of every rank"
 )
+
+
+_Told = TypeVar("_Told", Observation, Traceback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +173,31 @@ def desync(
     known to exist.
     tracebacks: of all logs; they say where ranks waited if there is no dump.
     """
-    logs = _read_logs(observations, tracebacks)
-    heard = {o.identity.rank for o in observations if o.identity.rank is not None}
     dumped = {int(rank) for rank in collectives["rank"].drop_nulls().unique()}
-    everyone = frozenset(world) if world else frozenset(range(max((*heard, *dumped), default=-1) + 1))
-    found = _from_dumps(collectives, logs, everyone, dumped)
+    heard = {o.identity.rank for o in observations if o.identity.rank is not None}
+    highest = max((*heard, *dumped), default=-1)
+    everyone = frozenset(world) if world else frozenset(range(highest + 1) if highest < MAX_RANKS else heard | dumped)
+    attempts: list[int | None] = [*sorted({a for o in observations if (a := o.identity.attempt) is not None})] or [None]
+    logs = {attempt: _read_logs(_of(attempt, observations), _of(attempt, tracebacks)) for attempt in attempts}
+    # A dump is written over at each attempt: what is left is of the last one that had trouble.
+    of_dumps = next((attempt for attempt in reversed(attempts) if logs[attempt].trouble), attempts[-1])
+    found: list[Observation] = []
+    for attempt in attempts:
+        table = collectives if attempt == of_dumps else collectives.clear()
+        one = _of_attempt(table, logs[attempt], _of(attempt, tracebacks), everyone, dumped)
+        found += [replace(o, identity=replace(o.identity, attempt=attempt)) for o in one]
+    return tuple(found)
+
+
+def _of(attempt: int | None, items: Sequence[_Told]) -> list[_Told]:
+    """What belongs to an attempt, or to none in particular."""
+    return [item for item in items if item.identity.attempt in (attempt, None)]
+
+
+def _of_attempt(
+    table: pl.DataFrame, logs: Logs, tracebacks: Sequence[Traceback], everyone: frozenset[int], dumped: set[int]
+) -> list[Observation]:
+    found = _from_dumps(table, logs, everyone, dumped)
     if not any(o.culprits for o in found) and (stacks := _from_stacks(tracebacks, logs)):
         found = [o for o in found if o.signature != "collective-timeout"] + stacks
     found += _fingerprints(logs)
@@ -176,9 +205,10 @@ def desync(
         found += _lagging_in_logs(logs)
     if not any(o.culprits for o in found):
         found += _stack_dumps(logs)
-    if not any(o.culprits for o in (*found, *observations)):
+    named = any(o.culprits for o in logs.observations if o.signature in NAMING)
+    if not named and all(o.signature == "collective-timeout" and not o.culprits for o in found):
         found += _silent(logs, everyone, tell_nobody=not found)
-    return tuple(found)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -242,7 +272,7 @@ def _groups(table: pl.DataFrame) -> list[Group]:
     if calls.is_empty():
         return []
     # Operations that were issued together share a sequence number: the last one stands for them.
-    calls = calls.unique(["group", "group_desc", "rank", "seq"], keep="last", maintain_order=True).sort("seq")
+    calls = calls.unique(["group", "group_desc", "rank", "seq"], keep="last", maintain_order=True).sort("seq", "rank")
     sized = pl.when(pl.col("op").is_in(SAME_INPUT)).then(pl.col("input_sizes"))
     by_seq = calls.group_by(*keys, "seq").agg(
         n=pl.len(),
@@ -656,11 +686,7 @@ def _other_line(group: Group, logs: Logs) -> Observation | None:
 
 def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:
     """Nobody who left a dump is behind. A rank that left none may be."""
-    stuck = [
-        (group, calls)
-        for group in groups
-        if (calls := dict(group.waiting)) and not group.unnamed and len({call.seq for call in calls.values()}) >= 1
-    ]
+    stuck = [(group, dict(group.waiting)) for group in groups if group.waiting and not group.unnamed]
     if not stuck:
         return []
     group, calls = max(stuck, key=lambda item: (len(item[1]), item[0].key[0] in DEFAULT_GROUPS, item[0].key))
@@ -985,7 +1011,8 @@ def _stack_dumps(logs: Logs) -> list[Observation]:
     if usual is None or not odd:
         return []
     note = f"The stack of {_ranks(odd)} stands at {_base(places[odd[0]])}, the others' at {_base(str(usual))}."
-    return [_from_lines("straggler-rank", 0.8, odd, _ordered(tops, odd), note)]
+    side = odd == (0,) and SIDE_WORK.search(tops[0].captures["function"]) is not None
+    return [_from_lines("rank0-side-work" if side else "straggler-rank", 0.8, odd, _ordered(tops, odd), note)]
 
 
 def _from_lines(

@@ -151,3 +151,25 @@ def number_attempts(data: RunData) -> RunData:
         tracebacks=tuple(replace(t, identity=numbered(t.identity, t.header.file)) for t in data.tracebacks),
         writers=tuple(replace(w, identity=numbered(w.identity, w.source)) for w in data.writers),
     )
+
+
+def place_ranks(data: RunData, world: World) -> RunData:
+    """Give every observation, traceback, writer and metric row its global rank, where it can be known."""
+    import polars as pl
+
+    def placed(identity: Identity) -> Identity:
+        rank = world.global_rank(identity)
+        return identity if rank == identity.rank else replace(identity, rank=rank)
+
+    of_source = {s.path: rank for s in data.sources if (rank := world.global_rank(s.identity)) is not None}
+    metrics = data.metrics
+    if metrics.height and of_source:
+        named = pl.col("source").replace_strict(of_source, default=None, return_dtype=pl.Int32)
+        metrics = metrics.with_columns(pl.coalesce("rank", named).alias("rank"))
+    return replace(
+        data,
+        observations=tuple(replace(o, identity=placed(o.identity)) for o in data.observations),
+        tracebacks=tuple(replace(t, identity=placed(t.identity)) for t in data.tracebacks),
+        writers=tuple(replace(w, identity=placed(w.identity)) for w in data.writers),
+        metrics=metrics,
+    )

@@ -134,7 +134,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
 def _stack(frames: Sequence[pl.DataFrame], columns: Mapping[str, str]) -> pl.DataFrame:
     import polars as pl
 
-    return pl.concat([f.select(columns) for f in frames]) if frames else pl.DataFrame(schema=schema(columns))
+    return pl.concat([f.select(list(columns)) for f in frames]) if frames else pl.DataFrame(schema=schema(columns))
 
 
 def _modified(source: Source) -> float:
@@ -173,9 +173,10 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 
     data = identity.number_attempts(data)
     world = identity.know_world(data)
+    data = identity.place_ranks(data, world)
     found = [*data.observations]
     found += detectors.run_detectors(catalogue, data.metrics, found)
-    found += collectives.desync(data.collectives, found, range(world.size) if world.size else None)
+    found += collectives.desync(data.collectives, found, range(world.size) if world.size else None, data.tracebacks)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
     found = _often_enough([o for o in found if o.signature in catalogue], catalogue)
     data = replace(data, observations=tuple(found))

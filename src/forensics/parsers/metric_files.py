@@ -44,7 +44,9 @@ _CONSTANT = frozenset({"total_steps", "batch_size"})
 _TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
 _FLAT = re.compile(r"\{[^{}]*\}")
 
-_Row = tuple[int | None, int | None, int | None, float | None, float | None, str, float]  # line rank step epoch time name value
+_Row = tuple[
+    int | None, int | None, int | None, float | None, float | None, str, float
+]  # line rank step epoch time name value
 
 
 def looks_like_metrics(head: bytes, name: str) -> bool:
@@ -69,8 +71,8 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
         return flat and bool(found & {"loss", "eval_loss", "grad_norm", "reward"})
     if lower.endswith((".csv", ".tsv")):
         cells = _cells(first)
-        names = {canonical(cell) for cell in cells} | ({canonical(_monitor(lower))} if _monitor(lower) else set())
-        return len(cells) > 1 and bool(names & _WATCHED) and not any(to_float(cell) is not None for cell in cells)
+        found = {canonical(cell) for cell in (*cells, _monitor(lower) or "")}
+        return len(cells) > 1 and bool(found & _WATCHED) and not any(to_float(cell) is not None for cell in cells)
     return False
 
 
@@ -144,14 +146,20 @@ def _names(record: Mapping[str, Any]) -> set[str]:
 
 def _whole(value: object) -> int | None:
     number = _number(value)
-    return int(number) if number is not None and number == number and abs(number) < 2**62 and number == int(number) else None
+    return (
+        int(number)
+        if number is not None and number == number and abs(number) < 2**62 and number == int(number)
+        else None
+    )
 
 
 def _rows(line: int | None, record: Mapping[str, Any], where: Mapping[str, int] | None = None) -> Iterator[_Row]:
     """The rows of one record. where: key -> line, where its numbers stand on lines of their own."""
     flat = _flatten(record)
     step = next((s for key in _STEP_KEYS if key in flat and (s := _whole(flat[key])) is not None), None)
-    rank = next((r for key in ("rank", "global_rank") if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None)
+    rank = next(
+        (r for key in ("rank", "global_rank") if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None
+    )
     epoch = next((e for key in flat if canonical(key) == "epoch" and (e := _number(flat[key])) is not None), None)
     if step is None:
         step = next((s for key in flat if canonical(key) == "step" and (s := _whole(flat[key])) is not None), None)
@@ -204,7 +212,8 @@ def _from_json(text: str) -> tuple[list[_Row], str | None]:
     filled = sum(1 for line in lines if line.strip())
     if records and not (len(records) == 1 and "log_history" in records[0][1]) and len(records) * 2 >= filled:
         rows = [row for line, record in records for row in _rows(line, record)]
-        return rows, _lines_problem(lines, len(records), filled)
+        if rows or len(records) > 1:
+            return rows, _lines_problem(lines, len(records), filled)
     try:
         whole = json.loads(text)
     except ValueError as error:
@@ -232,16 +241,21 @@ def _trainer_state(state: Mapping[str, Any], lines: list[str]) -> list[_Row]:
     places = list(_places(lines))
     if len(places) != len(history):
         places = [{} for _ in history]
-    rows = [row for record, where in zip(history, places, strict=True) for row in _rows(where.get("step"), record, where)]
+    rows = [
+        row for record, where in zip(history, places, strict=True) for row in _rows(where.get("step"), record, where)
+    ]
     total = _whole(state.get("max_steps"))
     if total and total > 0:
-        rows.append((None, None, _whole(state.get("global_step")), _number(state.get("epoch")), None, "total_steps", total))
+        rows.append(
+            (None, None, _whole(state.get("global_step")), _number(state.get("epoch")), None, "total_steps", total)
+        )
     return rows
 
 
 def _places(lines: list[str]) -> Iterator[dict[str, int]]:
     """For each record of an indented log_history: key -> line number."""
-    inside, record = False, None
+    inside = False
+    record: dict[str, int] | None = None
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not inside:

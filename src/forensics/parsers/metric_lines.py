@@ -12,8 +12,9 @@ position (step, epoch, bar), another metric, or nothing else. Argument dumps and
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from forensics.model import METRICS_COLUMNS, Source, schema
@@ -34,13 +35,15 @@ _ANCHORS = _STRONG | {
 # Lines longer than this are dumps, not metrics; one template would also be compiled from all of it.
 _LONGEST = 6000
 _WORDS = (
-    "loss", "norm", "accura", "acc", "perplex", "ppl", "reward", "entropy", "kl", "rew_", "explained", "wer", "clip_frac",
+    "loss", "norm", "accura", "acc", "perplex", "ppl", "reward", "entropy", "kl", "rew_", "explained", "wer",
+    "clip_frac", "learning_rate", "train lr",
     "verflow", "skipped", "it/s", "s/it", "timesteps", "top1", "batch=", "iteration", "epoch", "loss scale",
 )  # fmt: skip
 # A cheap necessary condition for a line with metrics: a watched word and a number not far behind it; or a bar.
 _LIKELY = (
-    r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin|clip_frac)"
-    r"[a-z0-9_@/ ().]{0,32}[\t -/:-@\[-`{-~]{1,24}(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf))"
+    r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin"
+    r"|clip_frac|\| +learning_rate|train lr-)[a-z0-9_@/ ().-]{0,32}[\t -/:-@\[-`{-~]{1,24}"
+    r"(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf))"
 )
 _BAR = r"[0-9]+%\|[^|\n]*\| *([0-9.]+[kMG]?)/([0-9.]+[kMG]?) \["
 _OVERFLOW = (
@@ -57,9 +60,12 @@ _HAS = re.compile(
     + _OVERFLOW.replace("(?-u:", "(?:").encode()
 )
 
-_VALUE = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)(?![A-Za-z_]))"
+_VALUE = (
+    r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+    r"|(?i:nan|inf(?:inity)?)(?![A-Za-z_]))"
+)
 # A number that is no part of a name (`Acc@1`, `mtp_1`), of a unit in a key (`lr(1e-4):`) or of the words around it.
-_NUMBER = re.compile(rf"(?<![\w.@])({_VALUE})(?!\)\s*[:=])(?!\s+iterations)", re.A)
+_NUMBER = re.compile(rf"(?<![\w.@])((?>{_VALUE}))(?!\)\s*[:=])(?!\s+iterations)", re.A)
 _PAIR = re.compile(
     rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}])""", re.A
 )
@@ -80,7 +86,8 @@ _BAR_RE = re.compile(
     r"(?P<pct>\d+)%\|[^|\n]{0,200}\| *(?P<n>\d+)/(?P<total>\d+) \[|[━╸╺]{3,}[ \x1b]*(?P<n2>\d+)/(?P<total2>\d+) ", re.A
 )
 _COLUMN_HEADER = re.compile(
-    rb"^(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
+    rb"^(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}"
+    rb"|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
     re.M,
 )
 _ITERATION = re.compile(rb"\*{4,} Iteration (\d{1,15}) \*{4,}")
@@ -186,7 +193,7 @@ def _when(text: str) -> tuple[list[_Field], float]:
 
 
 def _key(left: str) -> tuple[str, bool]:
-    """The key that a number stands under, from the text between the number before it and itself; and if `:`/`=` does."""
+    """The key that a number stands under, from the text between the number before it and it; and if `:`/`=` does."""
     text = left.rstrip(" \t\"'[(")
     for wrapper in ("np.float64", "np.float32", "np.float16", "tensor", "float"):
         text = text.removesuffix(wrapper).rstrip("( \t\"'") if text.endswith(wrapper) and "(" in left else text
@@ -222,7 +229,7 @@ def _read(text: str, voted: frozenset[str]) -> _Reading | None:
 
 
 def _read_table(text: str, at: int) -> _Reading | None:
-    """Rows of Stable-Baselines tables and of Composer's blocks, and the headers that such blocks take their step from."""
+    """Rows of Stable-Baselines tables and of Composer's blocks, and the headers that give such blocks their step."""
     rest = text[at:]
     for pattern, kind in ((_TABLE_ROW, "table"), (_BLOCK_ROW, "block")):
         if m := pattern.match(rest):
@@ -233,7 +240,9 @@ def _read_table(text: str, at: int) -> _Reading | None:
             if name is None or name in ("step", "epoch", "total_steps"):
                 return None
             return _Reading((_Field("value", start, end, name, factor(m.group(1))),), kind)
-    if m := re.match(r"(?:\[epoch=(?P<epoch>\d+)(?:/\d+)?\])?(?:\[\w+=[\d/]+\])*\[batch=(?P<step>\d+)/\d+\]:?\s*$", rest):
+    if m := re.match(
+        r"(?:\[epoch=(?P<epoch>\d+)(?:/\d+)?\])?(?:\[\w+=[\d/]+\])*\[batch=(?P<step>\d+)/\d+\]:?\s*$", rest
+    ):
         fields = [_Field("step", at + m.start("step"), at + m.end("step"))]
         if m.group("epoch"):
             fields.append(_Field("epoch", at + m.start("epoch"), at + m.end("epoch")))
@@ -335,7 +344,9 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
             else:
                 values.setdefault(name, field)
             tail = text[end:].strip().rstrip(".")
-            alone = explicit and len(_key(text[at:start])[0]) == len(text[at:start].strip().rstrip(":= \"'->")) and not tail
+            alone = (
+                explicit and len(_key(text[at:start])[0]) == len(text[at:start].strip().rstrip(":= \"'->")) and not tail
+            )
     if not values and not parts:
         return None
     kind = "line"
@@ -345,17 +356,17 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
         kind = "bar"
     elif bar is not None:
         kind = "bar"
-    if m := _TORCHTUNE.match(text[at:]):
-        fields["step"] = _Field("step", at + m.start("step"), at + m.end("step"))
-        fields["epoch"] = _Field("epoch", at + m.start("epoch"), at + m.end("epoch"))
-    if "step" not in fields and (m := re.match(r"(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
-        fields["step"] = _Field("step", at + m.start(1), at + m.end(1))
-    if "step" not in fields and (m := _STEP_WORD.search(text, at)):
-        fields["step"] = _Field("step", m.start(1), m.end(1))
+    if tune := _TORCHTUNE.match(text[at:]):
+        fields["step"] = _Field("step", at + tune.start("step"), at + tune.end("step"))
+        fields["epoch"] = _Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
+    if "step" not in fields and (keras := re.match(r"(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
+        fields["step"] = _Field("step", at + keras.start(1), at + keras.end(1))
+    if "step" not in fields and (word := _STEP_WORD.search(text, at)):
+        fields["step"] = _Field("step", word.start(1), word.end(1))
     before = text[at:first_key] if first_key >= 0 else ""
     if _HELD_OUT_LINE.search(before):
         values = {
-            f"eval_{n}" if n in HELD_OUT else n: _Field(f.role, f.start, f.end, f"eval_{n}" if n in HELD_OUT else n)
+            (name := f"eval_{n}" if n in HELD_OUT else n): replace(f, name=name)
             for n, f in values.items()
             if n in HELD_OUT or n.startswith("eval_")
         }
@@ -366,7 +377,11 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
     position = "step" in fields or "epoch" in fields
     if not anchors:
         return None
-    if not position and not (len(names) >= 2 and anchors & _STRONG) and not (alone and anchors & (_STRONG | {"perplexity"})):
+    if (
+        not position
+        and not (len(names) >= 2 and anchors & _STRONG)
+        and not (alone and anchors & (_STRONG | {"perplexity"}))
+    ):
         return None
     if anchors == {"skipped_total"} and "lr" not in names:
         return None
@@ -379,23 +394,28 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
 
 # ------------------------------------------------------------------------------------- from one line to all alike
 
+_RARE = r"\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?"
 _CAPTURES = {
-    "value": r"([-+]?(?:[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?))",
+    "value": rf"([-+]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
+    "value with thousands": rf"([-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
     "time": r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
     "short_time": r"([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
     "unix": r"([0-9]+(?:\.[0-9]+)?)",
     "epoch": r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)",
 }
-_OTHER_NUMBER = r"(?:[-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?)"
+# What may follow a number must not be able to continue it, or the engine cannot go through the line in one pass.
+_OTHER_NUMBER = r"[-+]?[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?"
+_OTHER_NUMBERS = {",": r"[-+]?[0-9]+(?:\.[0-9]+)*(?:[eE][-+]?[0-9]+)?", ".": r"[-+]?[0-9]+(?:,[0-9]+)*"}
 _LITERAL = re.compile(
-    r"(?P<space>[ \t]+)|(?P<bar>\|[^|\n]{0,200}\|(?= *\d+/\d))|(?P<string>(?<=: )\"[^\"\\]*\"(?=[,}])|(?<=: )'[^'\\]*'(?=[,}]))"
-    r"|(?P<number>[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?)|(?P<other>.)",
+    r"(?P<space>[ \t]+)|(?P<bar>\|[^|\n]{0,200}\|(?= *\d+/\d))"
+    r"|(?P<string>(?<=: )\"[^\"\\]*\"(?=[,}])|(?<=: )'[^'\\]*'(?=[,}]))"
+    r"|(?P<number>[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)|(?P<other>.)",
     re.A | re.S,
 )
 
 
 def _literal(text: str) -> str:
-    """The pattern for text between captures: numbers and quoted values are free, padding may vary, the rest is as is."""
+    """The pattern for text between captures: numbers and quoted values are free, padding varies, the rest is as is."""
     out = []
     for m in _LITERAL.finditer(text):
         what = m.lastgroup
@@ -410,7 +430,7 @@ def _literal(text: str) -> str:
             quote = m.group(0)[0]
             out.append(f"{quote}[^{quote}]*{quote}")
         elif what == "number":
-            out.append(_OTHER_NUMBER)
+            out.append(_OTHER_NUMBERS.get(text[m.end() : m.end() + 1], _OTHER_NUMBER))
         else:
             out.append(re.escape(m.group(0)) if m.group(0).isascii() else m.group(0))
     return "".join(out)
@@ -422,7 +442,8 @@ def _template(text: str, reading: _Reading) -> str:
     at = 0
     for field in sorted(reading.fields, key=lambda f: f.start):
         out.append(_literal(text[at : field.start]))
-        out.append(_CAPTURES.get(field.role, "([0-9]+)"))
+        thousands = field.role == "value" and text[field.end : field.end + 1] != ","
+        out.append(_CAPTURES.get("value with thousands" if thousands else field.role, "([0-9]+)"))
         at = field.end
         if field.suffix:
             out.append("([KMBGTk]?)")
@@ -439,9 +460,7 @@ _ROUNDS = 24
 _FEW = 400  # so few lines are read one by one
 
 
-def extract(
-    data: bytes, *, first_line: int, source: Source, voted: frozenset[str], reference: float
-) -> pl.DataFrame:
+def extract(data: bytes, *, first_line: int, source: Source, voted: frozenset[str], reference: float) -> pl.DataFrame:
     """The metrics of a window of whole lines of a log, as rows of `METRICS_COLUMNS`; never raises for what it holds.
 
     data: the window's bytes, any encoding (decoded as UTF-8 with replacement), lines end with newlines.
@@ -494,7 +513,7 @@ def extract(
 
 
 def _pieces(data: bytes, first_line: int) -> pl.DataFrame:
-    """Candidate pieces of lines: (line, sub, text, rule), split at carriage returns and behind bars, without escapes."""
+    """Candidate pieces of lines (line, sub, text, rule), split at carriage returns and behind bars; no escapes."""
     import polars as pl
 
     text = data.decode("utf-8", "replace")
@@ -545,7 +564,7 @@ class _Context:
 _PER_PIECE = 128
 _PER_LINE = 2**20 * _PER_PIECE
 _KINDS = ("line", "bar", "dict", "table", "block", "header", "frame", "notice", "constant")
-_NAME_LIST = ("", *sorted(NAMES | {"total_timesteps"}))
+_NAME_LIST = ("", *sorted(NAMES))
 
 
 def _row_schema() -> dict[str, Any]:
@@ -567,18 +586,19 @@ def _apply_templates(lines: pl.DataFrame, context: _Context) -> Iterator[pl.Data
             break
         stride = max(1, left.height // _SAMPLE)
         sample = left["text"].gather_every(stride).head(_SAMPLE).to_list()
-        counted: dict[str, tuple[int, _Reading]] = {}
-        nothing: dict[str, int] = {}
-        for text in {_DIGITS.sub("0", text): text for text in sample}.values():
+        shapes = Counter(_DIGITS.sub("0", text) for text in sample)
+        examples = {_DIGITS.sub("0", text): text for text in sample}
+        templates: dict[str, _Reading] = {}
+        nothing: set[str] = set()
+        for shape, _ in shapes.most_common():
+            text = examples[shape]
             reading = _read(text, context.voted)
             if reading is None:
-                pattern = "^" + _literal(text) + "$"
-                nothing[pattern] = nothing.get(pattern, 0) + 1
-                continue
-            pattern = _template(text, reading)
-            counted[pattern] = (counted.get(pattern, (0, reading))[0] + 1, reading)
+                nothing.add("^" + _literal(text) + "$")
+            else:
+                templates.setdefault(_template(text, reading), reading)
         height = left.height
-        for pattern, (seen, reading) in sorted(counted.items(), key=lambda item: -item[1][0]):
+        for pattern, reading in templates.items():
             try:
                 groups = left["text"].str.extract_groups(pattern).struct.unnest()
             except pl.exceptions.ComputeError:  # too large for the engine: its lines are read one by one
@@ -591,9 +611,12 @@ def _apply_templates(lines: pl.DataFrame, context: _Context) -> Iterator[pl.Data
             if hit.any():
                 yield from _rows(left.filter(hit), groups.filter(hit), reading, context)
                 left = left.filter(~hit)
-        for pattern, seen in nothing.items():
+        for pattern in nothing:
             if left.height > _FEW:
-                left = left.filter(~left["text"].str.contains(pattern))
+                try:
+                    left = left.filter(~left["text"].str.contains(pattern))
+                except pl.exceptions.ComputeError:
+                    continue
         if left.height > 0.95 * height:  # no two lines alike
             break
     yield from _one_by_one(left, context)
@@ -700,7 +723,9 @@ def _seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     seconds = (start + hour * 3600 + minute * 60 + second).cast(pl.Float64)
     if (fraction == "").all():
         return seconds
-    return seconds + fraction.cast(pl.Float64, strict=False).fill_null(0.0) / 10.0 ** fraction.str.len_bytes().cast(pl.Float64)
+    return seconds + fraction.cast(pl.Float64, strict=False).fill_null(0.0) / 10.0 ** fraction.str.len_bytes().cast(
+        pl.Float64
+    )
 
 
 def _parse(text: pl.Series, form: str) -> pl.Series:
@@ -778,7 +803,9 @@ def _whose(frame: pl.DataFrame, context: _Context) -> pl.DataFrame:
         _, fields = _peel(text, context.voted)
         known[head] = {f.role: int(text[f.start : f.end]) for f in fields if f.end - f.start < 10}
     return frame.with_columns(
-        heads.replace_strict({h: r.get(role) for h, r in known.items()}, default=None, return_dtype=pl.Int64).alias(role)
+        heads.replace_strict({h: r.get(role) for h, r in known.items()}, default=None, return_dtype=pl.Int64).alias(
+            role
+        )
         for role in ("rank", "task", "local_rank")
     )
 
@@ -829,8 +856,11 @@ def _bars(frame: pl.DataFrame, context: _Context) -> Iterator[pl.DataFrame]:
     if frame.is_empty():
         return
     frame = _whose(frame, context)
-    epoch = pl.col("desc").str.extract(r"(?i-u:epoch[ :\[]{0,3}([0-9]+)(?:/[0-9]+)?\]?)", 1).cast(pl.Float64, strict=False)
-    frame = frame.with_columns(epoch=epoch)
+    epoch = pl.coalesce(
+        pl.col("desc").str.extract(r"(?i-u:epoch[ :\[]{0,3}([0-9]+)(?:/[0-9]+)?\]?)", 1),
+        pl.col("desc").str.extract(r"^[ \t]*([0-9]+)/[0-9]+ +[0-9.]+[GM] ", 1),  # Ultralytics
+    )
+    frame = frame.with_columns(epoch=epoch.cast(pl.Float64, strict=False))
     # Nameless bars of different lengths: the longest is the training loop's, the others are evaluations.
     nameless = frame.filter(pl.col("epoch").is_null())
     if nameless["total"].n_unique() > 1:
@@ -864,7 +894,9 @@ def _overflows(frame: pl.DataFrame, context: _Context) -> Iterator[pl.DataFrame]
         scale=new.cast(pl.Float64, strict=False),
         step=text.str.extract(r"(?-u:Grad overflow on iteration:? ([0-9]+))", 1).cast(pl.Int64, strict=False),
         skipped=~text.str.contains(r"(?-u:dynamic loss scale from |setting loss scale from |static loss scale)"),
-        kind=pl.when(text.str.contains(r"(?-u:Grad overflow on iteration)")).then(pl.lit("line")).otherwise(pl.lit("notice")),
+        kind=pl.when(text.str.contains(r"(?-u:Grad overflow on iteration)"))
+        .then(pl.lit("line"))
+        .otherwise(pl.lit("notice")),
     )
     stamps = text.str.extract(r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)", 1)
     frame = frame.with_columns(time=_seconds(frame.select(stamps.alias("t"))["t"], "time", context.reference))
@@ -896,10 +928,12 @@ def _columns(data: bytes, first_line: int, context: _Context) -> Iterator[pl.Dat
             numbers = [to_float(cell.split("/")[0].rstrip(":GMK")) for cell in cells[: len(names)]]
             if len(numbers) < len(names) or None in numbers:
                 break
-            said = {"line": line + count, "sub": len(pieces), "step": step, "epoch": None}
+            said: dict[str, Any] = {"line": line + count, "sub": len(pieces), "step": step, "epoch": None}
             if "/" in cells[0] and names[0] == "epoch":
                 said["epoch"] = numbers[0]
-            pairs = [(n, v) for n, v in zip(names, numbers, strict=True) if n and n not in ("epoch", "step", "batch_size")]
+            pairs = [
+                (n, v) for n, v in zip(names, numbers, strict=True) if n and n not in ("epoch", "step", "batch_size")
+            ]
             parts = [v for n, v in pairs if n == "loss_part" and v is not None]
             if len(parts) > 1 and "loss" not in names:
                 pairs.append(("loss", sum(parts)))
@@ -927,7 +961,11 @@ def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.
         block = rules.search_sorted(line) if len(rules) else pl.Series([0] * rows.height)
         rows = rows.with_columns(block=block.cast(pl.Int64))
         counter = table & (pl.col("name") == "total_timesteps")
-        steps = rows.filter(counter).group_by("block").agg(pl.col("value").first().cast(pl.Int64, strict=False).alias("its"))
+        steps = (
+            rows.filter(counter)
+            .group_by("block")
+            .agg(pl.col("value").first().cast(pl.Int64, strict=False).alias("its"))
+        )
         rows = (
             rows.join(steps, on="block", how="left", maintain_order="left")
             .with_columns(step=pl.when(table).then("its").otherwise("step"))
@@ -1004,12 +1042,14 @@ def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
         parts.append(drawn.filter(~again))
         rows = rows.filter(~bars)
         if "frame" in kinds:  # a frame whose bar carries metrics has its step there already
-            doubled = (rows["kind"] == "frame") & (rows["key"] // _PER_PIECE).is_in(drawn["key"] // _PER_PIECE)
-            rows = rows.filter(~doubled)
+            carried = (drawn["key"] // _PER_PIECE).unique().implode()
+            rows = rows.filter((pl.col("kind") != "frame") | ~(pl.col("key") // _PER_PIECE).is_in(carried))
     counted = rows["name"] == "skipped_total"
     if counted.any():
         since = pl.col("value") - pl.col("value").shift(1).over(own)
         skipped = pl.lit("skipped_steps").cast(rows.schema["name"])
-        fresh = rows.filter(counted).with_columns(value=pl.when(since >= 0).then(since), name=skipped, key=pl.col("key") + 32)
+        fresh = rows.filter(counted).with_columns(
+            value=pl.when(since >= 0).then(since), name=skipped, key=pl.col("key") + 32
+        )
         parts.append(fresh.filter(pl.col("value").is_not_null()))
     return pl.concat([rows, *parts]).sort("key", maintain_order=True) if parts else rows

@@ -6,7 +6,7 @@
     loss_part       one term of a loss (`box_loss`, `loss_cls`, `g_loss`): good for finding NaN, not a curve
     eval_loss       loss on held-out data; `eval_` stands before every name in `HELD_OUT` where the data is held out
     grad_norm       total gradient norm (before clipping in nearly all frameworks)
-    param_norm      norm of the parameters
+    param_norm      norm of the parameters;  update_ratio: norm of an update over norm of the parameters
     lr              learning rate of the first parameter group
     loss_scale      fp16 loss scale
     overflow        1 where a line says that a step was skipped for an overflow (extracted, never a key)
@@ -53,12 +53,15 @@ _SPELLINGS: dict[str, str] = {
         "grad_2_0_norm_total grad_2_norm_total l2_norm_grad_global gradnorm grad_global_norm norm_grad "
         "grad_norm_step grad_norm_avg avg_grad_norm grad_norm_grad_norm grad_norm_global pre_clip_grad_norm"
     ),
+    "update_ratio": "update_ratio update_to_param_ratio update_weight_ratio",
     "param_norm": "params_norm param_norm weight_norm parameter_norm",
     "lr": (
         "lr learning_rate current_learning_rate lr_adam lr_adamw lr_sgd actor_lr epoch_learning_rate "
         "learning_rate_learning_rate cur_lr current_lr last_lr"
     ),
-    "loss_scale": "loss_scale lossscale amp_scale scaler_scale grad_scale grad_scaler_scale loss_scale_loss_scale scale",
+    "loss_scale": (
+        "loss_scale lossscale amp_scale scaler_scale grad_scale grad_scaler_scale loss_scale_loss_scale scale"
+    ),
     "skipped_steps": "number_of_skipped_iterations skipped_iterations skipped_iters skipped_loss_spikes skipped_steps",
     "skipped_total": "skipped skipped_total total_skipped skipped_steps_total total_skipped_steps num_skipped_steps",
     "nan_steps": "number_of_nan_iterations nan_iterations nan_steps",
@@ -71,9 +74,11 @@ _SPELLINGS: dict[str, str] = {
     "epoch": "epoch epochs training_epoch current_epoch trainer_epoch",
     "throughput": (
         "tps wps tokens_per_sec tokens_per_second throughput samples_per_sec samples_per_second throughput_tps "
-        "tokens_per_second_per_gpu tokens_per_sec_per_gpu tokens_per_gpu_per_second tgs currsamplespersec samplespersec "
+        "tokens_per_second_per_gpu tokens_per_sec_per_gpu tokens_per_gpu_per_second tgs currsamplespersec "
+        "samplespersec "
         "runningavgsamplespersec tokens_s_device tokens_s samples_s device_tokens_per_sec fps tok_s tok_sec "
-        "samples_sec tokens_sec tokens_per_s samples_per_s imgs_s images_per_sec img_s perf_throughput toks_s throughput_tokens_per_sec it_s "
+        "samples_sec tokens_sec tokens_per_s samples_per_s imgs_s images_per_sec img_s perf_throughput toks_s it_s "
+        "throughput_tokens_per_sec "
         "ups batches_per_sec train_samples_per_second train_tokens_per_second"
     ),
     "tflops": "tflops tflops_per_gpu throughput_per_gpu tflop_s_device tflop_s model_tflops_per_gpu tflops_gpu",
@@ -104,9 +109,10 @@ _SPELLINGS: dict[str, str] = {
         "kl approx_kl ppo_kl kl_loss mean_kl actor_ppo_kl actor_kl_loss objective_kl policy_approxkl_avg approxkl "
         "approxkl_avg kl_divergence kl_div kl_mean"
     ),
-    "entropy": "entropy entropy_loss actor_entropy policy_entropy policy_entropy_avg mean_entropy",
+    "entropy": "entropy ent entropy_loss actor_entropy policy_entropy policy_entropy_avg mean_entropy",
     "policy_loss": (
-        "policy_loss pg_loss policy_gradient_loss act_loss actor_loss actor_pg_loss loss_policy loss_policy_avg policy_avg"
+        "policy_loss pg_loss policy_gradient_loss act_loss actor_loss actor_pg_loss loss_policy "
+        "loss_policy_avg policy_avg"
     ),
     "value_loss": "value_loss vf_loss critic_loss critic_vf_loss loss_value loss_value_avg value_function_loss",
     "reward": (
@@ -130,7 +136,7 @@ _SPELLINGS: dict[str, str] = {
     ),
     "explained_variance": "explained_variance explained_var vf_explained_var critic_vf_explained_var",
 }
-_NAMES = {key: name for name, keys in _SPELLINGS.items() for key in keys.split()}
+_NAMES = {key: name for name, keys in _SPELLINGS.items() for key in (name, *keys.split())}
 
 # Names that have a twin measured on held-out data. Timings and counters of an evaluation are nobody's training speed.
 HELD_OUT = frozenset(
@@ -146,7 +152,8 @@ _WHOLE = {"timing_s/step": "step_time", "time/batch": "step", "time/token": "tok
 _EVAL = frozenset({"eval", "evaluation", "val", "valid", "validation", "test", "dev", "validation_metrics", "heldout"})
 # Parts of a tag that say where a value was logged, not what it is.
 _GROUPS = frozenset(
-    {"train", "training", "trainer", "train_inner", "samples", "throughput", "memory", "device", "actor", "critic", "perf", "learning", "runtime",
+    {"train", "training", "trainer", "train_inner", "samples", "throughput", "memory", "device",
+     "actor", "critic", "perf", "learning", "runtime",
      "loss_metrics", "time_metrics", "metrics", "metric", "optim", "optimizer", "policy", "objective", "rollout",
      "stats", "scalars", "epoch", "timing_s", "val_env", "env", "rl", "ppo", "losses", "info", "timing"}
 )  # fmt: skip
@@ -157,7 +164,9 @@ _LR = re.compile(
     r"[-_/]?(?:(?:group|pg|param_group)[-_/]?)?[01]?$"
 )
 _PART = re.compile(r"^(?:loss_[a-z][a-z0-9_]*|[a-z][a-z0-9_]*_loss(?:_\d+)?|[a-z0-9_]+_loss_(?:step|epoch))$")
-_NOT_A_LOSS = re.compile(r"scale|weight|coef|spike|ratio|best|type|fn|func|time|count|num_|ewm|ema|patience|lambda|scaler")
+_NOT_A_LOSS = re.compile(
+    r"scale|weight|coef|spike|ratio|best|type|fn|func|time|count|num_|ewm|ema|patience|lambda|scaler"
+)
 _OTHER = re.compile(r"[^a-z0-9@]+")
 
 
@@ -219,9 +228,8 @@ def canonical(key: str) -> str | None:
             found = _known(rest)
         else:
             found = _known(name)
-    elif found is None:
-        if head in _EVAL or head in ("train", "training"):
-            found = _NAMES.get(rest)
+    elif found is None and (head in _EVAL or head in ("train", "training")):
+        found = _NAMES.get(rest)
     if not held_out or found is None or found.startswith("eval_"):
         return found
     if found in ("step", "epoch"):

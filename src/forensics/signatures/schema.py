@@ -22,8 +22,8 @@ KINDS = ("cause", "symptom", "echo", "benign", "milestone")
 SEVERITIES = ("fatal", "error", "warning", "info")
 STATUSES = ("experimental", "stable")
 VERDICTS = ("failed", "hung", "diverged", "suspect", "interrupted")
-# Whom a sign blames: the rank that shows it, the ranks that it names in a capture, or nobody.
-CULPRITS = ("self", "named", "none")
+# Whom a sign blames: the rank that shows it, the ranks that it names in a capture, those that never spoke, or nobody.
+CULPRITS = ("self", "named", "silent", "none")
 SOURCES = ("log", "metrics", "collectives", "exception", "file")
 
 
@@ -81,6 +81,7 @@ class Signature:
     # Slugs that this one can bring about, on the same rank, on peers or in a later attempt. Any cause already explains
     # any symptom and echo that it precedes; `causes` is for what that rule does not cover (cause to cause).
     causes: tuple[str, ...] = ()
+    causes_on_rank: tuple[str, ...] = ()  # the same, but only on the rank that shows the cause
     parent: str | None = None  # slug of the general thing that this one is a case of
     specificity: int = 50  # orders roots that do not explain each other; the parent of a slug has a lower one
     fix: tuple[str, ...] = ()
@@ -94,7 +95,7 @@ class Signature:
 
 
 _TOP = {
-    "name", "codes", "title", "kind", "severity", "status", "verdict", "culprit", "why", "causes", "parent", "specificity",
+    "name", "codes", "title", "kind", "severity", "status", "verdict", "culprit", "why", "causes", "causes_on_rank", "parent", "specificity",
     "fix",
     "confirm", "references", "versions", "lookalike", "evidence", "example",
 }  # fmt: skip
@@ -152,6 +153,7 @@ def parse(text: str, area: str, file: str = "<text>") -> Signature:
         verdict=_choice(file, "verdict", table.get("verdict", "failed"), VERDICTS),
         culprit=_choice(file, "culprit", table.get("culprit", "self"), CULPRITS),
         causes=_strings(file, "causes", table.get("causes", [])),
+        causes_on_rank=_strings(file, "causes_on_rank", table.get("causes_on_rank", [])),
         parent=table.get("parent"),
         specificity=int(table.get("specificity", 50)),
         fix=_strings(file, "fix", table.get("fix", [])),

@@ -1,8 +1,8 @@
 """Detectors: signatures that show as the shape of a metric.
 
 A detector is a function `(metrics, observations, **parameters) -> tuple[Observation, ...]`. metrics is a table of
-`model.METRICS_COLUMNS`; observations are those of the logs. It leaves `signature` empty, and its `weight` says how surely
-the shape stands for the signature (1 where nothing speaks against it). Signature files name detectors:
+`model.METRICS_COLUMNS`; observations are those of the logs. It leaves `signature` empty, and its `weight` says how
+surely the shape stands for the signature (1 where nothing speaks against it). Signature files name detectors:
 
     [[evidence]]
     source = "metrics"
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors import loss_scale, loss_shape, nonfinite, resume, rl
+from forensics.engine.detectors import dynamics, loss_scale, loss_shape, nonfinite, resume, rl
 from forensics.model import Observation
 from forensics.signatures.schema import Signature, SignatureError
 
@@ -45,6 +45,11 @@ REGISTRY: Mapping[str, Detector] = {
         rl.policy_collapse,
         rl.no_learning_signal,
         rl.flat_preference,
+        dynamics.weights_not_updated,
+        dynamics.learning_rate_too_low,
+        dynamics.clipped_while_scaled,
+        dynamics.majority_class,
+        dynamics.average_lost,
     )
 }
 

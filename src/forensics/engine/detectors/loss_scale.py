@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
-from forensics.model import Observation
+from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -163,7 +163,7 @@ def _skips(part: Stream, at: Sequence[int]) -> list[bool]:
 def _stuck(
     scale: Sequence[float], skips: Sequence[bool], steps: Sequence[int | None], floor: float, repeats: int, growth: int
 ) -> tuple[int, int, int] | None:
-    """(first record at the minimum, the record before that or the same, how many in a row) of steps skipped at the floor.
+    """(where the floor is reached, first record of its value, how many in a row) of the steps skipped at the floor.
 
     Records of one descent to the floor count towards `repeats`, so that a run that gave up there at once is seen too.
     """
@@ -196,7 +196,7 @@ def _stuck(
     return None
 
 
-def _evidence(part: Stream, shown: Sequence[int]) -> tuple:  # type: ignore[type-arg]
+def _evidence(part: Stream, shown: Sequence[int]) -> tuple[Evidence, ...]:
     return tuple(part.evidence(i, *_SHOWN) for i in dict.fromkeys(shown))
 
 

@@ -240,8 +240,8 @@ def grad_norms_differ(
                 continue
             odd = part["ranks"][start] > 2 and abs(value - middle) > apart * middle
             note = (
-                f"grad_norm agreed on all {part['ranks'][start]} ranks up to step {part['step'][start - 1]}; at step {step}"
-                f" it lies between {number(part['low'][start])} and {number(part['high'][start])}"
+                f"grad_norm agreed on all {part['ranks'][start]} ranks up to step {part['step'][start - 1]};"
+                f" at step {step} it lies between {number(part['low'][start])} and {number(part['high'][start])}"
             )
             signs.append(
                 Sign(stream, i, (stream.evidence(i, "grad_norm"),), note, "grad_norm", captures={"odd": str(odd)})

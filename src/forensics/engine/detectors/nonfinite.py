@@ -124,7 +124,7 @@ def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
 
 
 def _lost(part: Stream, loss: Sequence[float | None], grad: Sequence[float | None]) -> tuple[list[bool], set[int]]:
-    """For each record whether its loss is non-finite, also where it is printed as nothing or as 0; and which are zeros."""
+    """For each record whether its loss is lost, also where it is printed as nothing or 0; and which are such zeros."""
     lost = [_bad(v) for v in loss]
     skipped, nans = part.column("skipped_steps"), part.column("nan_steps")
     if "loss" in part.columns and "skipped_steps" in part.columns:
@@ -231,7 +231,8 @@ def _sign(part: Stream, onset: _Onset, at: int | None) -> Sign:
             f"grad_norm is {number(grad or 0.0)} from {part.where(at)} on{whose}, while the loss is still finite{then}"
         )
     elif loss[at] is None:
-        note = f"the loss is missing from the record of {part.where(at)}{whose} with grad_norm {number(grad or 0.0)}{earlier}"
+        norm = number(grad) if grad is not None else "not given"
+        note = f"the loss is missing at {part.where(at)}{whose}, with grad_norm {norm}{earlier}"
     elif onset.zero:
         how = "with a NaN grad_norm" if _bad(grad) else "at once"
         note = (

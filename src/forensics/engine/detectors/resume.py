@@ -10,11 +10,12 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
-from forensics.model import Observation
+from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +72,7 @@ def _known(stream: Stream) -> list[int]:
 
 
 def _continues(before: Stream, after: Stream) -> bool:
-    """Whether the steps of `after` go on from within those of `before`: behind its middle, and no further than its end."""
+    """Whether the steps of `after` go on from within those of `before`: behind its middle, no further than its end."""
     a, b = _known(before), _known(after)
     if len(a) < 2 or not b:
         return False
@@ -135,9 +136,7 @@ def epoch_restart(
     return _run(metrics, observations, look)
 
 
-def _said(stream: Stream, at: int, what: str):  # type: ignore[no-untyped-def]
-    from dataclasses import replace
-
+def _said(stream: Stream, at: int, what: str) -> Evidence:
     evidence = stream.evidence(at, *_NAMES)
     head, _, rest = evidence.text.partition(": ")
     return replace(evidence, text=f"{head}: {what}, {rest}")
@@ -201,7 +200,7 @@ def _rates(stream: Stream) -> list[tuple[int, float, int]]:
 
 
 def _warms_up(rates: Sequence[tuple[int, float, int]], ramp: int) -> bool:
-    """Whether the first `ramp` records rise along a line that is zero just before the first of them, late in the run."""
+    """Whether the first `ramp` records rise along a line that is zero just before the first, late in the run."""
     if len(rates) < ramp:
         return False
     (s0, r0, _), (s1, r1, _) = rates[0], rates[ramp - 1]

@@ -59,12 +59,15 @@ def kl_explosion(
             rest = kl[k:]
             if level < 1e-3 or kl[k] < max(1.0, jump * level) or min(rest) < 10 * level or max(rest) < least:
                 continue
-            note = f"kl jumps from {number(level)} to {number(kl[k])} at {part.where(at[k])} and stays up ({number(kl[-1])} at the end)"
+            note = (
+                f"kl jumps from {number(level)} to {number(kl[k])} at {part.where(at[k])} and stays up"
+                f" ({number(kl[-1])} at the end)"
+            )
             return _sign(part, at[k], (at[k - 1], at[-1]), note, "kl")
         early = median(kl[: max(2, len(kl) // 4)])
         if len(kl) >= 8 and median(kl[-stays:]) > nats and abs(early) < nats / 5 and min(kl[-stays:]) > nats / 2:
             k = next(k for k in range(len(kl)) if kl[k] > nats)
-            note = f"kl grows from {number(early)} to {number(kl[-1])} nats; it passes {number(nats)} at {part.where(at[k])}"
+            note = f"kl grows from {number(early)} to {number(kl[-1])}; it passes {number(nats)} at {part.where(at[k])}"
             return _sign(part, at[k], (at[0], at[-1]), note, "kl")
         return None
 
@@ -86,7 +89,9 @@ def kl_negative(
         k = len(kl)
         while k > 0 and kl[k - 1] < below:
             k -= 1
-        note = f"kl is {number(kl[k])} at {part.where(at[k])} and {number(kl[-1])} at the end; a KL divergence is never negative"
+        note = (
+            f"kl is {number(kl[k])} at {part.where(at[k])} and {number(kl[-1])} at the end, and can never be negative"
+        )
         return _sign(part, at[k], (at[max(0, k - 1)], at[-1]), note, "kl")
 
     return _each(metrics, "kl", look)
@@ -116,7 +121,7 @@ def value_loss_explosion(
         if rewards and median(rewards[-5:]) > median(rewards[: max(1, len(rewards) // 4)]):
             return None
         k = next(k for k in range(len(value)) if value[k] > 0.1 * factor * early and min(value[k:]) > 10 * early)
-        note = f"the value loss grows from {number(early)} to {number(value[-1])}; it leaves its level at {part.where(at[k])}"
+        note = f"the value loss grows from {number(early)} to {number(value[-1])}, from {part.where(at[k])} on"
         return _sign(part, at[k], (at[0], at[-1]), note, "value_loss", 0.9)
 
     return _each(metrics, "value_loss", look)
@@ -145,13 +150,15 @@ def policy_collapse(
         )
         best, worst = level[best_at], min(level[9:])
         limit = best - max(deviations * noise, 0.5 * (best - min(level[9 : best_at + 1])), 0.05 * abs(best))
-        if worst >= limit or max(reward[-stays:]) >= limit:
+        # A reward that only ever fell was never learned.
+        if best_at < stays or worst >= limit or max(reward[-stays:]) >= limit:
             return None
         k = next(k for k in range(best_at + 1, len(reward)) if max(reward[k:]) < limit or k == len(reward) - stays)
         companion = _companion(part, at[k])
         if companion is None:
             return None
-        note = f"the reward falls from {number(best)} to {number(median(reward[-stays:]))} at {part.where(at[k])} and stays there; {companion}"
+        low = number(median(reward[-stays:]))
+        note = f"the reward falls from {number(best)} to {low} at {part.where(at[k])} and stays there; {companion}"
         return _sign(part, at[k], (at[best_at], at[-1]), note, "reward", 0.9)
 
     return _each(metrics, "reward", look)
@@ -172,7 +179,7 @@ def _companion(part: Stream, at: int) -> str | None:
     if len(before) >= 5 and len(after) >= 5 and median(after) < 0.4 * median(before):
         return f"responses are {number(median(after))} long, and were {number(median(before))}"
     before, after = around("kl")
-    if len(before) >= 5 and len(after) >= 5 and median(after) > 5 * max(median(before), 1e-3):
+    if len(before) >= 5 and len(after) >= 5 and median(after) > max(5 * median(before), 0.1):
         return f"kl is {number(median(after))}, and was {number(median(before))}"
     return None
 
@@ -234,7 +241,7 @@ def flat_preference(
             return None
         note = f"the margin is exactly 0 and the loss exactly ln 2 in all {len(margin)} records"
         return Sign(
-            part, at[0], (part.evidence(at[0], "loss", "margin", "accuracy"), part.evidence(at[-1], "loss", "margin", "accuracy")),
+            part, at[0], tuple(part.evidence(i, "loss", "margin", "accuracy") for i in (at[0], at[-1])),
             note, "margin",
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ MAX_EVIDENCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Records of one source and rank, in written order; every list has one item a record, None where nothing is said."""
+    """Records of one source and rank, in written order; each list has one item a record, None where nothing is said."""
 
     source: str
     rank: int | None
@@ -75,10 +75,9 @@ class Stream:
 
     def every_step(self, at: int, name: str) -> bool:
         """Whether the records of `name` around record `at` follow each other step by step."""
-        near = [
-            s for s, v in zip(self.steps[max(0, at - 40) : at + 40], self.column(name)[max(0, at - 40) : at + 40], strict=True)
-            if s is not None and v is not None
-        ]  # fmt: skip
+        window = slice(max(0, at - 40), at + 40)
+        said = zip(self.steps[window], self.column(name)[window], strict=True)
+        near = [s for s, v in said if s is not None and v is not None]
         gaps = [b - a for a, b in itertools.pairwise(near) if b > a]
         return bool(gaps) and median(gaps) == 1
 

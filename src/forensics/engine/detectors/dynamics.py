@@ -1,0 +1,210 @@
+"""Runs that go on and learn nothing: weights that do not move, clipping of scaled gradients, lost averages."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_RATIO = re.compile(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
+_RECALL = re.compile(r"(?i)recall[a-z_/]*\d+$")
+
+
+def _named(metrics: pl.DataFrame, pattern: re.Pattern[str]) -> list[str]:
+    return [name for name in metrics["name"].unique().sort().to_list() if pattern.search(name)]
+
+
+def _finite(values: Sequence[float | None]) -> list[float]:
+    return [v for v in values if v is not None and math.isfinite(v)]
+
+
+def weights_not_updated(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 50
+) -> tuple[Observation, ...]:
+    """The ratio of update to weights is exactly zero in every record although there are gradients and a learning rate.
+
+    records: the fewest to judge by. Every step skipped by a loss scaler looks alike (P10): a falling scale is no case.
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _RATIO):
+        for stream in streams(metrics, (name, "grad_norm", "lr", "loss", "loss_scale")):
+            if name not in stream.columns:
+                continue
+            found.append(stream)
+            at, ratio = stream.curve(name)
+            norms, rates = _finite(stream.column("grad_norm")), _finite(stream.column("lr"))
+            scales = _finite(stream.column("loss_scale"))
+            if len(ratio) < records or any(ratio) or (scales and min(scales) < max(scales)):
+                continue
+            if len(norms) < records or min(norms) <= 0 or not rates or median(rates) <= 0:
+                continue
+            note = f"{name} is exactly 0 in all {len(ratio)} records while grad_norm is up to {number(max(norms))}"
+            shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (at[0], at[-1]))
+            signs.append(Sign(stream, at[0], shown, note, "grad_norm"))
+    return merge(signs, found, ())
+
+
+def learning_rate_too_low(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    ratio: float = 1e-5,
+    records: int = 300,
+    gain: float = 0.02,
+) -> tuple[Observation, ...]:
+    """Updates are far too small for the weights, and the loss has hardly moved.
+
+    ratio: median of update over weights (O7, O22; about 1e-3 is healthy). records: the fewest of the loss (O7).
+    gain: part of the loss that is gained from the first to the last quarter (O7: 2 %).
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _RATIO):
+        for stream in streams(metrics, (name, "grad_norm", "lr", "loss")):
+            if name not in stream.columns or "loss" not in stream.columns:
+                continue
+            found.append(stream)
+            at, curve = stream.curve("loss")
+            ratios = _finite(stream.column(name))
+            if len(curve) < records or len(ratios) < records or not all(math.isfinite(v) for v in curve):
+                continue
+            quarter = len(curve) // 4
+            first, last = median(curve[:quarter]), median(curve[-quarter:])
+            if not 0 < median(ratios) < ratio or first <= 0 or abs(first - last) > gain * first:
+                continue
+            note = (
+                f"updates are {number(median(ratios))} of the weights, and the loss goes from {number(first)} to"
+                f" {number(last)} over {len(curve)} records"
+            )
+            shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (at[0], at[-1]))
+            signs.append(Sign(stream, at[0], shown, note, "loss"))
+    return merge(signs, found, ())
+
+
+def clipped_while_scaled(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    norm: float = 1e3,
+    records: int = 50,
+    gain: float = 0.02,
+) -> tuple[Observation, ...]:
+    """Gradient norms are as large as the loss scale, all along, and the loss does not move: they were never unscaled.
+
+    norm: no record is below it (P7: a median above 1e3 within two orders of the scale). Clipping such gradients to 1
+    and unscaling them afterwards leaves an update of 1/scale, so that the loss gains less than `gain` over `records` or
+    more. A scale that changes takes the norm with it, which is surer still.
+    """
+    found = [
+        part
+        for s in streams(metrics, ("grad_norm", "loss_scale", "loss"))
+        if {"grad_norm", "loss_scale", "loss"} <= s.columns.keys()
+        for part in segments(s)
+    ]
+    signs = []
+    for part in found:
+        rows = [
+            (i, g, s, v)
+            for i, (g, s, v) in enumerate(
+                zip(part.column("grad_norm"), part.column("loss_scale"), part.column("loss"), strict=True)
+            )
+            if g is not None and s is not None and v is not None and all(map(math.isfinite, (g, s, v)))
+        ]
+        if len(rows) < records or min(g for _, g, _, _ in rows) < norm or min(s for _, _, s, _ in rows) < 1024:
+            continue
+        unscaled = median(g / s for _, g, s, _ in rows)
+        quarter = len(rows) // 4
+        first, last = median(v for *_, v in rows[:quarter]), median(v for *_, v in rows[-quarter:])
+        if not 1e-2 <= unscaled <= 1e2 or first <= 0 or first - last > gain * first:
+            continue
+        at = rows[0][0]
+        note = (
+            f"grad_norm is {number(median(g for _, g, _, _ in rows))} at a loss scale of {number(rows[0][2])}, which is"
+            f" {number(unscaled)} times the scale, and the loss stays at {number(last)}"
+        )
+        shown = tuple(part.evidence(i, "loss", "grad_norm", "loss_scale") for i in (at, rows[-1][0]))
+        signs.append(Sign(part, at, shown, note, "grad_norm"))
+    return merge(signs, found, ())
+
+
+def majority_class(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 10, flat: float = 0.005
+) -> tuple[Observation, ...]:
+    """Accuracy stands still in the second half of the record, with the recall of a class exactly 0 all that time.
+
+    records: the fewest in that half. flat: range of the accuracy there (V6: 0.5 %).
+    """
+    recalls = _named(metrics, _RECALL)
+    if len(recalls) < 2:
+        return ()
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for stream in streams(metrics, ("accuracy", "loss", *recalls)):
+        if "accuracy" not in stream.columns:
+            continue
+        found.append(stream)
+        at, accuracy = stream.curve("accuracy")
+        half = at[len(at) // 2 :]
+        if len(half) < records or max(accuracy[len(at) // 2 :]) - min(accuracy[len(at) // 2 :]) > flat:
+            continue
+        later = {name: [stream.column(name)[i] for i in half] for name in recalls if name in stream.columns}
+        none = [name for name, values in later.items() if all(v == 0.0 for v in values)]
+        full = [name for name, values in later.items() if all(v is not None and v > 0.99 for v in values)]
+        if not none or len(full) != 1:
+            continue
+        values = stream.column(none[0])
+        start = next(i for k, i in enumerate(at) if not any(values[j] for j in at[k:]))
+        stands = number(accuracy[-1])
+        note = f"{none[0]} is 0 from {stream.where(start)} on, {full[0]} 1, and the accuracy stands at {stands}"
+        shown = tuple(stream.evidence(i, "accuracy", "loss", *none, *full) for i in (start, at[0], at[-1]))
+        signs.append(Sign(stream, start, shown, note, "accuracy"))
+    return merge(signs, found, ())
+
+
+def average_lost(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 5
+) -> tuple[Observation, ...]:
+    """The metric of the averaged weights (EMA) equals that of the raw ones in one record in the middle of the run.
+
+    They differ in the `records` before it and later again: the average was started anew from the raw weights there, as
+    a resume without its state does (C16).
+    """
+    names = set(metrics["name"].unique().to_list())
+    pairs = {
+        (name, raw)
+        for name in names
+        if re.search(r"(?i)(?:^|[/_])ema(?:$|_)", name)
+        for raw in (re.sub(r"(?i)_?ema", "_raw", name, count=1), re.sub(r"(?i)_?ema", "", name, count=1))
+        if raw in names and raw != name
+    }
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for averaged, raw in sorted(pairs):
+        for stream in streams(metrics, (averaged, raw)):
+            both = [
+                (i, a, b)
+                for i, (a, b) in enumerate(zip(stream.column(averaged), stream.column(raw), strict=True))
+                if a is not None and b is not None
+            ]
+            found.append(stream)
+            same = [k for k, (_, a, b) in enumerate(both) if abs(a - b) <= 1e-6 * max(abs(a), abs(b))]
+            if len(same) != 1 or same[0] < records or len(both) - same[0] <= 1:
+                continue
+            at = both[same[0]][0]
+            before = both[same[0] - 1]
+            note = (
+                f"{averaged} and {raw} are equal ({number(both[same[0]][1])}) at {stream.where(at)}; before it they were"
+                f" {number(before[1])} and {number(before[2])}: the average began anew from the raw weights"
+            )
+            shown = tuple(stream.evidence(i, averaged, raw) for i in (at, before[0]))
+            signs.append(Sign(stream, at, shown, note, averaged))
+    return merge(signs, found, ())

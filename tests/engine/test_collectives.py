@@ -1,0 +1,521 @@
+"""Who keeps whom waiting: dumps compared rank by rank, and what logs state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics.engine.collectives import desync, vote
+from forensics.model import (
+    COLLECTIVES_COLUMNS,
+    Evidence,
+    Identity,
+    Kind,
+    Observation,
+    Source,
+    Traceback,
+    schema,
+)
+from forensics.parsers.flight_recorder import collectives, read_dump
+
+DATA = Path(__file__).parents[1] / "data" / "flight_recorder"
+EMPTY = pl.DataFrame(schema=schema(COLLECTIVES_COLUMNS))
+
+
+def dumps(name: str, *ranks: int) -> pl.DataFrame:
+    frames = []
+    for file in sorted((DATA / name).iterdir()):
+        source = Source(file.name, file, Kind.FLIGHT_RECORDER, file.stat().st_size)
+        dump = read_dump(file, source)
+        if not ranks or dump.rank in ranks:
+            frames.append(collectives(dump, source))
+    return pl.concat(frames)
+
+
+def call(rank: int, seq: int, op: str = "all_reduce", *, done: bool = True, **changes: Any) -> dict[str, Any]:
+    """A row as NCCL writes it: it says `completed`."""
+    return {
+        "source": f"trace_rank_{rank}",
+        "rank": rank,
+        "group": "0",
+        "group_desc": "default_pg",
+        "seq": seq,
+        "op": op,
+        "input_sizes": "[[64]]",
+        "output_sizes": "[[64]]",
+        "dtypes": '["Float"]',
+        "state": "completed" if done else "scheduled",
+        "retired": done,
+        "time": 1000.0 + seq + rank / 1000,
+        "is_p2p": False,
+        "frame": "/app/train.py:88 step",
+    } | changes
+
+
+def table(*rows: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=schema(COLLECTIVES_COLUMNS))
+
+
+def history(ranks: Sequence[int], upto: int = 5, **changes: Any) -> list[dict[str, Any]]:
+    return [call(rank, seq, **changes) for rank in ranks for seq in range(1, upto + 1)]
+
+
+def seen(signature: str, rank: int | None, **captures: str) -> Observation:
+    line = Evidence(f"rank_{rank}.log", 1, 0, signature)
+    return Observation(
+        signature=signature, weight=0.9, evidence=(line,), identity=Identity(rank=rank), culprits=(), captures=captures
+    )
+
+
+def raised(rank: int, message: str, *frames: tuple[str, int, str]) -> Traceback:
+    line = Evidence(f"rank_{rank}.log", 9, 0, message)
+    return Traceback(
+        exception="RuntimeError", message=message, frames=frames, header=line, final=line, identity=Identity(rank=rank)
+    )
+
+
+def only(found: Sequence[Observation]) -> Observation:
+    assert len(found) == 1, [(o.signature, o.note) for o in found]
+    return found[0]
+
+
+# Real gloo dumps
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "culprits", "words"),
+    [
+        ("rank0_barrier", "rank-conditional-collective", (0,), "rank 0 called barrier at train.py:114 main"),
+        ("parked_rank2", "straggler-rank", (2,), "Rank 2 enqueued up to #19"),
+        ("subgroup_order", "subgroup-order-mismatch", (0, 3), "circle"),
+        ("shape_two_dumps", "collective-shape-mismatch", (), "no majority"),
+        ("rank6_left_no_dump", "collective-timeout", (6,), "rank 6 left no dump"),
+        ("detail_wrapper", "collective-desync", (2,), "train.py:119"),
+    ],
+)
+def test_real_dumps(name: str, signature: str, culprits: tuple[int, ...], words: str) -> None:
+    found = only(desync(dumps(name), (), None))
+    assert (found.signature, found.culprits) == (signature, culprits)
+    assert words in (found.note or "")
+    assert found.evidence and all(e.line is None and e.offset is None for e in found.evidence)
+
+
+def test_the_key_evidence_is_the_culprits_last_call() -> None:
+    found = only(desync(dumps("parked_rank2"), (), None))
+    first, second, *_ = found.evidence
+    assert (first.file, first.text) == (
+        "comm_lib_trace_rank_2",
+        "all_reduce #19 sizes [[6896]] scheduled, retired, at train.py:99 main",
+    )
+    assert second.text == "all_reduce #20 sizes [[6896]] scheduled, not retired, at train.py:99 main"
+    assert found.identity.rank == 2
+    assert found.captures["seq"] == "20"
+
+
+def test_the_order_of_ranks_does_not_matter() -> None:
+    for name in ("rank0_barrier", "parked_rank2", "subgroup_order"):
+        frame = dumps(name)
+        assert desync(frame, (), None) == desync(
+            frame.reverse().sort("rank", "seq", descending=[True, False]), (), None
+        )
+
+
+def test_a_rank_without_a_dump_takes_a_side_by_what_gloo_told_it() -> None:
+    abort = seen("collective-desync", 1, got="32", expected="24")
+    found = only([o for o in desync(dumps("shape_two_dumps"), [abort], None) if o.culprits])
+    assert (found.signature, found.culprits) == ("collective-shape-mismatch", (2,))
+
+
+def test_dumps_of_a_recorder_that_was_off_say_nothing() -> None:
+    assert desync(dumps("recorder_off"), (), [0, 1, 2, 3]) == ()
+
+
+# NCCL-like rows
+
+
+def test_no_trouble_no_finding() -> None:
+    assert desync(table(*history(range(4))), (), range(4)) == ()
+    assert desync(EMPTY, (), None) == ()
+
+
+def test_a_rank_that_is_one_behind_on_request_is_no_straggler() -> None:
+    rows = [*history((0, 1, 2), 6), *history((3,), 5)]
+    assert desync(table(*rows), (), range(4)) == ()
+
+
+@pytest.mark.parametrize("late", [(0,), (3,), (1, 2)])
+def test_ranks_behind(late: tuple[int, ...]) -> None:
+    rows = history(range(8))
+    rows += [call(rank, 6, done=False) for rank in range(8) if rank not in late]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", late)
+    assert "all_reduce #6" in (found.note or "")
+
+
+def test_two_ranks_one_behind_in_the_same_line_of_code() -> None:
+    found = only(desync(table(*history((0, 1)), call(0, 6, done=False)), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (1,))
+
+
+def test_a_rank_ahead_in_a_line_that_nobody_else_knows() -> None:
+    rows = [*history(range(4)), call(0, 6, "broadcast", done=False, frame="/app/train.py:130 save")]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("rank-conditional-collective", (0,))
+    assert "ahead" in (found.note or "")
+
+
+def test_a_rank_ahead_in_the_usual_line_blames_nobody() -> None:
+    found = only(desync(table(*history(range(4)), call(0, 6, done=False)), (), None))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+
+
+def test_asynchronous_calls_do_not_make_the_slower_caller_guilty() -> None:
+    """All are stuck in #6; some hosts have run ahead."""
+    rows = history(range(4)) + [call(rank, 6, done=False) for rank in range(4)]
+    rows += [call(rank, 7, done=False) for rank in (0, 1, 2)]
+    found = only(desync(table(*rows), (), range(4)))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+    assert "#6" in (found.note or "")
+
+
+def test_the_chain_of_waits_ends_at_the_one_who_waits_for_nobody() -> None:
+    """Ranks 0 and 1 wait for 2 in the default group; 2 waits for 3 in its own group; 3 does nothing."""
+    rows = history(range(4))
+    rows += [call(r, s, group="5", group_desc="tp") for r in (2, 3) for s in (1, 2)]
+    rows += [call(0, 6, done=False), call(1, 6, done=False), call(2, 3, done=False, group="5", group_desc="tp")]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (3,))
+
+
+def test_a_wait_that_ends_in_a_complete_group_blames_nobody() -> None:
+    rows = history(range(4))
+    rows += [call(r, s, group="5", group_desc="tp") for r in (2, 3) for s in (1, 2)]
+    rows += [call(0, 6, done=False), call(1, 6, done=False)]
+    rows += [call(r, 3, done=False, group="5", group_desc="tp") for r in (2, 3)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+    assert "tp" in (found.note or "")
+
+
+def test_numbers_of_different_groups_are_not_compared() -> None:
+    rows = history((0, 1), 900, group="1", group_desc="dp0") + history((2, 3), 3, group="2", group_desc="dp1")
+    assert desync(table(*rows), [seen("collective-timeout", 9)], None)[0].culprits != (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "signature"),
+    [
+        ({"op": "all_gather"}, "collective-op-mismatch"),
+        ({"input_sizes": "[[48]]"}, "collective-shape-mismatch"),
+        ({"dtypes": '["Half"]'}, "collective-dtype-mismatch"),
+    ],
+)
+@pytest.mark.parametrize("odd", [0, 2])
+def test_mismatches_are_decided_by_majority(changes: dict[str, Any], signature: str, odd: int) -> None:
+    rows = history(range(4)) + [call(r, 6, done=False, **(changes if r == odd else {})) for r in range(4)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == (signature, (odd,))
+
+
+def test_a_tie_names_nobody() -> None:
+    rows = history(range(4)) + [call(r, 6, done=False, input_sizes=f"[[{32 * (1 + r % 2)}]]") for r in range(4)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("collective-shape-mismatch", ())
+
+
+def test_sizes_that_may_differ_are_no_mismatch() -> None:
+    rows = history(range(4), op="all_to_all")
+    rows += [call(r, 6, "all_to_all", done=False, input_sizes=f"[[{r}]]") for r in range(4)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+
+
+def test_a_difference_that_went_well_is_not_the_reason() -> None:
+    rows = [call(r, 1, input_sizes=f"[[{r}]]") for r in range(4)]
+    rows += [call(r, s) for r in range(4) for s in (2, 3)] + [call(r, 4, done=False) for r in (0, 1, 3)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (2,))
+
+
+def test_buffers_that_begin_at_different_numbers() -> None:
+    rows = [call(r, s) for r in range(4) for s in range(100 + 7 * r, 150)]
+    rows += [call(r, 150, done=False) for r in (0, 1, 2)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (3,))
+
+
+def test_a_member_that_never_called_its_group() -> None:
+    """The dump states the members, and the buffer of the silent one goes back to its first call."""
+    desc = "tp ranks 0-3"
+    rows = history(range(4)) + [call(r, 1, done=False, group="7", group_desc=desc) for r in (0, 1, 2)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (3,))
+    wrapped = [call(3, s) for s in range(50, 60)] + history((0, 1, 2), 59)
+    wrapped += [call(r, 1, done=False, group="7", group_desc=desc) for r in (0, 1, 2)]
+    assert only(desync(table(*wrapped), (), None)).culprits == ()
+
+
+def test_a_rank_whose_dump_cannot_be_read_is_not_missing() -> None:
+    rows = history(range(3)) + [call(r, 6, done=False) for r in range(3)]
+    unreadable = dict.fromkeys(COLLECTIVES_COLUMNS) | {"source": "trace_rank_3", "rank": 3}
+    assert only(desync(table(*rows), (), range(4))).culprits == (3,)
+    assert only(desync(table(*rows, unreadable), (), range(4))).culprits == ()
+
+
+def test_missing_dumps_of_the_majority_blame_nobody() -> None:
+    rows = history(range(2)) + [call(r, 6, done=False) for r in range(2)]
+    assert only(desync(table(*rows), (), range(8))).culprits == ()
+
+
+def test_an_older_dump_of_the_same_rank_is_left_out() -> None:
+    stale = [call(2, s, source="old_rank_2", time=10.0 + s) for s in range(1, 3)]
+    rows = stale + history(range(4)) + [call(r, 6, done=False) for r in range(4)]
+    assert only(desync(table(*rows), (), None)).culprits == ()
+
+
+def test_opposite_orders_of_asynchronous_calls() -> None:
+    rows = history(range(4))
+    for r in range(4):
+        first, second = (10.0, 11.0) if r != 2 else (11.0, 10.0)
+        rows += [call(r, 1, done=False, group="1", group_desc="tp", time=first)]
+        rows += [call(r, 1, done=False, group="2", group_desc="dp", time=second)]
+    found = only(desync(table(*rows), (), None))
+    assert (found.signature, found.culprits) == ("subgroup-order-mismatch", (2,))
+
+
+def test_point_to_point() -> None:
+    both = [call(0, 1, "recv 0<-1", done=False, is_p2p=True), call(1, 1, "recv 1<-0", done=False, is_p2p=True)]
+    found = only(desync(table(*history((0, 1)), *both), (), None))
+    assert (found.signature, found.culprits) == ("p2p-mismatch", ())
+    fit = [call(0, 1, "send 0->1", done=False, is_p2p=True), call(1, 1, "recv 1<-0", done=False, is_p2p=True)]
+    assert desync(table(*history((0, 1)), *fit), (), None) == ()
+    sizes = [fit[0], fit[1] | {"input_sizes": "[[8]]"}]
+    assert only(desync(table(*history((0, 1)), *sizes), (), None)).signature == "p2p-mismatch"
+
+
+def test_a_dump_made_while_unwinding_needs_a_log_that_tells_of_trouble() -> None:
+    """gloo retires the call that timed out, so that nothing is unfinished."""
+    rows = [r | {"state": "scheduled"} for r in history((0, 1, 3), 6) + history((2,), 5)]
+    assert desync(table(*rows), (), range(4)) == ()
+    waited = [seen("collective-timeout", r, timeout_ms="12000") for r in (0, 1, 3)]
+    found = only(desync(table(*rows), waited, range(4)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (2,))
+    assert found.weight < 0.7
+    closed = [seen("gloo-connection-closed", r) for r in (0, 1, 3)]
+    assert only(desync(table(*rows), closed, range(4))).signature == "rank-exited-early"
+    own = [raised(2, "token id 50047 outside of vocabulary", ("/app/train.py", 3, "load"))]
+    assert only(desync(table(*rows), waited, range(4), own)).signature == "rank-exited-early"
+
+
+def test_the_end_of_an_epoch_makes_it_uneven_inputs() -> None:
+    rows = history(range(4)) + [call(r, 6, done=False) for r in (0, 2, 3)]
+    rows += [call(1, 6, "barrier", done=False, input_sizes="[]", dtypes="[]", frame="/app/train.py:129 main")]
+    assert only(desync(table(*rows), (), None)).signature == "collective-desync"
+    ended = [seen("epoch-finished", 1, epoch="0", steps="25")]
+    found = only(desync(table(*rows), ended, None))
+    assert (found.signature, found.culprits) == ("uneven-inputs", (1,))
+    everyone = [seen("epoch-finished", r, epoch="0") for r in range(4)]
+    assert only(desync(table(*rows), everyone, None)).signature == "collective-desync"
+
+
+# Logs
+
+
+def fingerprint(a: int, b: int, op_a: str = "ALLREDUCE", op_b: str = "ALLREDUCE", **more: str) -> Observation:
+    return seen("collective-shape-mismatch", a, rank_a=str(a), rank_b=str(b), op_a=op_a, op_b=op_b, **more)
+
+
+def test_each_rank_of_a_detail_run_names_another_one() -> None:
+    """Rank 2 is odd, and says itself that rank 0 is."""
+    lines = [
+        fingerprint(0, 2, seq_a="3", seq_b="3", shape_a="4", shape_b="7"),
+        fingerprint(2, 0, seq_a="3", seq_b="3", shape_a="7", shape_b="4"),
+        fingerprint(3, 2, seq_a="3", seq_b="3", shape_a="4", shape_b="7"),
+    ]
+    found = only(desync(EMPTY, lines, None))
+    assert (found.signature, found.culprits) == ("collective-shape-mismatch", (2,))
+    pair = only(desync(EMPTY, lines[1:2], None))
+    assert pair.culprits == ()
+    assert "Two ranks" in (pair.note or "")
+
+
+def test_fingerprints_of_different_operations_and_the_shape_exchange() -> None:
+    lines = [fingerprint(r, 1, "ALLREDUCE", "BARRIER", seq_a="9", seq_b="9") for r in (0, 2, 3)]
+    found = only(desync(EMPTY, [*lines, fingerprint(3, 0, "ALLREDUCE", "REDUCE", seq_a="9", seq_b="0")], None))
+    assert (found.signature, found.culprits) == ("collective-op-mismatch", (1,))
+
+
+def stuck(rank: int, seq: int, group: str | None = "0", **more: str) -> Observation:
+    where = {} if group is None else {"group": group}
+    return seen("collective-timeout", rank, seq=str(seq), **where, **more)
+
+
+def test_everybody_stuck_at_one_number_names_nobody() -> None:
+    found = only(desync(EMPTY, [stuck(r, 2144, None, op="ALLREDUCE") for r in range(8)], range(8)))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+    assert "TORCH_FR_BUFFER_SIZE" in (found.note or "")
+
+
+def test_the_silent_rank() -> None:
+    lines = [stuck(r, 9) for r in (1, 2, 3)]
+    assert only(desync(EMPTY, lines, None)).culprits == (0,)
+    assert only(desync(EMPTY, lines, range(4))).culprits == (0,)
+    assert only(desync(EMPTY, lines, range(8))).culprits == ()  # most were not heard: their logs are not there
+    inside = [stuck(r, 9, "17") for r in (1, 2, 3)]
+    assert only(desync(EMPTY, inside, range(4))).culprits == ()  # who belongs to group 17 is not known
+
+
+def test_a_silent_rank_is_not_blamed_where_the_log_names_one() -> None:
+    barrier = Observation(
+        signature="monitored-barrier-timeout", weight=0.9, evidence=(), identity=Identity(rank=0), culprits=(1,)
+    )
+    assert desync(EMPTY, [seen("collective-timeout", 0), seen("collective-timeout", 2), barrier], range(4)) == ()
+
+
+def test_a_rank_that_only_says_how_far_it_had_come() -> None:
+    lines = [stuck(r, 78, enqueued="79", completed="77") for r in (1, 2, 3)]
+    lines += [seen("nccl-dump-signal", 0, enqueued="77", completed="77", from_rank="1", group="0")]
+    found = only(desync(EMPTY, lines, range(4)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (0,))
+    assert "rank 0 had enqueued up to #77" in (found.note or "")
+    ahead = [*lines[:3], seen("nccl-dump-signal", 0, enqueued="79", completed="77", group="0")]
+    assert only(desync(EMPTY, ahead, range(4))).culprits == ()
+
+
+def test_counters_of_the_default_group_say_nothing_about_another_group() -> None:
+    lines = [stuck(r, 7800, "4") for r in (1, 2, 3)]
+    lines += [seen("nccl-dump-signal", 0, enqueued="77", completed="77", group="0")]
+    assert all(o.culprits == () for o in desync(EMPTY, lines, range(4)))
+
+
+def test_ranks_of_one_group_that_are_stuck_apart() -> None:
+    found = only(desync(EMPTY, [stuck(0, 78), stuck(1, 78), stuck(2, 77), stuck(3, 78)], range(4)))
+    assert (found.signature, found.culprits) == ("collective-desync", (2,))
+    unknown = [stuck(0, 86433, None), stuck(3, 57622, None), stuck(7, 57622, None)]
+    found = only(desync(EMPTY, unknown, [0, 3, 7]))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+    assert "different groups" in (found.note or "")
+
+
+def test_one_number_different_calls() -> None:
+    lines = [stuck(r, 9, op="ALLREDUCE", numel="64" if r != 1 else "48") for r in range(4)]
+    found = only(desync(EMPTY, lines, range(4)))
+    assert (found.signature, found.culprits) == ("collective-shape-mismatch", (1,))
+    lines = [stuck(r, 9, op="ALLREDUCE" if r != 3 else "BROADCAST", numel="64") for r in range(4)]
+    found = only(desync(EMPTY, lines, range(4)))
+    assert (found.signature, found.culprits) == ("collective-op-mismatch", (3,))
+
+
+def test_closed_connections_and_one_silent_rank() -> None:
+    found = only(desync(EMPTY, [seen("gloo-connection-closed", r) for r in (0, 1, 3)], range(4)))
+    assert (found.signature, found.culprits) == ("rank-exited-early", (2,))
+
+
+def test_tracebacks_say_where_the_ranks_stood() -> None:
+    timeout = "[/src/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete"
+    stacks = [raised(r, timeout, ("/app/train.py", 114 if r == 0 else 96, "main")) for r in range(4)]
+    found = only(desync(EMPTY, [seen("collective-timeout", r) for r in range(4)], range(4), stacks))
+    assert (found.signature, found.culprits) == ("rank-conditional-collective", (0,))
+    c10d = "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    pair = [
+        raised(r, timeout, ("/app/train.py", 70, "stage"), (c10d, 2700, kind)) for r, kind in ((1, "send"), (2, "recv"))
+    ]
+    assert only(desync(EMPTY, [seen("collective-timeout", r) for r in (1, 2)], None, pair)).signature == "p2p-mismatch"
+
+
+def test_stacks_of_a_watchdog_timer() -> None:
+    lines = [
+        seen("stack-dump", r, file="/app/train.py", lineno="74" if r == 2 else "109", function="f") for r in range(4)
+    ]
+    found = only(desync(EMPTY, lines, None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (2,))
+
+
+def test_the_stack_of_a_rank_0_that_saves() -> None:
+    lines = [seen("stack-dump", r, file="/app/train.py", lineno="9", function="step") for r in (1, 2, 3)]
+    lines.append(seen("stack-dump", 0, file="/app/ckpt.py", lineno="31", function="save_checkpoint"))
+    found = only(desync(EMPTY, lines, None))
+    assert (found.signature, found.culprits) == ("rank0-side-work", (0,))
+
+
+def test_attempts_are_taken_apart() -> None:
+    """In attempt 0 rank 2 was silent; attempt 1 went well, and the dumps are of attempt 0."""
+    first = [seen("collective-timeout", r) for r in (0, 1, 3)]
+    lines = [replace(o, identity=Identity(rank=o.identity.rank, attempt=0)) for o in first]
+    lines += [replace(seen("epoch-finished", r, epoch="0"), identity=Identity(rank=r, attempt=1)) for r in range(4)]
+    found = only(desync(EMPTY, lines, range(4)))
+    assert (found.culprits, found.identity.attempt) == ((2,), 0)
+    found = only(desync(dumps("parked_rank2"), lines, range(4)))
+    assert (found.signature, found.culprits, found.identity.attempt) == ("straggler-rank", (2,), 0)
+
+
+def test_a_misread_rank_does_not_make_a_world() -> None:
+    found = desync(EMPTY, [seen("collective-timeout", 10**12), seen("collective-timeout", 1)], None)
+    assert only(found).culprits == ()
+
+
+# Properties
+
+
+def test_vote() -> None:
+    assert vote({}) == (None, ())
+    assert vote({0: "a", 1: "b"}) == (None, ())
+    assert vote({0: "b", 1: "a", 2: "a"}) == ("a", (0,))
+
+
+calls = st.builds(
+    lambda rank, seq, op, done, size, group, p2p: call(
+        rank,
+        seq,
+        op,
+        done=done,
+        input_sizes=size,
+        group=group,
+        is_p2p=p2p,
+        group_desc=None if seq % 2 else "g ranks 0-2",
+    ),
+    st.integers(0, 4),
+    st.integers(-1, 4) | st.none().map(lambda _: 3),
+    st.sampled_from(["all_reduce", "send 0->1", "recv 1<-0", "barrier", ""]),
+    st.booleans(),
+    st.sampled_from(["[[64]]", "[]", None, "junk"]),
+    st.sampled_from(["0", "index 1", "3", None]),
+    st.booleans() | st.none(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(calls, max_size=14), world=st.none() | st.just([0, 1, 2, 3, 4]))
+def test_any_rows_are_answered_and_culprits_are_a_minority(
+    rows: list[Mapping[str, Any]], world: list[int] | None
+) -> None:
+    known = {row["rank"] for row in rows} | set(world or ()) | {0, 1, 2}
+    for found in desync(table(*map(dict, rows)), [seen("collective-timeout", 0)], world):
+        assert found.note and found.note.endswith((".", ")"))
+        assert set(found.culprits or ()) <= set(range(max(known, default=0) + 1))
+        assert 0 < found.weight <= 1
+
+
+def test_sixty_four_ranks_with_two_thousand_calls_each() -> None:
+    n, m = 64, 2000
+    ranks = pl.int_range(0, n, eager=True).repeat_by(m).explode()
+    seqs = pl.concat([pl.int_range(1, m + 1, eager=True)] * n)
+    frame = pl.DataFrame([call(0, 1)], schema=schema(COLLECTIVES_COLUMNS)).drop("rank", "seq", "source", "time")
+    big = pl.DataFrame({"rank": ranks.cast(pl.Int32), "seq": seqs}).join(frame, how="cross")
+    big = big.with_columns(
+        source=pl.format("trace_rank_{}", "rank"),
+        time=pl.col("seq").cast(pl.Float64),
+        state=pl.when(pl.col("seq") == m).then(pl.lit("scheduled")).otherwise(pl.col("state")),
+    ).filter((pl.col("rank") != 17) | (pl.col("seq") < m))
+    began = time.process_time()
+    found = only(desync(big.select(list(COLLECTIVES_COLUMNS)), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (17,))
+    assert time.process_time() - began < 5

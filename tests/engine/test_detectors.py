@@ -1,0 +1,579 @@
+"""Detectors on small tables made by hand: each shape as trouble, and as the healthy run that looks like it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forensics.engine.detectors import REGISTRY, run_detectors
+from forensics.model import METRICS_COLUMNS, Evidence, Observation, schema
+from forensics.signatures.schema import EvidenceRule, Signature, SignatureError, load_catalogue
+
+NAN = math.nan
+Rows = list[dict[str, object]]
+
+
+def rows(
+    series: Mapping[str, Sequence[float | None]],
+    *,
+    source: str = "train.log",
+    rank: int | None = None,
+    attempt: int | None = None,
+    first: int = 1,
+    every: int = 1,
+    steps: bool = True,
+    epochs: Sequence[float] | None = None,
+    begin: float | None = None,
+    first_line: int = 1,
+) -> Rows:
+    """One record a line (or, for an event file, a step) from columns of values; None leaves the value out."""
+    binary = "tfevents" in source
+    made: Rows = []
+    for i in range(max(map(len, series.values()))):
+        for name, values in series.items():
+            if i < len(values) and values[i] is not None:
+                made.append(
+                    {
+                        "source": source,
+                        "line": None if binary else first_line + i,
+                        "rank": rank,
+                        "attempt": attempt,
+                        "step": first + i * every if steps else None,
+                        "epoch": epochs[i] if epochs else None,
+                        "time": begin + i if begin is not None else None,
+                        "name": name,
+                        "value": float(values[i] or 0.0),
+                    }
+                )
+    return made
+
+
+def frame(*parts: Iterable[dict[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame([row for part in parts for row in part], schema=schema(METRICS_COLUMNS))
+
+
+def seen(metrics: pl.DataFrame, observations: Sequence[Observation] = ()) -> dict[str, Observation]:
+    """Detector -> its observation, of all detectors."""
+    found = {}
+    for name, detector in REGISTRY.items():
+        result = detector(metrics, observations)
+        assert len(result) <= 1, name
+        if result:
+            found[name] = result[0]
+    return found
+
+
+def falling(n: int, start: float = 4.0, end: float = 1.5, noise: float = 0.03, seed: int = 1) -> list[float]:
+    random.seed(seed)
+    return [end + (start - end) * math.exp(-3 * i / n) + random.gauss(0, noise) for i in range(n)]
+
+
+LOG, EVENTS = "train.log", "tb/events.out.tfevents.1.node.1.0"
+EITHER = pytest.mark.parametrize("source", [LOG, EVENTS])
+
+
+# --- NaN ------------------------------------------------------------------------------------------------------------
+
+
+@EITHER
+def test_nan_loss_that_stays(source: str) -> None:
+    loss = [*falling(30), *[NAN] * 10]
+    found = seen(frame(rows({"loss": loss, "grad_norm": [*[0.5] * 30, *[NAN] * 10]}, source=source)))
+    assert set(found) == {"nan_loss"}
+    sign = found["nan_loss"]
+    assert (sign.step, sign.step_is, sign.culprits) == (31, "exact", ())
+    assert sign.evidence[0].text.startswith("step 31: loss nan, grad_norm nan")
+    assert sign.evidence[1].text.startswith("step 30: loss ")
+    assert sign.evidence[0].line == (31 if source == LOG else None)
+
+
+def test_coarse_record_says_first_logged() -> None:
+    sign = seen(frame(rows({"loss": [*falling(30), NAN, NAN, NAN]}, every=50, first=50)))["nan_loss"]
+    assert (sign.step, sign.step_is) == (1550, "first_logged")
+
+
+def test_single_nan_that_recovers_is_a_guarded_step() -> None:
+    loss = falling(60)
+    loss[30] = NAN
+    assert not seen(frame(rows({"loss": loss})))
+
+
+def test_isolated_bad_norms_under_a_scaler_are_normal() -> None:
+    norm = [0.5] * 200
+    norm[0] = norm[1] = math.inf
+    norm[120] = NAN
+    assert not seen(frame(rows({"loss": falling(200), "grad_norm": norm})))
+
+
+def test_last_step_skipped_by_the_scaler_is_no_nan_loss() -> None:
+    loss = [*falling(60), NAN]
+    assert not seen(frame(rows({"loss": loss, "loss_scale": [65536.0] * 61})))
+    assert set(seen(frame(rows({"loss": loss})))) == {"nan_loss"}
+
+
+def test_norm_first_then_loss() -> None:
+    norm = [*[0.5] * 30, *[NAN] * 10]
+    found = seen(frame(rows({"loss": [*falling(31), *[NAN] * 9], "grad_norm": norm})))
+    assert set(found) == {"nan_gradients"}
+    assert found["nan_gradients"].step == 31
+
+
+def test_norm_alone_that_stays_bad() -> None:
+    metrics = frame(rows({"loss": falling(60), "grad_norm": [*[0.5] * 50, *[NAN] * 10]}))
+    assert set(seen(metrics)) == {"nan_gradients"}
+
+
+def test_zero_that_stands_for_nan() -> None:
+    """HF Trainer prints 0.0 for NaN: with the norm beside it, and without (older versions)."""
+    epochs = [0.01 * i for i in range(30)]
+    with_norm = rows(
+        {"loss": [*falling(20), *[0.0] * 10], "grad_norm": [*[1.0] * 19, *[NAN] * 11]}, steps=False, epochs=epochs
+    )
+    assert set(seen(frame(with_norm))) == {"nan_gradients"}
+    without = rows({"loss": [*falling(20), *[0.0] * 10]}, steps=False, epochs=epochs)
+    found = seen(frame(without))
+    assert set(found) == {"nan_loss"}
+    assert found["nan_loss"].evidence[0].line == 21
+    assert found["nan_loss"].step is None
+
+
+def test_zero_that_is_healthy() -> None:
+    memorised = [2.0 * 0.6**i for i in range(20)] + [0.0] * 10
+    assert not seen(frame(rows({"loss": memorised})))
+    grpo = rows(
+        {"loss": [0.1, 0.2, 0.1, *[0.0] * 30], "reward": [0.4] * 33, "reward_std": [0.3] * 33, "grad_norm": [0.2] * 33}
+    )
+    assert not seen(frame(grpo))
+
+
+def test_megatron_leaves_out_a_nan_loss() -> None:
+    zeros = [0.0] * 40
+    loss: list[float | None] = [*falling(30), *[None] * 10]
+    norm = [*[0.5] * 30, *[NAN] * 10]
+    metrics = frame(
+        rows({"loss": loss, "grad_norm": norm, "skipped_steps": zeros, "nan_steps": zeros, "loss_scale": [1.0] * 40})
+    )
+    found = seen(metrics)
+    assert set(found) == {"nan_loss"}
+    assert found["nan_loss"].step == 31
+    skipped = [*[0.0] * 38, 1.0, 1.0]
+    normal = rows({"loss": [*falling(38), None, None], "grad_norm": [0.5] * 40, "skipped_steps": skipped})
+    assert not seen(frame(normal))
+
+
+def test_rank_that_is_nan_first_is_named() -> None:
+    parts = []
+    for rank in range(4):
+        onset = 22 if rank == 2 else 23
+        loss = [*falling(onset, seed=rank), *[NAN] * (40 - onset)]
+        norm = [*[0.5] * 22, *[NAN] * 18]
+        parts.append(rows({"loss": loss, "grad_norm": norm}, source=f"rank{rank}.log", rank=rank))
+        parts.append(rows({"loss": loss, "grad_norm": norm}, source=f"m/rank{rank}.jsonl", rank=rank))
+    found = seen(frame(*parts))
+    assert set(found) == {"nan_one_rank_first"}
+    sign = found["nan_one_rank_first"]
+    assert (sign.culprits, sign.step, sign.identity.rank) == ((2,), 23, 2)
+    assert sign.evidence[0].file == "m/rank2.jsonl" or sign.evidence[0].file == "rank2.log"
+
+
+def test_all_ranks_at_once_name_nobody() -> None:
+    parts = [
+        rows({"loss": [*falling(22, seed=rank), *[NAN] * 8]}, source=f"rank{rank}.log", rank=rank) for rank in range(4)
+    ]
+    found = seen(frame(*parts))
+    assert set(found) == {"nan_loss"}
+    assert found["nan_loss"].culprits == ()
+
+
+def test_other_metrics_may_be_nan() -> None:
+    assert not seen(
+        frame(rows({"loss": falling(50), "iou_class_7": [NAN] * 50, "eval_loss": [NAN] * 50, "best": [math.inf] * 50}))
+    )
+
+
+# --- loss scale -----------------------------------------------------------------------------------------------------
+
+
+def scales(start: float, halvings: int) -> list[float]:
+    return [start * 0.5**i for i in range(halvings + 1)]
+
+
+@EITHER
+def test_collapse_without_end(source: str) -> None:
+    scale = [*[65536.0] * 60, *scales(32768.0, 60)]
+    found = seen(frame(rows({"loss_scale": scale, "loss": [2.3] * len(scale)}, source=source)))
+    assert set(found) == {"scale_collapse"}
+    assert (found["scale_collapse"].step, found["scale_collapse"].culprits) == (61, ())
+
+
+@pytest.mark.parametrize("start", [2.0**16, 2.0**32])
+def test_calibration_at_the_start_is_normal(start: float) -> None:
+    scale = [*scales(start, int(math.log2(start / 1024))), *[1024.0] * 200, *[2048.0] * 200]
+    down = len(scale) - 400
+    norm = [*[math.inf] * down, *[0.5] * 400]
+    assert not seen(frame(rows({"loss_scale": scale, "loss": falling(len(scale)), "grad_norm": norm})))
+
+
+def test_sawtooth_is_normal() -> None:
+    scale = [s for _ in range(20) for s in [*[65536.0] * 10, *[131072.0] * 2]]
+    assert not seen(frame(rows({"loss_scale": scale, "loss": falling(len(scale))})))
+
+
+def test_overflow_lines_at_the_floor() -> None:
+    scale = [32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 1.0]
+    found = seen(frame(rows({"loss_scale": scale, "overflow": [1.0] * 7}, first=402)))
+    assert set(found) == {"scale_collapse"}
+    assert found["scale_collapse"].step == 408
+    found = seen(frame(rows({"loss_scale": [1.0] * 5, "overflow": [1.0] * 5}, first=98)))
+    assert found["scale_collapse"].step == 98
+
+
+def test_overflows_at_one_that_end_are_survived() -> None:
+    overflows = rows({"loss_scale": [4.0, 2.0, 1.0, 1.0, 1.0], "overflow": [1.0] * 5}, rank=0)
+    after = rows({"loss": falling(40)}, first_line=6, first=6)
+    assert not seen(frame(overflows, after))
+
+
+def test_many_ranks_that_print_one_overflow_each_are_no_stuck_scale() -> None:
+    scale = [s for s in (32768.0, 16384.0) for _ in range(8)]
+    assert not seen(frame(rows({"loss_scale": scale, "overflow": [1.0] * 16}, steps=False)))
+
+
+def test_static_scale_and_bf16_are_normal() -> None:
+    for value in (1.0, 128.0, 0.25):
+        assert not seen(frame(rows({"loss_scale": [value] * 100, "loss": falling(100), "grad_norm": [0.5] * 100})))
+
+
+@EITHER
+def test_stall_after_a_resume(source: str) -> None:
+    scale = [*[65536.0] * 40, *[2.0**-20] * 80]
+    norm = [*[0.5] * 40, *[0.0] * 80]
+    found = seen(frame(rows({"loss_scale": scale, "grad_norm": norm, "loss": [1.2] * 120}, source=source)))
+    assert set(found) == {"scale_stall"}
+    assert found["scale_stall"].step == 41
+
+
+def test_stall_seen_in_the_second_event_file_only() -> None:
+    before = rows({"loss_scale": [65536.0] * 40}, source="a/tfevents.1", begin=0.0)
+    after = rows({"loss_scale": [2.0**-20] * 40}, source="b/tfevents.2", begin=100.0, first=41)
+    sign = seen(frame(before, after))["scale_stall"]
+    assert sign.note is not None
+    assert "65536 at step 40" in sign.note
+    alone = rows({"loss_scale": [2.0**-20] * 40, "grad_norm": [0.0] * 40}, source="b/tfevents.2", first=41)
+    assert set(seen(frame(alone))) == {"scale_stall"}
+
+
+def test_recalibration_after_a_resume_is_normal() -> None:
+    scale = [*[1024.0] * 40, *scales(65536.0, 6), *[1024.0] * 60]
+    assert not seen(frame(rows({"loss_scale": scale, "loss": falling(len(scale))})))
+
+
+# --- shapes of the loss ---------------------------------------------------------------------------------------------
+
+
+def test_divergence_that_stays() -> None:
+    loss = [*falling(200, start=10.8, end=2.5), *[2.6, 3.4, 4.5, 5.9, 6.8], *[7.2 + 0.1 * (i % 3) for i in range(80)]]
+    found = seen(frame(rows({"loss": loss})))
+    assert set(found) == {"loss_divergence"}
+    assert 200 <= (found["loss_divergence"].step or 0) <= 205
+
+
+def test_divergence_until_it_overflows_is_one_finding() -> None:
+    loss = [*falling(100), *[3.0 * 5**i for i in range(1, 8)], math.inf, *[NAN] * 20]
+    found = seen(frame(rows({"loss": loss})))
+    assert set(found) == {"loss_divergence"}
+    assert 101 <= (found["loss_divergence"].step or 0) <= 103
+
+
+def test_spike_on_one_rank() -> None:
+    parts = []
+    for rank in range(4):
+        loss = falling(70, seed=rank)
+        if rank == 1:
+            loss[35:40] = [5e4] * 5
+        norm = [*[0.5] * 35, *[5e3] * 5, *[0.5] * 30]
+        parts.append(rows({"loss": loss, "grad_norm": norm}, source=f"{rank}/out.log", rank=rank))
+    found = seen(frame(*parts))
+    assert set(found) == {"loss_spike"}
+    assert (found["loss_spike"].culprits, found["loss_spike"].step) == ((1,), 36)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param([math.log(50257) + 0.01 * (i % 5) for i in range(300)], id="warm-up flat at ln C"),
+        pytest.param([0.02 + 0.3 * ((i * 7919) % 101 / 101) ** 4 for i in range(400)], id="diffusion"),
+        pytest.param([*falling(200), *[1.7 + 0.001 * i for i in range(200)]], id="slow drift up"),
+        pytest.param([2.3 if i % 40 else 3.1 for i in range(300)], id="single hard batches"),
+        pytest.param([*falling(100), *falling(100), *falling(100)], id="three runs in one log"),
+        pytest.param([0.0003] * 100, id="tiny"),
+    ],
+)
+def test_healthy_losses(loss: list[float]) -> None:
+    steps = [i % 100 for i in range(len(loss))] if len(loss) == 300 and loss[0] > loss[99] else list(range(len(loss)))
+    table = rows({"loss": loss})
+    for row, step in zip(table, steps, strict=True):
+        row["step"] = step
+    assert not seen(frame(table))
+
+
+def test_overfitting_is_no_divergence() -> None:
+    eval_loss: list[float | None] = [
+        2.0 if i < 100 else 2.0 + 0.05 * (i - 100) if i % 10 == 0 else None for i in range(300)
+    ]
+    assert not seen(frame(rows({"loss": falling(300), "eval_loss": eval_loss})))
+
+
+def test_rl_losses_are_left_alone() -> None:
+    loss = [*[0.1] * 60, *[40.0] * 60]
+    assert not seen(frame(rows({"loss": loss, "reward": list(range(120)), "value_loss": [5.0] * 120})))
+
+
+def test_norms_that_part() -> None:
+    parts = [
+        rows({"grad_norm": [*[0.5] * 30, *[0.5 + (0.3 if rank == 3 else 0.0)] * 30]}, source=f"{rank}.log", rank=rank)
+        for rank in range(4)
+    ]
+    found = seen(frame(*parts))
+    assert set(found) == {"grad_norms_differ"}
+    assert (found["grad_norms_differ"].step, found["grad_norms_differ"].culprits) == (31, (3,))
+    local = [rows({"grad_norm": [0.5 + 0.1 * rank] * 60}, source=f"{rank}.log", rank=rank) for rank in range(4)]
+    assert not seen(frame(*local))
+
+
+# --- resume ---------------------------------------------------------------------------------------------------------
+
+
+def warm_up(n: int) -> list[float]:
+    return [1e-3 * min(1.0, (i + 1) / 20) * (1 - i / 1000) for i in range(n)]
+
+
+def test_epoch_restart() -> None:
+    before = rows({"loss": falling(150)}, source="a/0.log", rank=0, epochs=[i // 64 for i in range(150)], begin=0.0)
+    wrong = rows(
+        {"loss": [1.5] * 70}, source="b/0.log", rank=0, epochs=[i // 64 for i in range(70)], begin=500.0, first=151
+    )
+    found = seen(frame(before, wrong))
+    assert set(found) == {"epoch_restart"}
+    assert found["epoch_restart"].step == 151
+    assert "epoch 0" in found["epoch_restart"].evidence[0].text
+    right = rows(
+        {"loss": [1.5] * 70},
+        source="b/0.log",
+        rank=0,
+        epochs=[(150 + i) // 64 for i in range(70)],
+        begin=500.0,
+        first=151,
+    )
+    assert not seen(frame(before, right))
+
+
+def test_replay_from_an_older_checkpoint_is_normal() -> None:
+    before = rows({"loss": falling(150), "lr": warm_up(150)}, epochs=[i // 64 for i in range(150)])
+    again = rows(
+        {"loss": falling(150)[100:], "lr": warm_up(150)[100:]},
+        epochs=[i // 64 for i in range(100, 150)],
+        first=101,
+        first_line=151,
+    )
+    assert not seen(frame(before, again))
+
+
+def test_schedule_that_begins_anew() -> None:
+    before = rows({"lr": warm_up(150), "loss": falling(150)})
+    after = rows({"lr": warm_up(100), "loss": [1.5] * 100}, first=121, first_line=200)
+    found = seen(frame(before, after))
+    assert set(found) == {"lr_reset"}
+    assert found["lr_reset"].step == 121
+    alone = rows({"lr": warm_up(100), "loss": [1.5] * 100}, first=200, source=EVENTS)
+    assert seen(frame(alone))["lr_reset"].weight < 1
+    assert not seen(frame(rows({"lr": warm_up(100)})))
+    sparse = rows({"lr": warm_up(100)}, first=256, every=256)
+    assert not seen(frame(sparse))
+
+
+def test_resume_within_one_file_by_its_message() -> None:
+    """Steps that only go on do not show a resume; a line that says so does."""
+    table = rows({"lr": [*warm_up(150), *warm_up(100)]})
+    resumed = Observation(
+        signature="resumed-from-checkpoint", weight=0.9, evidence=(Evidence(LOG, 150, None, "resumed"),)
+    )
+    assert set(seen(frame(table), [resumed])) == {"lr_reset"}
+
+
+def test_weights_not_restored() -> None:
+    before = rows({"loss": falling(150)}, source="a.log", begin=0.0, attempt=0)
+    after = rows({"loss": falling(60)}, source="b.log", begin=900.0, first=151, attempt=1)
+    found = seen(frame(before, after))
+    assert set(found) == {"weights_not_restored"}
+    assert found["weights_not_restored"].step == 151
+    fresh = rows({"loss": falling(60)}, source="b.log", begin=900.0, first=1, attempt=1)
+    assert not seen(frame(before, fresh))
+
+
+# --- reinforcement learning -----------------------------------------------------------------------------------------
+
+
+def test_kl_jump() -> None:
+    found = seen(frame(rows({"kl": [0.017, 1.74, 3.8, 4.33, 4.47], "entropy": [0.35] * 5}, steps=False)))
+    assert set(found) == {"kl_explosion"}
+    assert found["kl_explosion"].evidence[0].line == 2
+    slow = [0.001 * 1.02**i for i in range(300)]
+    assert not seen(frame(rows({"kl": slow, "reward": falling(300)[::-1]})))
+    to_target = [6.0 * (1 - math.exp(-i / 80)) for i in range(300)]
+    assert not seen(frame(rows({"kl": to_target, "reward": falling(300)[::-1]})))
+
+
+def test_negative_kl() -> None:
+    assert set(seen(frame(rows({"kl": [0.1, -2.0, -8.0, -30.0, -90.0]})))) == {"kl_negative"}
+    assert not seen(frame(rows({"kl": [0.1, -0.02, -0.4, 0.2, -0.3]})))
+
+
+def test_no_learning_signal() -> None:
+    dead = {
+        "reward_std": [0.0] * 5,
+        "frac_reward_zero_std": [1.0] * 5,
+        "loss": [0.0] * 5,
+        "grad_norm": [0.0] * 5,
+        "reward": [3.0] * 5,
+    }
+    assert set(seen(frame(rows(dead)))) == {"no_learning_signal"}
+    now_and_then = {"reward_std": [0.3, 0.0, 0.2, 0.0, 0.1] * 10, "loss": [0.0] * 50, "reward": [3.0] * 50}
+    assert not seen(frame(rows(now_and_then)))
+
+
+def test_policy_collapse_needs_a_companion() -> None:
+    random.seed(3)
+    reward = [min(1.0, i / 60) + random.gauss(0, 0.02) for i in range(120)] + [
+        0.05 + random.gauss(0, 0.02) for _ in range(60)
+    ]
+    length = [*[400.0] * 120, *[20.0] * 60]
+    assert set(seen(frame(rows({"reward": reward, "response_length": length})))) == {"policy_collapse"}
+    assert not seen(frame(rows({"reward": reward, "response_length": [400.0] * 180})))
+
+
+def test_value_loss() -> None:
+    value = [*[1.0] * 30, *[1e5] * 10]
+    assert set(seen(frame(rows({"value_loss": value, "reward": [5.0] * 40})))) == {"value_loss_explosion"}
+    assert not seen(frame(rows({"value_loss": value, "reward": [float(i) for i in range(40)]})))
+
+
+def test_preference_that_never_moves() -> None:
+    assert set(seen(frame(rows({"loss": [math.log(2)] * 60, "margin": [0.0] * 60})))) == {"flat_preference"}
+    jitter = [0.002 * (i % 3 - 1) for i in range(60)]
+    assert not seen(frame(rows({"loss": [math.log(2) + j for j in jitter], "margin": jitter})))
+
+
+# --- runs that learn nothing ----------------------------------------------------------------------------------------
+
+
+def test_weights_that_do_not_move() -> None:
+    base = {"loss": [2.3] * 60, "grad_norm": [0.3] * 60, "lr": [1e-3] * 60}
+    assert set(seen(frame(rows({**base, "train/update_ratio": [0.0] * 60})))) == {"weights_not_updated"}
+    assert not seen(frame(rows({**base, "train/update_ratio": [1e-3] * 60})))
+
+
+def test_learning_rate_too_low() -> None:
+    base = {"loss": [2.3 + 0.01 * (i % 3) for i in range(400)], "grad_norm": [0.3] * 400}
+    assert set(seen(frame(rows({**base, "update_ratio": [5e-6] * 400})))) == {"learning_rate_too_low"}
+    assert not seen(frame(rows({"loss": falling(400), "update_ratio": [5e-6] * 400})))
+
+
+def test_clipping_of_scaled_gradients() -> None:
+    base = {"loss_scale": [65536.0] * 60, "grad_norm": [2e4] * 60}
+    assert set(seen(frame(rows({**base, "loss": [2.3] * 60})))) == {"clipped_while_scaled"}
+    assert not seen(frame(rows({**base, "loss": falling(60)})))
+
+
+def test_majority_class() -> None:
+    metrics = {
+        "accuracy": [0.5, 0.7, *[0.95] * 28],
+        "recall_class0": [0.5, 0.7, *[1.0] * 28],
+        "recall_class1": [0.5, 0.3, *[0.0] * 28],
+    }
+    assert set(seen(frame(rows(metrics)))) == {"majority_class"}
+    assert not seen(frame(rows({**metrics, "recall_class1": [0.5, 0.3, *[0.2] * 28]})))
+
+
+def test_average_that_began_anew() -> None:
+    raw = [2.3 + 0.1 * (i % 3) for i in range(30)]
+    average = [2.2] * 30
+    assert not seen(frame(rows({"val_loss_ema": average, "val_loss_raw": raw})))
+    average[15] = raw[15]
+    found = seen(frame(rows({"val_loss_ema": average, "val_loss_raw": raw})))
+    assert set(found) == {"average_lost"}
+    assert found["average_lost"].step == 16
+
+
+# --- all of them ----------------------------------------------------------------------------------------------------
+
+_VALUE = st.one_of(st.none(), st.floats(width=32), st.sampled_from([0.0, 1.0, NAN, math.inf, -math.inf, 65536.0]))
+_NAMES = (
+    "loss grad_norm lr loss_scale overflow skipped_steps kl reward reward_std value_loss margin entropy update_ratio "
+    "accuracy recall_0 recall_1 ema raw"
+).split()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(st.sampled_from(_NAMES), st.lists(_VALUE, min_size=1, max_size=40), min_size=1, max_size=6),
+            st.sampled_from([LOG, "b.log", EVENTS]),
+            st.one_of(st.none(), st.integers(0, 3)),
+            st.booleans(),
+            st.integers(0, 100),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_table_is_taken(parts: list[tuple[dict[str, list[float | None]], str, int | None, bool, int]]) -> None:
+    table = frame(
+        *(rows(s, source=source, rank=rank, steps=steps, first=first) for s, source, rank, steps, first in parts)
+    )
+    for name, detector in REGISTRY.items():
+        for sign in detector(table, ()):
+            assert sign.evidence and all(e.text for e in sign.evidence), name
+            assert 0 < sign.weight <= 1
+
+
+def test_empty_table() -> None:
+    assert run_detectors(load_catalogue(), frame(), ()) == ()
+
+
+def _signature(detector: str, **parameters: object) -> dict[str, Signature]:
+    rule = EvidenceRule("metrics", 0.5, detector=detector, parameters=parameters)
+    made = Signature("x", "numerics", "t", "cause", "error", "why", evidence=(rule,), file="numerics/x.toml")
+    return {"x": made}
+
+
+def test_run_fills_name_and_weight_and_passes_parameters() -> None:
+    metrics = frame(rows({"loss": [*falling(30), NAN, NAN]}))
+    (found,) = run_detectors(_signature("nan_loss"), metrics, ())
+    assert (found.signature, found.weight) == ("x", 0.5)
+    mixed = frame(rows({"loss": [*falling(20), NAN, NAN, *falling(20)]}))
+    assert run_detectors(_signature("nan_loss"), mixed, ()) == ()
+    assert run_detectors(_signature("nan_loss", persist=2), mixed, ())
+
+
+def test_wrong_detector_and_wrong_parameter_are_named() -> None:
+    metrics = frame(rows({"loss": falling(30)}))
+    with pytest.raises(SignatureError, match=r"numerics/x\.toml.*no_such"):
+        run_detectors(_signature("no_such"), metrics, ())
+    with pytest.raises(SignatureError, match="persists"):
+        run_detectors(_signature("nan_loss", persists=2), metrics, ())
+
+
+def test_catalogue_names_only_detectors_that_exist() -> None:
+    for signature in load_catalogue().values():
+        for rule in signature.evidence:
+            if rule.source == "metrics":
+                assert rule.detector in REGISTRY, signature.file
+                REGISTRY[rule.detector](frame(rows({"loss": [1.0]})), (), **rule.parameters)

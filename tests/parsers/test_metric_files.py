@@ -1,0 +1,210 @@
+# ruff: noqa: E501 -- log lines stand here as they are printed
+"""Structured metric files of several frameworks, whole and cut off."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics.model import METRICS_COLUMNS, Identity, Kind, Source, schema
+from forensics.parsers.metric_files import looks_like_metrics, read
+
+DATA = Path(__file__).parent.parent / "data" / "metrics"
+NAN, INF = float("nan"), float("inf")
+
+
+def rows(path, *columns, **identity):
+    frame, problem = read(path, Source(path.name, path, Kind.METRICS, 1, Identity(**identity)))
+    assert frame.schema == schema(METRICS_COLUMNS)
+    return [
+        tuple("nan" if isinstance(v, float) and math.isnan(v) else v for v in row)
+        for row in frame.select(columns).rows()
+    ], problem
+
+
+def written(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_trainer_state():
+    got, problem = rows(DATA / "trainer_state.json", "line", "step", "epoch", "name", "value")
+    assert problem is None
+    assert got == [
+        (8, 10, 0.25, "grad_norm", 1.5), (9, 10, 0.25, "lr", 0.0002), (10, 10, 0.25, "loss", 3.25),
+        (15, 20, 0.5, "grad_norm", "nan"), (16, 20, 0.5, "lr", 0.0001), (17, 20, 0.5, "loss", 0.0),
+        (22, 20, 0.5, "eval_loss", INF),
+        (None, 20, 0.5, "total_steps", 40.0),
+    ]  # fmt: skip
+
+
+def test_trainer_state_that_ends_in_the_middle(tmp_path):
+    text = (DATA / "trainer_state.json").read_text()
+    got, problem = rows(
+        written(tmp_path, "trainer_state.json", text[: text.index("Infinity")]), "line", "step", "name", "value"
+    )
+    assert "cut off" in problem
+    assert [row[1:] for row in got if row[2] == "loss"] == [(10, "loss", 3.25), (20, "loss", 0.0)]
+
+
+def test_lightning_csv_has_sparse_rows():
+    got, problem = rows(DATA / "metrics.csv", "line", "step", "epoch", "name", "value")
+    assert problem is None
+    assert got == [
+        (2, 0, None, "lr", 0.01), (3, 4, 0.0, "loss", 1.25), (4, 9, None, "lr", 0.009), (5, 23, 0.0, "eval_loss", "nan"),
+        (6, 24, 1.0, "loss", INF),
+    ]  # fmt: skip
+
+
+def test_ultralytics_loss_is_the_sum_of_its_terms():
+    got, problem = rows(DATA / "results.csv", "step", "epoch", "name", "value")
+    assert problem is None
+    assert [row for row in got if row[2] in ("loss", "eval_loss", "lr")] == [
+        (None, 1.0, "lr", 0.0033), (None, 1.0, "loss", 4.25), (None, 1.0, "eval_loss", 5.0),
+        (None, 2.0, "lr", 0.0066), (None, 2.0, "loss", "nan"), (None, 2.0, "eval_loss", "nan"),
+    ]  # fmt: skip
+    assert "step_time" not in {row[2] for row in got}
+
+
+LINES = {
+    "llama-factory": ('{"current_steps": 10, "total_steps": 1000, "loss": 1.75, "lr": 1e-4, "epoch": 0.1, "percentage": 1.0, "elapsed_time": "0:00:10"}',
+                      [(10, "total_steps", 1000.0), (10, "loss", 1.75), (10, "lr", 1e-4)]),
+    "mmengine": ('{"lr": 0.002, "data_time": 0.01, "grad_norm": NaN, "loss": 2.5, "time": 0.32, "epoch": 1, "iter": 50, "memory": 6112, "step": 50}',
+                 [(50, "lr", 0.002), (50, "data_time", 0.01), (50, "grad_norm", "nan"), (50, "loss", 2.5), (50, "step_time", 0.32), (50, "memory", 6112.0)]),
+    "detectron2": ('{"data_time": 0.5, "eta_seconds": 9.0, "iteration": 19, "loss_cls": 1.5, "lr": 0.1, "total_loss": -Infinity}',
+                   [(19, "data_time", 0.5), (19, "loss_part", 1.5), (19, "lr", 0.1), (19, "loss", -INF)]),
+    "verl": ('{"step": 3, "data": {"actor/entropy": 0.5, "actor/grad_norm": 1.5, "critic/rewards/mean": 0.25, "actor/lr(1e-4)": 0.01}}',
+             [(3, "entropy", 0.5), (3, "grad_norm", 1.5), (3, "reward", 0.25), (3, "lr", 1e-6)]),
+    "fairseq": ('{"epoch": 1, "train_loss": "nan", "train_ppl": "12.5", "train_num_updates": "397", "train_lr": "0.0005", "train_gnorm": "0.93"}',
+                [(397, "loss", "nan"), (397, "perplexity", 12.5), (397, "lr", 0.0005), (397, "grad_norm", 0.93)]),
+    "fairseq valid": ('{"epoch": 1, "valid_loss": "7.5", "valid_ppl": "84.5", "valid_num_updates": "397", "valid_best_loss": "7.5"}',
+                      [(397, "eval_loss", 7.5), (397, "eval_perplexity", 84.5)]),
+    "wandb-like": ('{"_step": 7, "_timestamp": 1795817304.5, "_runtime": 12.5, "train/loss": 2.5, "val/loss": 3.5}',
+                   [(7, "loss", 2.5), (7, "eval_loss", 3.5)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_json_lines(name, tmp_path):
+    text, want = LINES[name]
+    got, problem = rows(written(tmp_path, "x.jsonl", f"{text}\n\n{text}\n"), "line", "step", "name", "value")
+    assert problem is None
+    assert [row[1:] for row in got if row[0] == 1] == [pytest.approx(row) if row[2] != "nan" else row for row in want]
+    assert {row[0] for row in got} == {1, 3}
+    assert looks_like_metrics(text.encode(), "x.jsonl")
+
+
+def test_rank_and_time_of_the_record_go_first(tmp_path):
+    path = written(
+        tmp_path, "m.jsonl", '{"ts": 1795817304.5, "rank": 3, "step": 1, "loss": 2.0}\n{"step": 2, "loss": 2.0}\n'
+    )
+    assert rows(path, "rank", "attempt", "time", "source", rank=7, attempt=1)[0] == [
+        (3, 1, 1795817304.5, "m.jsonl"), (7, 1, None, "m.jsonl"),
+    ]  # fmt: skip
+
+
+def test_cut_last_line(tmp_path):
+    got, problem = rows(written(tmp_path, "m.jsonl", '{"step": 1, "loss": 2.0}\n{"step": 2, "lo'), "step", "value")
+    assert got == [(1, 2.0)]
+    assert problem == "the last line is cut off"
+    got, problem = rows(written(tmp_path, "m.csv", "step,loss,lr\n1,2.0,0.1\n2,3.5,\n3,4.56"), "step", "name", "value")
+    assert got == [(1, "loss", 2.0), (1, "lr", 0.1), (2, "loss", 3.5)]
+    assert problem == "the last line is cut off"
+
+
+def test_deepspeed_monitor_counts_samples_not_steps(tmp_path):
+    path = written(tmp_path, "Train_Samples_loss_scale.csv", "step,loss_scale\n64,65536.0\n128,32768.0\n")
+    assert looks_like_metrics(path.read_bytes(), path.name)
+    assert rows(path, "step", "name", "value")[0] == [
+        (None, "loss_scale", 65536.0), (None, "samples_seen", 64.0), (None, "loss_scale", 32768.0), (None, "samples_seen", 128.0),
+    ]  # fmt: skip
+
+
+def test_other_json_shapes(tmp_path):
+    listed = written(tmp_path, "a.json", '[\n{"step": 1, "loss": 2.0},\n{"step": 2, "loss": NaN}\n]')
+    assert rows(listed, "step", "value")[0] == [(1, 2.0), (2, "nan")]
+    assert looks_like_metrics(listed.read_bytes(), "a.json")
+    keras = written(tmp_path, "history.json", '{"loss": [2.0, 1.5], "val_loss": [2.5, null]}')
+    assert rows(keras, "epoch", "name", "value")[0] == [(1.0, "loss", 2.0), (1.0, "eval_loss", 2.5), (2.0, "loss", 1.5)]
+
+
+def test_running_count_of_skipped_steps(tmp_path):
+    text = "".join(json.dumps({"step": s, "loss": 1.0, "skipped": n}) + "\n" for s, n in ((10, 6), (20, 6), (30, 9)))
+    got = rows(written(tmp_path, "m.jsonl", text), "step", "name", "value")[0]
+    assert [row for row in got if row[1] == "skipped_steps"] == [(20, "skipped_steps", 0.0), (30, "skipped_steps", 3.0)]
+
+
+NOT_METRICS = {
+    "config.json": '{\n  "architectures": ["X"],\n  "dtype": "float32",\n  "vocab_size": 64\n}',
+    "ds_config.json": '{"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 0}}',
+    "stdout.log": '{"step": 1, "loss": 2.0}\n',
+    "gpu.csv": "timestamp, index, power.draw [W], memory.used [MiB]\n2026/03/03 03:00:02.000, 0, 71.2 W, 1024 MiB\n",
+    "labels.csv": "id,label\n1,cat\n",
+    "all_results.json": '{"epoch": 3.0, "total_flos": 1.5}',
+    "readme.md": "loss,accuracy\n",
+    "binary.jsonl": "\x00\x01\x02",
+    "empty.json": "",
+}
+
+
+@pytest.mark.parametrize("name", NOT_METRICS)
+def test_what_is_no_metrics_file(name):
+    assert not looks_like_metrics(NOT_METRICS[name].encode(), name)
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "metrics.csv", "results.csv"])
+def test_what_is_one(name):
+    assert looks_like_metrics((DATA / name).read_bytes()[:512], name)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"", "is empty"), (b"\n \n", "is empty"), (b"\x00\x01" * 50, "is binary, not text"), (b"[" * 100_000, "nested"),
+     (b"{" * 100_000, ""), (b'"just text"', "header"), (b"a,b\n1,2\n", "header"), (b'{"a": 1}', "no metric")],
+)  # fmt: skip
+def test_bad_content_has_a_reason(tmp_path, content, problem):
+    for name in ("x.json", "x.jsonl", "x.csv"):
+        got, why = rows(written(tmp_path, name, content), "name")
+        assert got == []
+        assert why
+    got, why = rows(written(tmp_path, "x.json", content), "name")
+    assert problem in why
+
+
+def test_missing_file(tmp_path):
+    assert "cannot be read" in rows(tmp_path / "none.csv", "name")[1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.lists(st.sampled_from(["{", "}", '"loss"', '"log_history"', ":", ",", "[", "]", "1", "NaN", "1e999", '"step"', "\n", '"', "step,loss", "3"]), max_size=30)
+        .map("".join).map(str.encode),
+    ),
+    st.sampled_from(["x.json", "x.jsonl", "x.csv", "trainer_state.json", "Train_Samples_lr.csv", "x"]),
+)  # fmt: skip
+def test_any_bytes(tmp_path_factory, content, name):
+    path = tmp_path_factory.getbasetemp() / name
+    path.write_bytes(content)
+    looks_like_metrics(content, name)
+    rows(path, "name")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2**53), st.floats(), st.floats()), min_size=1, max_size=20))
+def test_values_round_trip(tmp_path_factory, records):
+    base = tmp_path_factory.getbasetemp()
+    want = [(s, n, "nan" if math.isnan(v) else v) for s, a, b in records for n, v in (("loss", a), ("grad_norm", b))]
+    lines = written(
+        base, "r.jsonl", "".join(json.dumps({"step": s, "loss": a, "grad_norm": b}) + "\n" for s, a, b in records)
+    )
+    assert rows(lines, "step", "name", "value")[0] == want
+    table = written(base, "r.csv", "step,loss,grad_norm\n" + "".join(f"{s},{a!r},{b!r}\n" for s, a, b in records))
+    assert rows(table, "step", "name", "value")[0] == want
