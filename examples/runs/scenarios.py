@@ -226,7 +226,7 @@ def uneven_inputs(box: Box) -> Learned:
     shows=("train.log", "Expected to have finished reduction in the prior iteration"),
     root_cause="ddp-unused-parameters",
     verdict="failed",
-    culprit_step=12,
+    culprit_step=2,
     world_size=2,
     notes="The auxiliary head is used in the first epoch only, and find_unused_parameters is False: the second"
     " batch of epoch 1 (the twelfth in all) raises 'Expected to have finished reduction in the prior"
@@ -349,7 +349,6 @@ def nan_bad_batch_rank1(box: Box) -> Learned:
     shows=("train.log", "failed finding central directory"),
     root_cause="checkpoint-corrupt",
     verdict="failed",
-    culprit_step=40,
     world_size=2,
     notes="The checkpoint of step 40 lost its end while it was copied (the driver cuts it, between two launches"
     " of a script that does nothing wrong). Both ranks fail to read it on resume; the file is part of the"

@@ -127,8 +127,10 @@ def _blamed(signature: Signature, observations: Sequence[Observation], world: Wo
         ranks = shown
     if not ranks:
         return None, False
-    everywhere = world.size is not None and len(ranks) >= world.size
-    if everywhere or world.size == 1:
+    # A launcher that names rank 0 does not say that there is no other; a lone process knows no rank.
+    alone = world.size == 1 and not named and signature.culprit != "named"
+    everywhere = not named and world.size is not None and len(ranks) >= world.size > 1
+    if everywhere or alone:
         return None, everywhere
     return tuple(sorted(ranks)), False
 
@@ -270,6 +272,20 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
     return live
 
 
+def borrow_ranks(linked: Sequence[Candidate]) -> None:
+    """Let a root that names no rank take it from what the catalogue says it does to its own process.
+
+    A kernel's assertion line bears no rank; the CUDA error that the same process raises next does.
+    """
+    for c in linked:
+        if c.ranks or c.everywhere or c.signature.culprit != "self":
+            continue
+        own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks]
+        ranks = {r for e in own for r in e.ranks or ()}
+        if len(ranks) == 1:
+            c.ranks = tuple(ranks)
+
+
 def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) -> bool:
     last = echo.observations[-1]
     return steps.goes_on_after(last, None) or any(_finished_after(f, last) for f in finished)
@@ -294,13 +310,14 @@ def _set_survived_aside(
 ) -> None:
     died = {c.attempt for c in live if c.signature.name in _DEATHS}
     for c in live:
-        if c.signature.severity != "fatal" or c.signature.verdict not in _ENDS_A_RUN:
-            continue
         last = c.observations[-1]
         if c.signature.verdict == "interrupted" and any(_finished_after(f, last) for f in finished):
             c.context = "the run was started again and reached its end"
             continue
-        if c.attempt in died:
+        if c.signature.verdict == "interrupted" and steps.goes_on_after(last, None):
+            c.context = "the run was started again and went on"
+            continue
+        if c.signature.severity != "fatal" or c.signature.verdict not in _ENDS_A_RUN or c.attempt in died:
             continue
         if steps.goes_on_after(last, world.of(last)):
             c.context = "the same process went on training afterwards, so it was handled"

@@ -819,6 +819,8 @@ def _fingerprints(logs: Logs) -> list[Observation]:
     note = "; ".join(f"{_ranks(ranks)} called {t}" for t, ranks in sorted(groups.items(), key=lambda g: len(g[1])))
     seq = prints[min(values)]["seq"]
     end = "" if odd else f" {_no_majority(len(values))}"
+    if not odd and len(values) == 2:  # both are named: one of the two is at fault, and only the user can tell which
+        odd = tuple(sorted(values))
     at = f"At #{seq} " if seq is not None and what != "seq" else ""
     first = sorted(real or lines, key=lambda o: o.identity.rank not in odd)
     return [_from_lines(signature, 0.95, odd, first, f"{at}{note}.{end}")]

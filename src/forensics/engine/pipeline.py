@@ -184,6 +184,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     candidates = causes.candidates(found, catalogue, world)
     linked = causes.explain(candidates, catalogue, clock, world)
+    causes.borrow_ranks(linked)
     return diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
 
 

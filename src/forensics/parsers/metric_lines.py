@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from forensics.model import METRICS_COLUMNS, Source, schema
@@ -143,8 +144,7 @@ def _peel(text: str, voted: frozenset[str]) -> tuple[int, list[_Field]]:
     fields: dict[str, _Field] = {}
     seen: set[str] = set()
     at = 0
-    patterns = [*prefixes.ALWAYS.items(), *((n, prefixes.VOTED[n]) for n in sorted(voted) if n in prefixes.VOTED)]
-    compiled = [(name, _compiled(pattern)) for name, pattern in patterns]
+    compiled = _prefix_patterns(voted)
     for _ in range(8):
         rest = text[at:]
         for name, pattern in compiled:
@@ -172,8 +172,10 @@ def _peel(text: str, voted: frozenset[str]) -> tuple[int, list[_Field]]:
     return at, list(fields.values())
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)  # re keeps its own cache
+@lru_cache(maxsize=64)
+def _prefix_patterns(voted: frozenset[str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    chosen = {name: pattern for name, pattern in prefixes.VOTED.items() if name in voted}
+    return tuple((name, re.compile(pattern)) for name, pattern in (prefixes.ALWAYS | chosen).items())
 
 
 def _when(text: str) -> tuple[list[_Field], float]:
@@ -913,16 +915,21 @@ def _columns(data: bytes, first_line: int, context: _Context) -> Iterator[pl.Dat
     import polars as pl
 
     rows = []
+    line, counted = first_line, 0
     for header in _COLUMN_HEADER.finditer(data):
         titles = header.group("titles").decode("utf-8", "replace").replace("|", " ").split()
         names = [canonical(title) for title in titles]
         if not set(names) & _ANCHORS:
             continue
-        line = first_line + data.count(b"\n", 0, header.end())
+        line += data.count(b"\n", counted, header.end())
+        counted = header.end()
         title = _ITERATION.findall(data[max(0, header.start() - 400) : header.start()])
         step = int(title[-1]) if title else None
         at = header.end() + 1
-        for count, raw in enumerate(data[at : at + 2**20].split(b"\n")[:2000], 1):
+        for count in range(1, 2001):
+            end = data.find(b"\n", at)
+            raw = data[at : end if end >= 0 else None]
+            at = end + 1 if end >= 0 else len(data)
             pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
             cells = pieces[-1][:400].decode("utf-8", "replace").replace("|", " ").split() if pieces else []
             numbers = [to_float(cell.split("/")[0].rstrip(":GMK")) for cell in cells[: len(names)]]
@@ -974,12 +981,12 @@ def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.
         )
     if "header" in kinds:
         head = pl.col("kind") == "header"
-        block = pl.col("kind") == "block"
+        under = pl.col("kind") == "block"
         lacking = (pl.col("kind") == "line") & pl.col("epoch").is_null()
         above = {name: pl.when(head).then(name).forward_fill() for name in ("step", "epoch")}
         rows = rows.with_columns(
-            step=pl.when(block).then(above["step"]).otherwise("step"),
-            epoch=pl.when(block | lacking).then(above["epoch"]).otherwise("epoch"),
+            step=pl.when(under).then(above["step"]).otherwise("step"),
+            epoch=pl.when(under | lacking).then(above["epoch"]).otherwise("epoch"),
         ).filter(~head)
     return rows.filter(pl.col("name") != "total_timesteps") if "table" in kinds else rows
 

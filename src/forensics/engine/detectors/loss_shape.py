@@ -69,6 +69,7 @@ def loss_divergence(
     lost: float = 0.5,
     sustained: int = 20,
     noise: float = 8.0,
+    drift: float = 0.25,
 ) -> tuple[Observation, ...]:
     """The training loss rises far above its best level and does not come back, or runs away until it overflows.
 
@@ -78,13 +79,14 @@ def loss_divergence(
     sustained: records that it must last, to the end of the record.
     noise: the rise in MADs of the curve (P12: 6 for a spike); below 0.3 in size a rise counts for nothing (note of P12:
         with a loss under 0.3 the band gives false alarms).
+    drift: part of the record that the rise may take; a slower one is no instability.
     """
     parts = _curves(metrics)
-    signs = [sign for part in parts if (sign := _diverged(part, ratio, lost, sustained, noise)) is not None]
+    signs = [sign for part in parts if (sign := _diverged(part, ratio, lost, sustained, noise, drift)) is not None]
     return merge(signs, parts)
 
 
-def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: float) -> Sign | None:
+def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: float, drift: float) -> Sign | None:
     at, values = part.curve("loss")
     finite = [(i, v) for i, v in zip(at, values, strict=True) if math.isfinite(v)]
     if len(finite) < 10:
@@ -116,9 +118,14 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         start -= 1
     if len(curve) - start < sustained or start <= best_at:
         return None
-    # A slow drift over most of the run is a change of objective or data, not an instability.
-    half = next((k for k in range(start, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
-    if half - start > 0.5 * len(curve):
+    # A slow drift is a change of objective or data, not an instability.
+    left = len(level)
+    while left > best_at and level[left - 1] > best + 0.1 * rise:
+        left -= 1
+    arrived = next((k for k in range(left, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
+    if arrived - left > drift * len(curve):
+        return None
+    if level[-1] - best < 0.5 * (max(level[start:]) - best):  # on its way back
         return None
     start = max(best_at + 1, start - 9)
     onset = next((k for k in range(start, len(curve)) if curve[k] > limit), start)
@@ -151,9 +158,11 @@ def loss_spike(
 
     factor, noise: how far, in multiples of the level and in MADs (P12 gives 1.3 and 6 for a mark on a plot; what is
         told to people without being asked for has to be plainer).
-    points, within: records above the band among the next `within` (note of P12: 3 within 10, against false spikes);
-        a single one is enough where it is 20 times the level and the gradient norm jumps tenfold with it.
-    before: records of settled level that must precede it.
+    points, within: records above the band, on end but for one, in a spike of at most `within` (note of P12: several
+        points, against false spikes); a single one is enough where it is 20 times the level and the gradient norm
+        jumps tenfold with it.
+    before: records of settled level that must precede it. Twice as high as any of the 200 records before: a curve that
+        has outliers now and then has no spikes.
     """
     parts = _curves(metrics)
     signs = [sign for part in parts if (sign := _spiked(part, factor, noise, points, within, before)) is not None]
@@ -178,7 +187,9 @@ def _spiked(part: Stream, factor: float, noise: float, points: int, within: int,
         norms = [g for i in at[max(0, k - 50) : k] if (g := grad[i]) is not None and math.isfinite(g)]
         jump = grad[at[k]]
         sharp = jump is not None and bool(norms) and jump > 10 * median(norms)
-        if len(above) < points and not (values[k] >= 20 * usual and sharp):
+        if values[k] < 2 * max(values[max(0, k - 200) : k]):
+            continue
+        if sum(j <= k + points for j in above) < points and not (values[k] >= 20 * usual and sharp):
             continue
         back = next((j for j in range(above[-1] + 1, len(values)) if values[j] < 2 * usual), None)
         if back is None:
