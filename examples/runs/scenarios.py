@@ -442,11 +442,11 @@ def restart_recovered(box: Box) -> Learned:
     root_cause="loss-divergence",
     acceptable=["nan-loss"],
     verdict="diverged",
-    culprit_step=41,
+    culprit_step=42,
     world_size=2,
-    notes="The learning rate is multiplied by 20 at the second epoch instead of warming up over steps: step 41"
-    " is the first one with it, and the loss grows from there until it is inf and NaN. No data is at"
-    " fault.",
+    notes="The learning rate is multiplied by 20 at the second epoch instead of warming up over steps: step"
+    " 41 is the first one with it, the loss leaves its course at 42 and grows until it is inf and NaN. No"
+    " data is at fault.",
 )
 def loss_divergence_lr(box: Box) -> Learned:
     box.finish(box.torchrun("train_warmup.py", nproc=2, log="train.log"), ok=True)

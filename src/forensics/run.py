@@ -133,11 +133,17 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
 
 
 def _looks_binary(head: bytes) -> bool:
-    """True where more than a fifth of the bytes are control characters that text and terminals do not use."""
+    """True where control characters that text and terminals do not use are many, or come with bytes that are no UTF-8.
+
+    A fifth of control characters alone is enough; logs in a legacy encoding have none, random bytes have a tenth.
+    """
     if not head:
         return False
     control = sum(head.count(bytes([b])) for b in range(32) if b not in (0, 7, 8, 9, 10, 12, 13, 27))
-    return control + head.count(b"\0") * (head.count(b"\0") > len(head) // 2) > len(head) // 5
+    if head.count(b"\0") > len(head) // 2:
+        control += head.count(b"\0")
+    broken = head.decode("utf-8", "replace").count("\ufffd")
+    return control > len(head) / 5 or (control > len(head) / 50 and broken > len(head) / 10)
 
 
 def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | None]:

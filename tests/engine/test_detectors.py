@@ -191,6 +191,25 @@ def test_all_ranks_at_once_name_nobody() -> None:
     assert found["nan_loss"].culprits == ()
 
 
+def test_same_step_in_two_attempts() -> None:
+    first = rows({"loss": [*falling(50), *[NAN] * 5]}, source="a.log", attempt=0)
+    second = rows({"loss": [*falling(20, start=1.6), *[NAN] * 5]}, source="b.log", attempt=1, first=31)
+    found = seen(frame(first, second))
+    assert set(found) == {"nan_same_step"}
+    assert found["nan_same_step"].step == 51
+    elsewhere = rows({"loss": [*falling(25, start=1.6), *[NAN] * 5]}, source="b.log", attempt=1, first=31)
+    assert set(seen(frame(first, elsewhere))) == {"nan_loss"}
+
+
+def test_terms_stand_for_a_loss_that_is_not_logged() -> None:
+    terms = rows({"loss_part": [*falling(30), *[NAN] * 10]}) + rows({"loss_part": [*falling(30), *[NAN] * 10]})
+    terms.sort(key=lambda row: int(str(row["line"])))
+    assert set(seen(frame(terms))) == {"nan_loss"}
+    one_of_two = rows({"loss_part": falling(40)}) + rows({"loss_part": [NAN] * 40})
+    one_of_two.sort(key=lambda row: int(str(row["line"])))
+    assert not seen(frame(one_of_two))
+
+
 def test_other_metrics_may_be_nan() -> None:
     assert not seen(
         frame(rows({"loss": falling(50), "iou_class_7": [NAN] * 50, "eval_loss": [NAN] * 50, "best": [math.inf] * 50}))

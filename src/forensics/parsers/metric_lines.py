@@ -80,6 +80,7 @@ _HELD_OUT_LINE = re.compile(
     r"(?![\w./-]*[/.]\w)(?!-)\b",
     re.I,
 )
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?", re.A)
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iteration|iter)s?[ :=#\[]{1,3}(\d+)\b", re.I | re.A)
 _TABLE_ROW = re.compile(rf"^\|\s*([A-Za-z][\w /@.()-]*?)\s*\|\s*({_VALUE})\s*\|\s*$", re.A)
 _BLOCK_ROW = re.compile(rf"^\s+(?:Train|Eval) ([\w/.-]+): ({_VALUE})\s*$", re.A)
@@ -293,6 +294,14 @@ def _read_dicts(text: str, at: int) -> _Reading | None:
     return None
 
 
+def _opening(text: str, at: int, end: int) -> str:
+    """The words of a message before its first number; the clock in front of it does not count."""
+    clocks = list(_CLOCK.finditer(text, at, max(at, min(end, at + 80))))
+    start = clocks[-1].end() if clocks else at
+    first = _NUMBER.search(text, start)
+    return text[start : first.start() if first else end]
+
+
 def _read_keyed(text: str, at: int) -> _Reading | None:
     """`key value`, `key: value`, `key=value` with any separator, and positions such as `[0][415/1736]` or a bar's."""
     if _DICT.search(text, at):  # a run's summary, a configuration: read as a dict or not at all
@@ -304,7 +313,7 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
     bar_start, bar_end = bar.span() if bar else (-1, -1)
     after_epoch = False
     last = at
-    first_key = -1
+    first_value, before_it = -1, ""
     alone = False
     step_key = ""
     numbers = list(_NUMBER.finditer(text, at))
@@ -340,7 +349,8 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
             if name in ("step_time", "data_time") and scale == 1.0 and re.match(r" ?ms\b", text[end : end + 4]):
                 scale = 1e-3
             field = _Field("value", start, end, name, scale, bool(text[end : end + 1]) and suffix)
-            first_key = first_key if first_key >= 0 else start
+            if first_value < 0:
+                first_value, before_it = start, left
             if name == "loss_part":
                 parts.append(field)
             else:
@@ -365,8 +375,7 @@ def _read_keyed(text: str, at: int) -> _Reading | None:
         fields["step"] = _Field("step", at + keras.start(1), at + keras.end(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):
         fields["step"] = _Field("step", word.start(1), word.end(1))
-    before = text[at:first_key] if first_key >= 0 else ""
-    if _HELD_OUT_LINE.search(before):
+    if _HELD_OUT_LINE.search(_opening(text, at, first_value)) or _HELD_OUT_LINE.search(before_it):
         values = {
             (name := f"eval_{n}" if n in HELD_OUT else n): replace(f, name=name)
             for n, f in values.items()
@@ -524,16 +533,13 @@ def _pieces(data: bytes, first_line: int) -> pl.DataFrame:
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
     split = pl.Series("text", text.split("\n"), dtype=pl.String)
-    if "\x1b" in text or "\r" in text:
-        wanted = split.str.contains_any(list(_WORDS), ascii_case_insensitive=True)
-    else:  # nothing inside the lines that a pattern would have to see through
-        wanted = split.str.contains("|".join((_LIKELY, _HEADER, _BAR, _OVERFLOW)))
     ruled = "-" * 12 in text and "| " in text
-    rule = split.str.contains(r"(?-u:-{12,}[ \t]*$)") if ruled else pl.Series("rule", [False], dtype=pl.Boolean)
-    if ruled:
-        wanted = wanted | rule
+    rule = split.str.contains(r"(?-u:-{12,}[ \t]*$)") if ruled else pl.lit(False)
     lines = pl.DataFrame({"text": split}).with_row_index("line", first_line)
-    lines = lines.with_columns(pl.col("line").cast(pl.Int64), rule=rule if ruled else pl.lit(False)).filter(wanted)
+    lines = lines.with_columns(pl.col("line").cast(pl.Int64), rule=rule)
+    if "\x1b" in text or "\r" in text:  # before the costly work below; elsewhere the patterns themselves are as cheap
+        wanted = pl.col("text").str.contains_any(list(_WORDS), ascii_case_insensitive=True)
+        lines = lines.filter(wanted | pl.col("rule"))
     if "\x1b" in text:
         lines = lines.with_columns(pl.col("text").str.replace_all(prefixes.ANSI, ""))
     barred = lines["text"].str.contains(r"(?-u:it/s|s/it)")

@@ -31,6 +31,7 @@ REGISTRY: Mapping[str, Detector] = {
         nonfinite.nan_loss,
         nonfinite.nan_gradients,
         nonfinite.nan_one_rank_first,
+        nonfinite.nan_same_step,
         loss_scale.scale_collapse,
         loss_scale.scale_stall,
         loss_shape.loss_divergence,

@@ -104,6 +104,10 @@ def clipped_while_scaled(
     and unscaling them afterwards leaves an update of 1/scale, so that the loss gains less than `gain` over `records` or
     more. A scale that changes takes the norm with it, which is surer still.
     """
+    import polars as pl
+
+    if metrics.filter((pl.col("name") == "grad_norm") & (pl.col("value") >= norm)).height < records:
+        return ()
     found = [
         part
         for s in streams(metrics, ("grad_norm", "loss_scale", "loss"))
@@ -202,8 +206,8 @@ def average_lost(
             at = both[same[0]][0]
             before = both[same[0] - 1]
             note = (
-                f"{averaged} and {raw} are equal ({number(both[same[0]][1])}) at {stream.where(at)}; before it they were"
-                f" {number(before[1])} and {number(before[2])}: the average began anew from the raw weights"
+                f"{averaged} and {raw} are equal ({number(both[same[0]][1])}) at {stream.where(at)};"
+                f" before it they were {number(before[1])} and {number(before[2])}: the average began anew from the raw weights"
             )
             shown = tuple(stream.evidence(i, averaged, raw) for i in (at, before[0]))
             signs.append(Sign(stream, at, shown, note, averaged))

@@ -44,6 +44,11 @@ def scale_collapse(
         (one more than DeepSpeed's hysteresis of 2 at any scale; at or below `floor` its minimum is reached).
     growth: records without a fall after which the scaler has recovered.
     """
+    import polars as pl
+
+    scales = metrics.filter(pl.col("name") == "loss_scale")["value"]
+    if scales.is_empty() or (scales.n_unique() == 1 and metrics.filter(pl.col("name") == "overflow").is_empty()):
+        return ()
     everything = streams(metrics, _NAMES)
     # Overflow messages bear a rank where loss lines of the same file bear none: good steps are counted by file.
     losses: dict[str, list[int]] = {}

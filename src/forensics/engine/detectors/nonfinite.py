@@ -1,8 +1,9 @@
 """NaN and Inf in loss and gradients: which came first, on which rank, and whether it stayed.
 
-Three detectors share one analysis, so that a run gets one of them and not all three:
+Four detectors share one analysis, so that a run gets one of them and not all three:
 
     nan_one_rank_first   loss is NaN on some ranks while others still log a finite loss at that step   (P11)
+    nan_same_step        several attempts lose the loss at one and the same step                     (P11)
     nan_gradients        grad_norm turns NaN first, with the loss of the same record finite            (P8, P14)
     nan_loss             everything else                                                             (P8, P14)
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,9 @@ from forensics.model import Evidence, Observation
 if TYPE_CHECKING:
     import polars as pl
 
-_NAMES = ("loss", "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
+# Where a run logs no total loss, these stand for it, in this order.
+_STAND_INS = ("policy_loss", "loss_part")
+_NAMES = ("loss", *_STAND_INS, "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +78,33 @@ def nan_one_rank_first(
     return merge(signs, logging, culprits) if kind == "rank" else ()
 
 
+def nan_same_step(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, persist: int = 3, calibration: int = 25
+) -> tuple[Observation, ...]:
+    """Two or more attempts lose the loss at the same step: the data at that step is to blame, not chance (P11).
+
+    Parameters as for `nan_loss`.
+    """
+    kind, signs, logging, culprits = _analyse(metrics, persist, calibration)
+    return merge(signs, logging, culprits)[:1] if kind == "repeated" else ()
+
+
 def _analyse(
     metrics: pl.DataFrame, persist: int, calibration: int
 ) -> tuple[str, list[Sign], tuple[Stream, ...], tuple[int, ...] | None]:
     """(which of the three, its signs, streams that log it, culprits)"""
-    parts = [part for stream in streams(metrics, _NAMES) for part in segments(stream)]
+    if not _worth_a_look(metrics):
+        return "", [], (), None
+    parts = [part for stream in streams(metrics, _NAMES) for part in segments(_with_loss(stream))]
     found = [(part, onset) for part in parts if (onset := _onset(part, persist, calibration)) is not None]
     if not found:
         return "", [], (), None
+    by_attempt: dict[int, set[int]] = {}
+    for part, onset in found:
+        step = part.steps[onset.loss] if onset.loss is not None else None
+        if part.attempt is not None and step is not None:
+            by_attempt.setdefault(part.attempt, set()).add(step)
+    again = len(by_attempt) > 1 and len({min(steps) for steps in by_attempt.values()}) == 1
     first_attempt = min((part.attempt for part, _ in found if part.attempt is not None), default=None)
     found = [(p, o) for p, o in found if p.attempt is None or p.attempt == first_attempt] or found
     losses = [(p, o) for p, o in found if o.loss is not None]
@@ -90,6 +112,13 @@ def _analyse(
     if culprits := _minority(losses, logging):
         signs = [_sign(p, o, o.loss) for p, o in losses if o.loss is not None]
         return "rank", signs, logging, culprits
+    if again:
+        times = len(by_attempt)
+        signs = [
+            replace(sign, note=f"{sign.note}; the same step in each of {times} attempts")
+            for sign in (_sign(p, o, o.loss) for p, o in losses if o.loss is not None)
+        ]
+        return "repeated", signs, logging, ()
     first_loss = min((_position(p, o.loss) for p, o in losses if o.loss is not None), default=math.inf)
     grads = [(p, o) for p, o in found if o.grad is not None]
     first_grad = min((_position(p, o.grad) for p, o in grads if o.grad is not None), default=math.inf)
@@ -97,6 +126,25 @@ def _analyse(
         signs = [_sign(p, o, o.grad) for p, o in grads if o.grad is not None]
         return "grad", signs, tuple(p for p in parts if "grad_norm" in p.columns), None
     return "loss", [_sign(p, o, o.loss) for p, o in losses if o.loss is not None], logging, None
+
+
+def _with_loss(stream: Stream) -> Stream:
+    """The stream; where it has no total loss, with the first of _STAND_INS in its place."""
+    if "loss" in stream.columns:
+        return stream
+    name = next((name for name in _STAND_INS if name in stream.columns), None)
+    return stream if name is None else replace(stream, columns={**stream.columns, "loss": stream.columns[name]})
+
+
+def _worth_a_look(metrics: pl.DataFrame) -> bool:
+    """Whether any loss or norm is non-finite or 0 at all: cheap, and no for nearly every run."""
+    import polars as pl
+
+    odd = ~pl.col("value").is_finite() | (pl.col("value") == 0.0)
+    suspects = metrics.filter(
+        pl.col("name").is_in(["loss", *_STAND_INS, "grad_norm"]) & odd | (pl.col("name") == "nan_steps")
+    )
+    return not suspects.is_empty()
 
 
 def _position(stream: Stream, at: int) -> float:
@@ -114,7 +162,11 @@ def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
     if not any(lost) and not any(_bad(v) for v in grad):
         return None
     known = [i for i in range(len(part)) if loss[i] is not None or lost[i]]
-    at, weight = _permanent(known, lost, persist, scaled="loss_scale" in part.columns or "overflow" in part.columns)
+    # Of several terms one may be without meaning now and then; only all of them together are the loss.
+    total = not any(name in part.columns and part.columns[name] is loss for name in _STAND_INS)
+    at, weight = _permanent(
+        known, lost, persist, scaled="loss_scale" in part.columns or "overflow" in part.columns, total=total
+    )
     if at is not None and exploded([v for v in loss[:at] if v is not None]):
         return None
     grad_at = _grad_onset(part, grad, at, persist, calibration)
@@ -154,10 +206,13 @@ def _lost(part: Stream, loss: Sequence[float | None], grad: Sequence[float | Non
     return lost, marked
 
 
-def _permanent(known: Sequence[int], lost: Sequence[bool], persist: int, *, scaled: bool) -> tuple[int | None, float]:
+def _permanent(
+    known: Sequence[int], lost: Sequence[bool], persist: int, *, scaled: bool, total: bool
+) -> tuple[int | None, float]:
     """The record from which the loss is lost, and how sure that is; (None, 0) where it comes back.
 
     scaled: a loss scaler is at work, so that one or two last records may be steps that it skips.
+    total: the records are of one total loss, not of its terms.
     """
     flags = [lost[i] for i in known]
     for j, flag in enumerate(flags):
@@ -165,6 +220,8 @@ def _permanent(known: Sequence[int], lost: Sequence[bool], persist: int, *, scal
             continue
         length = next((k for k in range(j, len(flags)) if not flags[k]), len(flags)) - j
         at_end = j + length == len(flags)
+        if not total and not (at_end and length >= 2 * persist):
+            continue
         if length >= persist or (at_end and length >= 2 and not scaled):
             return known[j], 1.0
         if at_end and len(flags) >= 2 and not scaled:

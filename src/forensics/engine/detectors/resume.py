@@ -31,6 +31,8 @@ def _pairs(
     for o in observations:
         if "resum" in o.signature and o.evidence[0].line is not None:
             marks.setdefault(o.evidence[0].file, []).append(o.evidence[0].line)
+    if not marks and not _may_resume(metrics):
+        return [], []
     pairs: list[tuple[Stream, Stream]] = []
     heads: list[Stream] = []
     tails: list[Stream] = []
@@ -50,6 +52,24 @@ def _pairs(
         else:
             alone.append(head)
     return pairs, alone
+
+
+def _may_resume(metrics: pl.DataFrame) -> bool:
+    """Whether any record begins late, or goes back in step, epoch or attempt: cheap, and no for a plain single run."""
+    import polars as pl
+
+    def changes(column: str) -> pl.Expr:
+        return (pl.col(column).drop_nulls().diff() < 0).any()
+
+    found = (
+        metrics.filter(pl.col("name").is_in(_NAMES))
+        .group_by("source", "rank")
+        .agg(
+            (pl.col("step").drop_nulls().first() > 1).fill_null(False).alias("late"),
+            (changes("step") | changes("epoch") | (pl.col("attempt").drop_nulls().n_unique() > 1)).alias("back"),
+        )
+    )
+    return bool((found["late"] | found["back"]).any())
 
 
 def _kind(stream: Stream) -> str:

@@ -22,6 +22,8 @@ _NAMES = (*_SHOWN, "explained_variance", "response_length", "margin", "accuracy"
 
 
 def _each(metrics: pl.DataFrame, name: str, look: Callable[[Stream], Sign | None]) -> tuple[Observation, ...]:
+    if not (metrics["name"] == name).any():
+        return ()
     parts = [p for s in streams(metrics, _NAMES) if name in s.columns for p in segments(s)]
     signs = [sign for part in parts if (sign := look(part)) is not None]
     return merge(signs, parts, ())

@@ -117,12 +117,15 @@ def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
         metrics.filter(pl.col("name").is_in(RL_NAMES | set(wanted))).select("source", "name").unique().iter_rows()
     ):
         all_names.setdefault(source, set()).add(name)
-    keys = ["source", "rank", "attempt", "line", "step", "nth"]
+    place = ["source", "rank", "attempt", "line", "step"]
+    rows = rows.with_row_index("order").with_columns(twice=pl.struct(*place, "name").is_duplicated())
+    once = rows.filter(~pl.col("twice")).with_columns(nth=pl.lit(0, dtype=pl.Int64))
+    # The same metric twice on one line (or, in a binary source, at one step) is two records.
+    again = rows.filter("twice").with_columns(nth=pl.int_range(pl.len()).over(*place, "name"))
     records = (
-        rows.with_row_index("order")
-        # The same metric twice on one line (or, in a binary source, at one step) is two records.
-        .with_columns(pl.int_range(pl.len()).over("source", "rank", "attempt", "line", "step", "name").alias("nth"))
-        .group_by(keys, maintain_order=True)
+        pl.concat([once, again])
+        .sort("order")
+        .group_by(*place, "nth")
         .agg(
             pl.col("order").min(),
             pl.col("epoch").drop_nulls().first(),
