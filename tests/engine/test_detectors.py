@@ -533,10 +533,26 @@ def test_average_that_began_anew() -> None:
 # --- all of them ----------------------------------------------------------------------------------------------------
 
 _VALUE = st.one_of(st.none(), st.floats(width=32), st.sampled_from([0.0, 1.0, NAN, math.inf, -math.inf, 65536.0]))
-_NAMES = (
-    "loss grad_norm lr loss_scale overflow skipped_steps kl reward reward_std value_loss margin entropy update_ratio "
-    "accuracy recall_0 recall_1 ema raw"
-).split()
+_NAMES = [
+    "loss",
+    "grad_norm",
+    "lr",
+    "loss_scale",
+    "overflow",
+    "skipped_steps",
+    "kl",
+    "reward",
+    "reward_std",
+    "value_loss",
+    "margin",
+    "entropy",
+    "update_ratio",
+    "accuracy",
+    "recall_0",
+    "recall_1",
+    "ema",
+    "raw",
+]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -77,7 +77,7 @@ def test_what_hyperscan_refuses_is_named() -> None:
 def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     Database([Pattern(1, "BOOM")])
-    (cached,) = (tmp_path / "forensics").glob("*.hs")
+    (cached,) = (tmp_path / "forensics").glob("patterns-*")
     for damage in (b"", b"garbage" * 100, cached.read_bytes()[:-50]):
         cached.write_bytes(damage)
         file = write(tmp_path, b"BOOM\n")

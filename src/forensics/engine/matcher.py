@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import regex
 
@@ -29,8 +30,6 @@ class Rule:
     id: int
     signature: Signature
     evidence: EvidenceRule
-    search: regex.Pattern[str]
-    unless: regex.Pattern[str] | None
     near: int | None  # pattern id whose hits must lie near
     unless_near: int | None
 
@@ -45,10 +44,16 @@ def scan_expression(pattern: str) -> str:
     return pattern.removeprefix("^").removesuffix("$")
 
 
+@cache
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """A rule's regex, compiled when a line first asks for it: a run hits few of the catalogue's rules."""
+    return regex.compile(pattern, regex.ASCII)
+
+
 class Matcher:
     """All log rules of a catalogue. Immutable after construction; safe to share between threads."""
 
-    def __init__(self, catalogue: Mapping[str, Signature], *, cache: bool = True) -> None:
+    def __init__(self, catalogue: Mapping[str, Signature], *, use_cache: bool = True) -> None:
         patterns = [Pattern(TRACEBACK, HEADER), Pattern(NONFINITE, _NONFINITE)]
         rules: dict[int, Rule] = {}
         contexts: dict[str, int] = {}
@@ -69,12 +74,7 @@ class Matcher:
                 if evidence.source != "log" or evidence.pattern is None:
                     continue
                 near, unless_near = context(evidence.near), context(evidence.unless_near)
-                try:
-                    search = regex.compile(evidence.pattern, regex.ASCII)
-                    unless = regex.compile(evidence.unless, regex.ASCII) if evidence.unless else None
-                except regex.error as error:
-                    raise SignatureError(f"{signature.file}: {evidence.pattern!r}: {error}") from None
-                rules[next_id] = Rule(next_id, signature, evidence, search, unless, near, unless_near)
+                rules[next_id] = Rule(next_id, signature, evidence, near, unless_near)
                 patterns.append(
                     Pattern(next_id, evidence.anchor, literal=True)
                     if evidence.anchor
@@ -84,7 +84,7 @@ class Matcher:
         self.rules: Mapping[int, Rule] = rules
         self.patterns = tuple(patterns)
         try:
-            self.database = Database(self.patterns, cache=cache)
+            self.database = Database(self.patterns, cache=use_cache)
         except ScanError as error:
             raise SignatureError(f"{error}; give the rule a literal `anchor`") from None
 
@@ -92,10 +92,10 @@ class Matcher:
         """What a rule captures from a line, given as cleaned text first and as printed second; None if it does not match."""
         for text in texts:
             try:
-                found = rule.search.search(text, timeout=TIMEOUT)
+                found = compiled(rule.evidence.pattern or "").search(text, timeout=TIMEOUT)
                 if found is None:
                     continue
-                if rule.unless is not None and rule.unless.search(text, timeout=TIMEOUT):
+                if rule.evidence.unless and compiled(rule.evidence.unless).search(text, timeout=TIMEOUT):
                     return None
             except TimeoutError:
                 return None

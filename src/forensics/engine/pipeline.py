@@ -59,7 +59,7 @@ def analyse(paths: Sequence[str], options: Options = Options(), catalogue: Mappi
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
         raise NothingToRead(_why_nothing(run))
     catalogue = catalogue if catalogue is not None else load_catalogue()
-    data = read(run, Matcher(catalogue, cache=options.cache), options)
+    data = read(run, Matcher(catalogue, use_cache=options.cache), options)
     return explain(data, catalogue)
 
 

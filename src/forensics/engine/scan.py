@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from forensics.cache import load, store
+
 BLOCK = 4 << 20  # bytes a read; larger ones fall out of the cache (measured: 1 to 8 MB are alike, 16 MB is slower)
 OVERLAP = 8 << 10  # bytes that pieces of an overlong line share; longer than any message of the catalogue
 SPAN = 64 << 20  # bytes of one file that one thread takes at a time
@@ -67,11 +69,6 @@ def _expression(pattern: Pattern) -> bytes:
     return text.encode()
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "forensics"
-
-
 class Database:
     """A compiled set of patterns; safe to share between threads (each takes a scratch of its own)."""
 
@@ -83,8 +80,8 @@ class Database:
         expressions = [_expression(p) for p in patterns]
         ids = [p.id for p in patterns]
         key = hashlib.sha256(repr((getattr(hs, "__version__", ""), ids, expressions)).encode()).hexdigest()[:32]
-        file = _cache_folder() / f"patterns-{key}.hs"
-        self._db = self._load(file) if cache else None
+        name = f"patterns-{key}"
+        self._db = self._load(name) if cache else None
         if self._db is None:
             self._db = hs.Database(mode=hs.HS_MODE_BLOCK)
             try:
@@ -92,28 +89,17 @@ class Database:
             except hs.error as error:
                 raise ScanError(self._blame(patterns, str(error))) from None
             if cache:
-                self._store(file)
+                store("patterns", name, hs.dumpb(self._db))
 
-    def _load(self, file: Path) -> Any:
+    def _load(self, name: str) -> Any:
         """The compiled database from the cache, or None. hyperscan itself checks version, platform and checksum."""
-        try:
-            if os.name == "posix" and file.stat().st_uid != os.getuid():
-                return None
-            return self._hs.loadb(file.read_bytes(), mode=self._hs.HS_MODE_BLOCK)
-        except (OSError, RuntimeError, self._hs.error):
+        data = load(name)
+        if data is None:
             return None
-
-    def _store(self, file: Path) -> None:
-        """Keep the compiled database; a read-only home directory only costs the next start a compilation."""
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            for old in sorted(file.parent.glob("patterns-*.hs"), key=lambda p: p.stat().st_mtime)[:-8]:
-                old.unlink(missing_ok=True)
-            partial = file.with_suffix(f".{os.getpid()}.tmp")
-            partial.write_bytes(self._hs.dumpb(self._db))
-            partial.replace(file)
-        except OSError:
-            pass
+            return self._hs.loadb(data, mode=self._hs.HS_MODE_BLOCK)
+        except (RuntimeError, self._hs.error):
+            return None
 
     def _blame(self, patterns: Sequence[Pattern], message: str) -> str:
         for pattern in patterns:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from forensics.engine.matcher import Matcher
+import regex
+
+from forensics.engine.matcher import Matcher, compiled
 from forensics.engine.scan import scan_span
 from forensics.model import Kind, Observation, Source
 from forensics.parsers.logs import read_log
@@ -32,10 +34,15 @@ def check_signature(signature: Signature) -> list[str]:
     for pattern in patterns:
         if pattern.endswith((".*", ".+", ".*?")):
             problems.append(f"{signature.name}: a pattern must not end in {pattern[-3:]!r}: every byte would be a match end")
-    if not signature.evidence:
+        for part in (pattern, *(r.unless for r in signature.evidence if r.unless)):
+            try:
+                compiled(part)
+            except regex.error as error:
+                problems.append(f"{signature.name}: {part!r}: {error}")
+    if not signature.evidence or problems:
         return problems
     try:
-        matcher = Matcher({signature.name: signature}, cache=False)
+        matcher = Matcher({signature.name: signature}, use_cache=False)
     except SignatureError as error:
         return [*problems, f"{signature.name}: {error}"]
     if patterns and not any(not e.is_not for e in signature.examples):

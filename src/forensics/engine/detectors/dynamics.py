@@ -207,7 +207,7 @@ def average_lost(
             before = both[same[0] - 1]
             note = (
                 f"{averaged} and {raw} are equal ({number(both[same[0]][1])}) at {stream.where(at)};"
-                f" before it they were {number(before[1])} and {number(before[2])}: the average began anew from the raw weights"
+                f" before it they were {number(before[1])} and {number(before[2])}: the average began anew"
             )
             shown = tuple(stream.evidence(i, averaged, raw) for i in (at, before[0]))
             signs.append(Sign(stream, at, shown, note, averaged))

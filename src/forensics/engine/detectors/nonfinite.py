@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Where a run logs no total loss, these stand for it, in this order.
 _STAND_INS = ("policy_loss", "loss_part")
+_TERMS = "terms instead of a loss"  # marks a stream where that was done
 _NAMES = ("loss", *_STAND_INS, "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
 
 
@@ -133,7 +134,9 @@ def _with_loss(stream: Stream) -> Stream:
     if "loss" in stream.columns:
         return stream
     name = next((name for name in _STAND_INS if name in stream.columns), None)
-    return stream if name is None else replace(stream, columns={**stream.columns, "loss": stream.columns[name]})
+    if name is None:
+        return stream
+    return replace(stream, columns={**stream.columns, "loss": stream.columns[name]}, names=stream.names | {_TERMS})
 
 
 def _worth_a_look(metrics: pl.DataFrame) -> bool:
@@ -163,7 +166,7 @@ def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
         return None
     known = [i for i in range(len(part)) if loss[i] is not None or lost[i]]
     # Of several terms one may be without meaning now and then; only all of them together are the loss.
-    total = not any(name in part.columns and part.columns[name] is loss for name in _STAND_INS)
+    total = _TERMS not in part.names
     at, weight = _permanent(
         known, lost, persist, scaled="loss_scale" in part.columns or "overflow" in part.columns, total=total
     )
