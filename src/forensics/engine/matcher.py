@@ -1,17 +1,23 @@
-"""The catalogue's log rules, compiled: which patterns to scan for, and what a line that was hit means.
+"""The catalogue's log rules, compiled: what to scan for, and what a line that was hit means.
 
-hyperscan decides which lines are looked at (`patterns`), the `regex` module decides what they say (`match`): signatures
-can come from users, so a search that takes too long is given up.
+The scan looks for literals that a rule's matches must contain (engine.literals), and for the few rules that have none as
+they are. The `regex` module then decides what the lines say (`match`): signatures can come from users, so a search that
+takes too long is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import regex
 
+from forensics import cache as files
+from forensics.engine.literals import VERSION, Literal, required
 from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.tracebacks import HEADER
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
@@ -19,29 +25,25 @@ from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 TIMEOUT = 0.2  # seconds a capture may take on one line
 # Ids of patterns that are not rules.
 TRACEBACK, NONFINITE = 0, 1
-_FIRST_RULE = 16
-_NONFINITE = r"[:= '\"(](?i:nan|[+-]?inf(?:inity)?)(?:[^A-Za-z_]|$)"
+_FIRST = 16
+# Written out, since one class-and-case pattern for all spellings costs as much as the whole rest of the scan.
+_NONFINITE = tuple(
+    rf"[:= '\"(]{word}[ ,|}})'\"\]]" for word in ("nan", "NaN", "NAN", "inf", "-inf", "Infinity", "-Infinity", "INF")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One log rule of one signature, ready to use."""
+    """One log rule of one signature."""
 
-    id: int
     signature: Signature
     evidence: EvidenceRule
-    near: int | None  # pattern id whose hits must lie near
-    unless_near: int | None
+    index: int  # of the evidence rule in its signature
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     captures: Mapping[str, str]
-
-
-def scan_expression(pattern: str) -> str:
-    """A rule's pattern as hyperscan wants it: it looks at raw lines, so anchors to the cleaned line fall away."""
-    return pattern.removeprefix("^").removesuffix("$")
 
 
 @cache
@@ -50,38 +52,49 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern, regex.ASCII)
 
 
+def scan_expression(pattern: str) -> str:
+    """A rule's pattern as hyperscan wants it: it looks at raw lines, so anchors to the cleaned line fall away."""
+    return pattern.removeprefix("^").removesuffix("$")
+
+
 class Matcher:
-    """All log rules of a catalogue. Immutable after construction; safe to share between threads."""
+    """All log rules of a catalogue. Immutable after construction; safe to share between threads.
+
+    rules_of: pattern id -> the rules whose matches that pattern announces.
+    """
 
     def __init__(self, catalogue: Mapping[str, Signature], *, use_cache: bool = True) -> None:
-        patterns = [Pattern(TRACEBACK, HEADER), Pattern(NONFINITE, _NONFINITE)]
-        rules: dict[int, Rule] = {}
-        contexts: dict[str, int] = {}
-        next_id = _FIRST_RULE
+        rules = [
+            Rule(signature, evidence, index)
+            for signature in catalogue.values()
+            for index, evidence in enumerate(signature.evidence)
+            if evidence.source == "log" and evidence.pattern is not None
+        ]
+        expressions = list(dict.fromkeys(r.evidence.pattern or "" for r in rules))
+        literals = dict(zip(expressions, _required(expressions, use_cache), strict=True))
+        patterns = [Pattern(TRACEBACK, HEADER), *(Pattern(NONFINITE, expression) for expression in _NONFINITE)]
+        ids: dict[tuple[str, bool, bool], int] = {}
 
-        def context(expression: str | None) -> int | None:
-            nonlocal next_id
-            if expression is None:
-                return None
-            if expression not in contexts:
-                contexts[expression] = next_id
-                patterns.append(Pattern(next_id, expression))
-                next_id += 1
-            return contexts[expression]
+        def id_of(text: str, *, literal: bool, caseless: bool = False) -> int:
+            key = (text, literal, caseless)
+            if key not in ids:
+                ids[key] = _FIRST + len(ids)
+                patterns.append(Pattern(ids[key], text, literal=literal, caseless=caseless))
+            return ids[key]
 
-        for signature in catalogue.values():
-            for evidence in signature.evidence:
-                if evidence.source != "log" or evidence.pattern is None:
-                    continue
-                near, unless_near = context(evidence.near), context(evidence.unless_near)
-                rules[next_id] = Rule(next_id, signature, evidence, near, unless_near)
-                patterns.append(
-                    Pattern(next_id, evidence.anchor, literal=True)
-                    if evidence.anchor
-                    else Pattern(next_id, scan_expression(evidence.pattern))
-                )
-                next_id += 1
-        self.rules: Mapping[int, Rule] = rules
+        def announced_by(expression: str, anchor: str | None = None) -> list[int]:
+            if anchor is not None:
+                return [id_of(anchor, literal=True)]
+            known = literals[expression]
+            if known is None:
+                return [id_of(scan_expression(expression), literal=False)]
+            return [id_of(x.text, literal=True, caseless=x.caseless) for x in known]
+
+        rules_of: dict[int, list[Rule]] = defaultdict(list)
+        for rule in rules:
+            for pattern_id in announced_by(rule.evidence.pattern or "", rule.evidence.anchor):
+                rules_of[pattern_id].append(rule)
+        self.rules_of: Mapping[int, Sequence[Rule]] = dict(rules_of)
         self.patterns = tuple(patterns)
         try:
             self.database = Database(self.patterns, cache=use_cache)
@@ -101,3 +114,28 @@ class Matcher:
                 return None
             return Match({k: v.strip() for k, v in found.groupdict().items() if v is not None})
         return None
+
+
+def holds(expression: str, text: str) -> bool:
+    """Whether a `near` expression matches anywhere in a stretch of lines."""
+    try:
+        return compiled(expression).search(text, timeout=5 * TIMEOUT) is not None
+    except TimeoutError:
+        return False
+
+
+def _required(expressions: Sequence[str], use_cache: bool) -> list[tuple[Literal, ...] | None]:
+    """`literals.required`, remembered between starts: the analysis takes a tenth of a second."""
+    name = f"literals-{hashlib.sha256(repr((VERSION, expressions)).encode()).hexdigest()[:32]}.json"
+    if use_cache and (data := files.load(name)):
+        try:
+            stored = json.loads(data)
+            if len(stored) == len(expressions):
+                return [None if s is None else tuple(Literal(text, bool(ci)) for text, ci in s) for s in stored]
+        except (ValueError, TypeError):
+            pass
+    found = required(expressions)
+    if use_cache:
+        table = [None if f is None else [[x.text, x.caseless] for x in f] for f in found]
+        files.store("literals", name, json.dumps(table).encode())
+    return found

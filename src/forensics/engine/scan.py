@@ -38,6 +38,7 @@ class Pattern:
     id: int
     expression: str
     literal: bool = False
+    caseless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,14 @@ class Database:
         self._local = threading.local()
         expressions = [_expression(p) for p in patterns]
         ids = [p.id for p in patterns]
-        key = hashlib.sha256(repr((getattr(hs, "__version__", ""), ids, expressions)).encode()).hexdigest()[:32]
+        flags = [hs.HS_FLAG_CASELESS if p.caseless else 0 for p in patterns]
+        key = hashlib.sha256(repr((getattr(hs, "__version__", ""), ids, flags, expressions)).encode()).hexdigest()[:32]
         name = f"patterns-{key}"
         self._db = self._load(name) if cache else None
         if self._db is None:
             self._db = hs.Database(mode=hs.HS_MODE_BLOCK)
             try:
-                self._db.compile(expressions=expressions, ids=ids, elements=len(ids), flags=[0] * len(ids))
+                self._db.compile(expressions=expressions, ids=ids, elements=len(ids), flags=flags)
             except hs.error as error:
                 raise ScanError(self._blame(patterns, str(error))) from None
             if cache:

@@ -7,12 +7,11 @@ windows for metrics are decoded here.
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.matcher import NONFINITE, TRACEBACK, Matcher, Rule
+from forensics.engine.matcher import NONFINITE, TRACEBACK, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
 from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
 from forensics.parsers import tracebacks as tb
@@ -26,6 +25,8 @@ WHOLE = 2 << 20  # bytes up to which every line is read for metrics
 EDGE = 384 << 10  # bytes read in full at either end of a larger file
 WINDOW = 64 << 10  # bytes of each window in between, and around non-finite values
 MAX_TRACEBACKS = 200
+LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
+NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
 # Captures that say where, and the Identity fields they set.
 _PLACES = {"local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
 
@@ -140,58 +141,68 @@ def _observations(
     reference: float,
     found: Sequence[Traceback],
 ) -> tuple[Observation, ...]:
-    lines_of: dict[int, list[int]] = {}
-    for hit in scan.hits:
-        lines_of.setdefault(hit.pattern, []).append(hit.line)
-    for lines in lines_of.values():
-        lines.sort()
-    cleaned: dict[int, tuple[CleanLine, str]] = {}
+    lines = _Lines(reader, voted, reference)
     results: list[Observation] = []
-    matched: dict[int, int] = {}
+    kept: dict[int, int] = {}
+    matched: dict[tuple[int, int], tuple[int, int]] = {}  # (pattern, rule) -> (matches, index of the last observation)
+    seen: set[tuple[int, int]] = set()
     for hit in sorted(scan.hits, key=lambda h: (h.offset, h.pattern)):
-        rule = matcher.rules.get(hit.pattern)
-        if rule is None or not _near_enough(rule, hit.line, lines_of):
-            continue
-        if hit.offset not in cleaned:
+        kept[hit.pattern] = kept.get(hit.pattern, 0) + 1
+        for rule in matcher.rules_of.get(hit.pattern, ()):
+            if (hit.offset, id(rule)) in seen:
+                continue
+            line, printed = lines.of(hit)
+            if _is_code_of_a_traceback(hit, line, found):
+                continue
+            match = matcher.match(rule, (line.text, printed))
+            if match is None or not lines.near_enough(rule, hit):
+                continue
+            seen.add((hit.offset, id(rule)))
+            key = (hit.pattern, id(rule))
+            matched[key] = (matched.get(key, (0, 0))[0] + 1, len(results))
+            results.append(_observation(source, rule, hit, line, printed, match.captures, reader, reference))
+    # Lines that were counted and not kept stand with the last observation, in the share that matched so far.
+    for (pattern, _), (n, last) in matched.items():
+        missing = scan.counts.get(pattern, 0) - kept[pattern]
+        if missing > 0:
+            results[last] = replace(results[last], count=results[last].count + missing * n // kept[pattern])
+    return tuple(results)
+
+
+class _Lines:
+    """The lines that were hit, cleaned when first asked for, and what stands near them."""
+
+    def __init__(self, reader: _Reader, voted: frozenset[str], reference: float) -> None:
+        self._reader = reader
+        self._voted = voted
+        self._reference = reference
+        self._cleaned: dict[int, tuple[CleanLine, str]] = {}
+        self._near: dict[tuple[str, int, int], bool] = {}
+
+    def of(self, hit: Hit) -> tuple[CleanLine, str]:
+        """(the cleaned line, the line as printed without ANSI codes)"""
+        if hit.offset not in self._cleaned:
             raw = hit.data.decode("utf-8", "replace")
-            cleaned[hit.offset] = (clean(raw, voted, reference), strip_ansi(raw))
-        line, printed = cleaned[hit.offset]
-        if _is_code_of_a_traceback(hit, line, found):
-            continue
-        match = matcher.match(rule, (line.text, printed))
-        if match is None:
-            continue
-        matched[rule.id] = matched.get(rule.id, 0) + 1
-        results.append(_observation(source, rule, hit, line, printed, match.captures, reader, reference))
-    return tuple(_with_counts(results, matched, scan, matcher))
+            self._cleaned[hit.offset] = (clean(raw, self._voted, self._reference), strip_ansi(raw))
+        return self._cleaned[hit.offset]
 
+    def near_enough(self, rule: Rule, hit: Hit) -> bool:
+        """Whether a rule's `near` has a match within its lines, and its `unless_near` none."""
+        near, unless_near, reach = rule.evidence.near, rule.evidence.unless_near, rule.evidence.near_lines
+        if near is not None and not self._within(near, hit, reach):
+            return False
+        return unless_near is None or not self._within(unless_near, hit, reach)
 
-def _with_counts(
-    results: Sequence[Observation], matched: Mapping[int, int], scan: Scan, matcher: Matcher
-) -> list[Observation]:
-    """Let the last observation of a rule stand for the lines that were counted and not kept."""
-    counted: list[Observation] = list(results)
-    for rule_id, n in matched.items():
-        missing = scan.counts.get(rule_id, n) - sum(1 for h in scan.hits if h.pattern == rule_id)
-        if missing <= 0:
-            continue
-        name = matcher.rules[rule_id].signature.name
-        for i in range(len(counted) - 1, -1, -1):
-            if counted[i].signature == name:
-                counted[i] = replace(counted[i], count=counted[i].count + missing)
-                break
-    return counted
-
-
-def _near_enough(rule: Rule, line: int, lines_of: Mapping[int, Sequence[int]]) -> bool:
-    def within(pattern: int) -> bool:
-        lines = lines_of.get(pattern, ())
-        i = bisect_left(lines, line - rule.evidence.near_lines)
-        return i < len(lines) and lines[i] <= line + rule.evidence.near_lines
-
-    if rule.near is not None and not within(rule.near):
-        return False
-    return not (rule.unless_near is not None and within(rule.unless_near))
+    def _within(self, expression: str, hit: Hit, reach: int) -> bool:
+        key = (expression, hit.offset, reach)
+        if key not in self._near:
+            size = min(reach * LINE, NEAR)
+            start = max(0, hit.offset - size)
+            before = self._reader.read(start, hit.offset - start).split(b"\n")[-reach - 1 :]
+            after = self._reader.read(hit.offset, size).split(b"\n")[: reach + 1]
+            text = (b"\n".join(before) + b"\n".join(after)).replace(b"\r", b"\n").decode("utf-8", "replace")
+            self._near[key] = holds(expression, strip_ansi(text))
+        return self._near[key]
 
 
 def _is_code_of_a_traceback(hit: Hit, line: CleanLine, found: Sequence[Traceback]) -> bool:

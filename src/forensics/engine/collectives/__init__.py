@@ -1,0 +1,82 @@
+"""Which rank keeps the others waiting: Flight Recorder dumps compared rank by rank, stacks, what the logs state.
+
+The rules are those that PyTorch's own analyser lacks. Ranks are compared inside one process group only, the odd rank is
+found by majority and never by being different from the first one, a tie names nobody, and a rank is blamed for being
+behind only where it waits for nobody else itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from forensics.engine.collectives.dumps import from_dumps
+from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
+from forensics.engine.collectives.observations import vote
+from forensics.engine.collectives.stacks import from_stack_dumps, from_tracebacks_of_waits
+from forensics.model import Observation, Traceback
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["desync", "vote"]
+
+# Signatures whose log lines name the ranks themselves.
+NAMING = ("monitored-barrier-timeout", "uneven-inputs", "collective-desync", "rank-exited-early")
+# A rank above this is a misread number, and says nothing about how many ranks there are.
+MAX_RANKS = 1 << 18
+
+_Told = TypeVar("_Told", Observation, Traceback)
+
+
+def desync(
+    collectives: pl.DataFrame,
+    observations: Sequence[Observation],
+    world: Sequence[int] | None,
+    tracebacks: Sequence[Traceback] = (),
+) -> tuple[Observation, ...]:
+    """Compare the ranks and say who is behind, ahead or different.
+
+    collectives: rows of model.COLLECTIVES_COLUMNS; rows without an op are dumps that could not be read.
+    observations: of all logs; the family's captures are used, the rest only shows which ranks were heard.
+    world: all global ranks of the run, or None where they are not known: then ranks below the highest one seen are
+    known to exist.
+    tracebacks: of all logs; they say where ranks waited if there is no dump.
+    """
+    dumped = {int(rank) for rank in collectives["rank"].drop_nulls().unique()}
+    heard = {o.identity.rank for o in observations if o.identity.rank is not None}
+    highest = max((*heard, *dumped), default=-1)
+    everyone = frozenset(world) if world else frozenset(range(highest + 1) if highest < MAX_RANKS else heard | dumped)
+    attempts: list[int | None] = [*sorted({a for o in observations if (a := o.identity.attempt) is not None})] or [None]
+    logs = {attempt: read_logs(_of(attempt, observations), _of(attempt, tracebacks)) for attempt in attempts}
+    # A dump is written over at each attempt: what is left is of the last one that had trouble.
+    of_dumps = next((attempt for attempt in reversed(attempts) if logs[attempt].trouble), attempts[-1])
+    found: list[Observation] = []
+    for attempt in attempts:
+        table = collectives if attempt == of_dumps else collectives.clear()
+        one = _of_attempt(table, logs[attempt], _of(attempt, tracebacks), everyone, dumped)
+        found += [replace(o, identity=replace(o.identity, attempt=attempt)) for o in one]
+    return tuple(found)
+
+
+def _of(attempt: int | None, items: Sequence[_Told]) -> list[_Told]:
+    """What belongs to an attempt, or to none in particular."""
+    return [item for item in items if item.identity.attempt in (attempt, None)]
+
+
+def _of_attempt(
+    table: pl.DataFrame, logs: Logs, tracebacks: Sequence[Traceback], everyone: frozenset[int], dumped: set[int]
+) -> list[Observation]:
+    found = from_dumps(table, logs, everyone, dumped)
+    if not any(o.culprits for o in found) and (stacks := from_tracebacks_of_waits(tracebacks, logs)):
+        found = [o for o in found if o.signature != "collective-timeout"] + stacks
+    found += fingerprints(logs)
+    if not any(o.culprits for o in found):
+        found += lagging(logs)
+    if not any(o.culprits for o in found):
+        found += from_stack_dumps(logs)
+    named = any(o.culprits for o in logs.observations if o.signature in NAMING)
+    if not named and all(o.signature == "collective-timeout" and not o.culprits for o in found):
+        found += silent(logs, everyone, tell_nobody=not found)
+    return found

@@ -1,0 +1,219 @@
+"""Flight Recorder dumps compared rank by rank: who made another call, who came from another line, who left no dump.
+
+Ranks are compared inside one process group only: sequence numbers of different groups have nothing in common.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from forensics.engine.collectives.calls import SAME_INPUT, Call, Group, calls_of, declared, groups_of, prepared
+from forensics.engine.collectives.logs import Logs
+from forensics.engine.collectives.observations import (
+    DEFAULT_GROUPS,
+    at_place,
+    base,
+    in_group,
+    no_majority,
+    number,
+    observe,
+    plural,
+    spoken,
+    vote,
+)
+from forensics.engine.collectives.waits import inverted, waits
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
+
+
+def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:
+    groups = groups_of(table)
+    if not groups:
+        return []
+    found = [o for group in groups if (o := _mismatch(group, logs)) is not None]
+    settled = {group.key for group in groups if group.mismatch is not None}
+    calm = [group for group in groups if group.key not in settled]
+    if not found:
+        found += _point_to_point(table)
+    if not found:
+        found += waits(calm, logs)
+    if not found:
+        found += inverted(calm)
+    if not found:
+        found += [o for group in calm if (o := _other_line(group, logs)) is not None]
+    if not found:
+        found += _no_dump(calm, logs, everyone, dumped)
+    return found
+
+
+def _mismatch(group: Group, logs: Logs) -> Observation | None:
+    """Ranks that met at one sequence number with different calls."""
+    if group.mismatch is None:
+        return None
+    calls = group.at(group.mismatch)
+    helper = group.unnamed and all(call.dtypes == '["Long"]' and "gather" in call.op for call in calls.values())
+    values: dict[int, str | None] = {}
+    aspect = ""
+    for aspect in ("op", "sizes", "dtypes"):
+        values = {
+            rank: getattr(call, aspect)
+            for rank, call in calls.items()
+            if aspect == "op" or (getattr(call, aspect) is not None and (aspect != "sizes" or call.op in SAME_INPUT))
+        }
+        if len(set(values.values())) > 1:
+            break
+    else:  # nothing to compare: it was another column that differed
+        return None
+    voters: dict[int, Hashable] = dict(values)
+    if aspect == "sizes":
+        voters |= _enforce_votes(values, logs)
+    _, odd = vote(voters)
+    odd = tuple(rank for rank in odd if rank in values)
+    crowd = [call for rank, call in calls.items() if rank not in odd]
+    slug = {"sizes": "shape", "dtypes": "dtype"}.get(aspect, aspect)
+    signature, weight = f"collective-{slug}-mismatch", 0.9
+    if helper:
+        signature, weight = "collective-desync", 0.5
+    elif odd and _other_branch([calls[rank] for rank in odd], crowd):
+        signature, weight = _branch(group, [calls[rank] for rank in odd], crowd, logs, slug)
+    elif not odd and aspect == "op" and len({call.frame for call in calls.values()}) > 1:
+        signature, weight = "collective-desync", 0.8
+    if group.unnamed:
+        weight = min(weight, 0.5)
+    parts = defaultdict(list)
+    for rank in sorted(calls):
+        call = calls[rank]
+        what = call.op if aspect == "op" else f"{call.op} of {values.get(rank)}"
+        parts[what + (f" at {call.place}" if call.place else "")].append(rank)
+    said = "; ".join(f"{spoken(ranks)} called {what}" for what, ranks in sorted(parts.items(), key=lambda p: len(p[1])))
+    end = "" if odd else f" {no_majority(len(values))}"
+    shown = [calls[rank] for rank in (*odd, *(r for r in sorted(calls) if r not in odd))]
+    return observe(
+        signature, weight, odd, shown, f"At #{group.mismatch} of {in_group(group.key)} {said}.{end}", group.mismatch
+    )
+
+
+def _enforce_votes(values: Mapping[int, str | None], logs: Logs) -> dict[int, Hashable]:
+    """Sides that ranks without a dump take: gloo aborts a rank that is sent more bytes than it expects.
+
+    Its message gives both sizes; if their ratio is that of the two sizes seen, the rank expected the smaller one.
+    """
+    sizes = {text: _numel(text) for text in set(values.values()) if text}
+    if len(sizes) != 2 or any(not n for n in sizes.values()):
+        return {}
+    (small, less), (_, more) = sorted(sizes.items(), key=lambda item: item[1])
+    votes: dict[int, Hashable] = {}
+    for o in logs.observations:
+        got, expected, rank = number(o.captures.get("got")), number(o.captures.get("expected")), o.identity.rank
+        if got and expected and rank is not None and rank not in values and got * less == expected * more:
+            votes[rank] = small
+    return votes
+
+
+def _numel(text: str) -> int:
+    total = 0
+    for shape in re.findall(r"\[([\d, ]*)\]", text.removeprefix("[").removesuffix("]")):
+        product = 1
+        for size in re.findall(r"\d+", shape):
+            product *= int(size)
+        total += product
+    return total
+
+
+def _other_branch(odd: Sequence[Call], crowd: Sequence[Call]) -> bool:
+    """Whether the odd ranks' calls stand on lines of code where nobody else's stands."""
+    theirs = {call.frame for call in crowd}
+    return bool(odd) and None not in theirs and all(c.frame is not None and c.frame not in theirs for c in odd)
+
+
+def _branch(group: Group, odd: Sequence[Call], crowd: Sequence[Call], logs: Logs, what: str) -> tuple[str, float]:
+    """What it is when some ranks were at another line of code: the name that the evidence proves, else the parent's."""
+    ranks, others = [call.rank for call in odd], [call.rank for call in crowd]
+    if logs.finished_before(ranks, others):
+        return "uneven-inputs", 0.85
+    if ranks == [0]:  # code for rank 0 only is what programs have; code for one other rank hardly exists
+        return "rank-conditional-collective", 0.85
+    if all(group.has(others, "frame", call.frame) for call in odd):
+        return "uneven-inputs", 0.7  # the others come by that line as well: these ranks came early
+    if what == "op" and any("barrier" in call.op for call in (*odd, *crowd)):
+        return "collective-desync", 0.8
+    return f"collective-{what}-mismatch", 0.85
+
+
+def _other_line(group: Group, logs: Logs) -> Observation | None:
+    """The same call, unfinished, from another line of code on some ranks: weak, since `if rank == 0: broadcast()
+    else: broadcast()` is how people write it."""
+    if group.frames is None:
+        return None
+    calls = {rank: call for rank, call in group.at(group.frames).items() if call.frame is not None}
+    usual, odd = vote({rank: call.frame for rank, call in calls.items()})
+    if usual is None or not odd:
+        return None
+    note = (
+        f"At #{group.frames} of {in_group(group.key)}, which does not finish, {spoken(odd)} came from "
+        f"{calls[odd[0]].place} and the others from {base(str(usual))}."
+    )
+    shown = [calls[rank] for rank in (*odd, *(r for r in sorted(calls) if r not in odd))]
+    return observe("collective-desync", 0.45, odd, shown, note, group.frames)
+
+
+def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:
+    """Nobody who left a dump is behind. A rank that left none may be."""
+    stuck = [(group, dict(group.waiting)) for group in groups if group.waiting and not group.unnamed]
+    if not stuck:
+        return []
+    group, calls = max(stuck, key=lambda item: (len(item[1]), item[0].key[0] in DEFAULT_GROUPS, item[0].key))
+    call = min(calls.values(), key=lambda c: c.seq)
+    whole = group.key[0] in DEFAULT_GROUPS and not declared(group.key[1])
+    members = everyone if whole else group.members
+    gone = sorted(members - dumped)
+    shown = sorted(calls.values(), key=lambda c: c.rank)
+    head = f"{spoken(calls)} {plural(calls, 'waits', 'wait')} in {call.name}{at_place(call)}"
+    if gone and len(gone) < len(dumped & members):
+        silent = not any(o.identity.rank in gone for o in logs.observations)
+        early = silent and bool(logs.closed) and len(logs.closed) >= len(logs.timed_out)
+        signature = "rank-exited-early" if early else "collective-timeout"
+        note = f"{head} and nobody with a dump is behind; {spoken(gone)} left no dump (or it was not collected)."
+        return [observe(signature, 0.6, tuple(gone), shown, note, call.seq, call)]
+    if len(calls) < 2:
+        return []
+    why = f"{spoken(gone)} left no dump" if gone else "suspect a link, a GPU, or a call that the recorder does not show"
+    note = f"{head}, and no rank that left a dump is behind or different: nobody can be named ({why})."
+    return [observe("collective-timeout", 0.5 if logs.trouble else 0.4, (), shown, note, call.seq, call)]
+
+
+def _point_to_point(table: pl.DataFrame) -> list[Observation]:
+    """Unfinished sends and receives between two ranks that do not fit."""
+    import polars as pl
+
+    rows = prepared(table).filter(pl.col("is_p2p").fill_null(False) & ~pl.col("finished"))
+    pending: dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]] = defaultdict(list)
+    for call in calls_of(rows.with_columns(pl.col("group", "group_desc").fill_null(""))):
+        match = _P2P.search(call.op)
+        if match is None:
+            continue
+        members = declared(call.group[1])
+        peer = int(match.group(3))  # counted inside the group
+        other = members[peer] if peer < len(members) else peer
+        pending[call.group, call.rank, other].append((match.group(1), call))
+    for (group, rank, peer), mine in sorted(pending.items()):
+        theirs = pending.get((group, peer, rank), [])
+        if rank > peer or not theirs:
+            continue
+        kinds, other_kinds = {kind for kind, _ in mine}, {kind for kind, _ in theirs}
+        a, b = mine[0][1], theirs[0][1]
+        if kinds == other_kinds and len(kinds) == 1:
+            note = f"Rank {rank} and rank {peer} both wait in {kinds.pop()} for each other."
+        elif len(mine) == len(theirs) == 1 and a.sizes != b.sizes:
+            note = f"Rank {rank} is in {a.op} of {a.sizes}, rank {peer} in {b.op} of {b.sizes}."
+        else:
+            continue
+        return [observe("p2p-mismatch", 0.85, (), [a, b], f"{note} Two ranks give no majority.", a.seq, a)]
+    return []

@@ -1,0 +1,262 @@
+"""What the ranks' logs state about collectives: timeouts, counters, fingerprints, silence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from forensics.engine.collectives.observations import (
+    DEFAULT_GROUPS,
+    from_lines,
+    in_group,
+    no_majority,
+    number,
+    ordered,
+    spoken,
+    vote,
+)
+from forensics.model import Observation, Traceback
+
+# Operations with the same number of elements on every rank, as the watchdog prints them (c10d OpType).
+SAME_NUMEL = (
+    "ALLREDUCE", "ALLREDUCE_COALESCED", "REDUCE", "BROADCAST", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER",
+    "_REDUCE_SCATTER_BASE", "GATHER",
+)  # fmt: skip
+# What a rank prints because a collective did not end, and because a peer's connection did.
+TIMEOUTS = ("collective-timeout",)
+CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort")
+# What an exception says that is about a peer and not about the rank that raised it.
+PEER = (
+    "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",
+    "Detected mismatch between collectives", "monitoredBarrier", "Application timeout caused pair closure",
+)  # fmt: skip
+NEXT_TIME = (
+    "set TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, "
+    "and keep the dump and the log of every rank"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What the log observations say about collectives, by rank."""
+
+    observations: tuple[Observation, ...]
+    timed_out: Mapping[int, Observation]
+    closed: Mapping[int, Observation]
+    epochs: Mapping[int, Mapping[str, int]]  # rank -> epoch that it says it has finished -> its steps (-1 unknown)
+    raised: frozenset[int]  # ranks with an exception of their own, not one about a peer
+
+    @property
+    def trouble(self) -> bool:
+        return bool(self.timed_out or self.closed)
+
+    def left(self, ranks: Collection[int]) -> bool:
+        """Whether these ranks went away, as opposed to being there and not coming."""
+        return bool(self.raised & set(ranks)) or (bool(self.closed) and not self.timed_out)
+
+    def _later(self, rank: int, epoch: str, steps: int) -> bool:
+        theirs = self.epochs.get(rank, {})
+        return epoch not in theirs or theirs[epoch] > steps >= 0
+
+    def finished_before(self, ranks: Collection[int], others: Collection[int]) -> bool:
+        """Whether each of `ranks` says that an epoch is over which none of `others` has finished, or in fewer steps."""
+
+        def ahead(rank: int) -> bool:
+            return any(
+                all(self._later(other, epoch, steps) for other in others)
+                for epoch, steps in self.epochs.get(rank, {}).items()
+            )
+
+        return bool(ranks) and bool(others) and all(ahead(rank) for rank in ranks)
+
+
+def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Traceback]) -> Logs:
+    timed_out: dict[int, Observation] = {}
+    closed: dict[int, Observation] = {}
+    epochs: dict[int, dict[str, int]] = defaultdict(dict)
+    for o in observations:
+        rank = o.identity.rank
+        if rank is None:
+            continue
+        if o.signature in TIMEOUTS:
+            timed_out.setdefault(rank, o)
+        elif o.signature in CLOSED:
+            closed.setdefault(rank, o)
+        elif o.signature == "epoch-finished":
+            steps = number(o.captures.get("steps"))
+            epochs[rank][o.captures.get("epoch", "?")] = -1 if steps is None else steps
+    raised = {
+        t.identity.rank
+        for t in tracebacks
+        if t.identity.rank is not None and not any(text in t.message for text in PEER)
+    }
+    return Logs(tuple(observations), timed_out, closed, epochs, frozenset(raised))
+
+
+def fingerprints(logs: Logs) -> list[Observation]:
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL printed. Each rank names the first rank unlike itself: all are counted."""
+    lines = [o for o in logs.observations if {"rank_a", "rank_b", "op_a", "op_b"} <= set(o.captures)]
+    # A fingerprint that was read while the other rank was still exchanging its shape says sequence number 0.
+    real = [o for o in lines if (o.captures.get("seq_a") == "0") == (o.captures.get("seq_b") == "0")]
+    prints: dict[int, dict[str, str | None]] = {}
+    for o in real or lines:
+        for side in "ab":
+            if (rank := number(o.captures[f"rank_{side}"])) is not None:
+                prints[rank] = {what: o.captures.get(f"{what}_{side}") for what in ("op", "shape", "dtype", "seq")}
+    for what in ("op", "shape", "dtype", "seq"):
+        values = {rank: said[what] for rank, said in prints.items() if said[what] is not None}
+        if len(set(values.values())) > 1:
+            break
+    else:
+        return []
+    _, odd = vote(values)
+    signature = "collective-desync" if what == "seq" else f"collective-{what}-mismatch"
+    groups: dict[str, list[int]] = defaultdict(list)
+    for rank, value in sorted(values.items()):
+        said = prints[rank]
+        text = {"op": f"{value}", "shape": f"{said['op']} of [{value}]", "dtype": f"{said['op']} of {value}"}
+        groups[text.get(what, f"collective #{value}")].append(rank)
+    note = "; ".join(f"{spoken(ranks)} called {t}" for t, ranks in sorted(groups.items(), key=lambda g: len(g[1])))
+    seq = prints[min(values)]["seq"]
+    end = "" if odd else f" {no_majority(len(values))}"
+    if not odd and len(values) == 2:  # both are named: one of the two is at fault, and only the user can tell which
+        odd = tuple(sorted(values))
+    at = f"At #{seq} " if seq is not None and what != "seq" else ""
+    first = sorted(real or lines, key=lambda o: o.identity.rank not in odd)
+    return [from_lines(signature, 0.95, odd, first, f"{at}{note}.{end}")]
+
+
+def lagging(logs: Logs) -> list[Observation]:
+    """What the NCCL watchdogs printed: who is stuck where, and who only said how far it had come."""
+    stuck: dict[str, dict[int, Observation]] = defaultdict(dict)  # group -> rank -> its first timeout
+    unknown: dict[int, list[Observation]] = defaultdict(list)
+    for o in logs.observations:
+        rank = o.identity.rank
+        if o.signature not in TIMEOUTS or rank is None or "seq" not in o.captures:
+            continue
+        if group := o.captures.get("group"):
+            known = stuck[default_name(group)].get(rank)
+            if known is None or int(o.captures["seq"]) < int(known.captures["seq"]):
+                stuck[default_name(group)][rank] = o
+        else:
+            unknown[rank].append(o)
+    apart = [_stuck_apart(group, ranks, unknown) for group, ranks in sorted(stuck.items())]
+    found = [o for o in apart if o is not None]
+    found += _behind_in_logs(logs, stuck, unknown)
+    if found or stuck:
+        return found
+    # Without a group in the line only equal numbers are comparable, and only if every rank prints one.
+    firsts = {rank: min(lines, key=lambda o: int(o.captures["seq"])) for rank, lines in unknown.items()}
+    if len({o.captures["seq"] for o in firsts.values()}) == 1:
+        one = _stuck_apart(None, firsts, unknown)
+        found += [one] if one is not None else []
+    return found
+
+
+def default_name(group: str) -> str:
+    return "0" if group in DEFAULT_GROUPS else group
+
+
+def _stuck_apart(
+    group: str | None, ranks: Mapping[int, Observation], details: Mapping[int, Sequence[Observation]]
+) -> Observation | None:
+    """Ranks of one group that are stuck at different numbers, or at one number in different calls."""
+    where = "" if group is None else f" of {in_group((group, ''))}"
+    seqs = {rank: int(o.captures["seq"]) for rank, o in ranks.items()}
+    if len(set(seqs.values())) > 1:
+        _, odd = vote(seqs)
+        said = "; ".join(f"rank {rank} at #{seq}" for rank, seq in sorted(seqs.items())[:8])
+        end = "" if odd else f" {no_majority(len(seqs))}"
+        return from_lines(
+            "collective-desync", 0.7, odd, ordered(ranks, odd), f"The ranks are stuck apart{where}: {said}.{end}"
+        )
+    calls = {}
+    for rank, o in ranks.items():
+        same = [d for d in (o, *details.get(rank, ())) if "op" in d.captures and d.captures["seq"] == o.captures["seq"]]
+        if len({(d.captures["op"], d.captures.get("numel")) for d in same}) == 1:
+            calls[rank] = same[0]
+    for what in ("op", "numel"):
+        values = {
+            rank: o.captures[what]
+            for rank, o in calls.items()
+            if what in o.captures and (what == "op" or o.captures["op"] in SAME_NUMEL)
+        }
+        if len(values) == len(ranks) and len(set(values.values())) > 1:
+            _, odd = vote(values)
+            sized = {rank: f" of {value} elements" if what == "numel" else "" for rank, value in values.items()}
+            said = "; ".join(f"rank {rank} in {calls[rank].captures['op']}{sized[rank]}" for rank in sorted(values)[:8])
+            signature = "collective-op-mismatch" if what == "op" else "collective-shape-mismatch"
+            end = "" if odd else f" {no_majority(len(values))}"
+            seq = next(iter(seqs.values()))
+            return from_lines(
+                signature, 0.8 if group else 0.6, odd, ordered(calls, odd), f"At #{seq}{where} {said}.{end}"
+            )
+    return None
+
+
+def _behind_in_logs(
+    logs: Logs, stuck: Mapping[str, Mapping[int, Observation]], unknown: Mapping[int, Sequence[Observation]]
+) -> list[Observation]:
+    """Ranks that timed out in nothing, and said on being told of the timeout that they had enqueued less.
+
+    Those counters are the default group's, whatever group hangs.
+    """
+    victims = dict(stuck.get("0", {}))
+    if not stuck:
+        victims = {r: min(lines, key=lambda o: int(o.captures["seq"])) for r, lines in unknown.items()}
+        if len({o.captures["seq"] for o in victims.values()}) > 1:
+            return []
+    if not victims:
+        return []
+    seq = min(int(o.captures["seq"]) for o in victims.values())
+    behind = {
+        rank: o
+        for o in logs.observations
+        if o.signature == "nccl-dump-signal" and (rank := o.identity.rank) is not None and rank not in logs.timed_out
+        and (enqueued := number(o.captures.get("enqueued"))) is not None and enqueued < seq
+        and default_name(o.captures.get("group", "0")) == "0"
+    }  # fmt: skip
+    if not behind:
+        return []
+    said = "; ".join(f"rank {r} had enqueued up to #{o.captures['enqueued']}" for r, o in sorted(behind.items())[:8])
+    minority = len(behind) < len(victims)
+    end = "" if minority else " They are no minority, so that nobody is blamed for it."
+    return [
+        from_lines(
+            "straggler-rank",
+            0.85 if minority else 0.5,
+            tuple(sorted(behind)) if minority else (),
+            ordered(behind, ()),
+            f"{spoken(victims)} timed out in #{seq}, and {said}.{end}",
+        )
+    ]
+
+
+def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
+    """Ranks of which nothing was heard while the others timed out or lost their connections."""
+    groups = {o.captures["group"] for o in logs.timed_out.values() if "group" in o.captures}
+    complaining = set(logs.timed_out) | set(logs.closed)
+    complaining |= {o.identity.rank for o in logs.observations
+                    if o.signature == "nccl-dump-signal" and o.identity.rank is not None}  # fmt: skip
+    if not complaining:
+        return []
+    lines = list(logs.timed_out.values()) or list(logs.closed.values())
+    whole = all(default_name(group) == "0" for group in groups)
+    quiet = sorted(everyone - complaining) if whole else []
+    if quiet and len(quiet) < len(complaining):
+        gone = not logs.timed_out or (len(logs.closed) > len(logs.timed_out))
+        signature = "rank-exited-early" if gone else "collective-timeout"
+        did = "lost their connection" if gone else "timed out"
+        note = f"{spoken(complaining)} {did}; {spoken(quiet)} printed nothing of the kind: look there first."
+        return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
+    if not tell_nobody or not logs.timed_out:
+        return []
+    seqs = sorted({int(o.captures["seq"]) for o in logs.timed_out.values() if "seq" in o.captures})
+    where = f" at #{seqs[0]}" if len(seqs) == 1 else ""
+    apart = ""
+    if len(seqs) > 1 and not groups:
+        numbers = ", ".join(f"#{seq}" for seq in seqs[:4])
+        apart = f" The numbers ({numbers}) may be those of different groups, which the lines do not name."
+    note = f"{spoken(logs.timed_out)} timed out{where}, and the log names no rank that is missing: {NEXT_TIME}.{apart}"
+    return [from_lines("collective-timeout", 0.6, (), lines, note)]

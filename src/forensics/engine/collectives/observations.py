@@ -1,0 +1,133 @@
+"""How a finding about collectives is put: the vote that names the odd rank, the observation, the words.
+
+Ranks are only ever blamed by majority; a tie names nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from forensics.model import Identity, Observation, Traceback
+
+if TYPE_CHECKING:
+    from forensics.engine.collectives.calls import Call
+
+DEFAULT_GROUPS = ("0", "default_pg")
+MAX_EVIDENCE = 4
+# Functions in which rank 0 is often alone.
+SIDE_WORK = re.compile(r"save|checkpoint|ckpt|eval|valid|upload|download|push_to_hub|export", re.IGNORECASE)
+
+
+def vote(values: Mapping[int, Hashable]) -> tuple[Hashable | None, tuple[int, ...]]:
+    """What more than half of the ranks say, and the ranks that say something else; (None, ()) without a majority."""
+    if not values:
+        return None, ()
+    (value, count), *_ = Counter(values.values()).most_common()
+    if 2 * count <= len(values):
+        return None, ()
+    return value, tuple(sorted(rank for rank, other in values.items() if other != value))
+
+
+def observe(
+    signature: str,
+    weight: float,
+    culprits: Sequence[int],
+    calls: Iterable[Call],
+    note: str,
+    seq: int | None,
+    about: Call | None = None,
+) -> Observation:
+    shown = list(dict.fromkeys(calls))[:MAX_EVIDENCE]
+    about = about or (shown[0] if shown else None)
+    captures = {"op": about.op, "group": title(about.group)} if about is not None else {}
+    if seq is not None:
+        captures["seq"] = str(seq)
+    return Observation(
+        signature=signature,
+        weight=round(weight, 3),
+        evidence=tuple(call.evidence() for call in shown),
+        identity=Identity(rank=culprits[0] if len(culprits) == 1 else None),
+        culprits=tuple(culprits),
+        time=min((call.time for call in shown if call.time is not None), default=None),
+        zone_known=True,
+        captures=captures,
+        note=note[:1].upper() + note[1:],
+    )
+
+
+def from_lines(
+    signature: str, weight: float, culprits: Sequence[int], lines: Sequence[Observation], note: str
+) -> Observation:
+    key = lines[0]
+    return Observation(
+        signature=signature,
+        weight=weight,
+        evidence=tuple(dict.fromkeys(o.evidence[0] for o in lines if o.evidence))[:MAX_EVIDENCE],
+        identity=Identity(rank=culprits[0]) if len(culprits) == 1 else Identity(attempt=key.identity.attempt),
+        culprits=tuple(culprits),
+        time=min((o.time for o in lines if o.time is not None), default=None),
+        zone_known=all(o.zone_known for o in lines),
+        captures={k: v for k, v in key.captures.items() if k in ("seq", "op", "group", "timeout_ms", "numel")},
+        note=note[:1].upper() + note[1:],
+    )
+
+
+def from_tracebacks(
+    signature: str, weight: float, culprits: Sequence[int], stacks: Sequence[Traceback], note: str
+) -> Observation:
+    return Observation(
+        signature=signature,
+        weight=weight,
+        evidence=tuple(t.final for t in stacks)[:MAX_EVIDENCE],
+        identity=Identity(rank=culprits[0]) if len(culprits) == 1 else Identity(attempt=stacks[0].identity.attempt),
+        culprits=tuple(culprits),
+        time=min((t.time for t in stacks if t.time is not None), default=None),
+        zone_known=all(t.zone_known for t in stacks),
+        note=note[:1].upper() + note[1:],
+    )
+
+
+def ordered(observations: Mapping[int, Observation], first: Collection[int]) -> list[Observation]:
+    return [observations[rank] for rank in sorted(observations, key=lambda rank: (rank not in first, rank))]
+
+
+def number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+def spoken(ranks: Iterable[int]) -> str:
+    """ "rank 2", "ranks 0-3, 8"."""
+    from forensics.parsers.flight_recorder import compact
+
+    known = sorted(set(ranks))
+    return f"{'rank' if len(known) == 1 else 'ranks'} {compact(known).replace(',', ', ')}"
+
+
+def plural(ranks: Collection[int], one: str, many: str) -> str:
+    return one if len(ranks) == 1 else many
+
+
+def title(key: Hashable) -> str:
+    name, desc = key if isinstance(key, tuple) else (str(key), "")
+    if name in DEFAULT_GROUPS:
+        return "default_pg"
+    return f"{name} ({desc})" if desc and desc != name else str(name)
+
+
+def in_group(key: tuple[str, str]) -> str:
+    return "the default group" if key[0] in DEFAULT_GROUPS else f"group {title(key)}"
+
+
+def at_place(call: Call) -> str:
+    return f" at {call.place}" if call.place else ""
+
+
+def base(frame: str) -> str:
+    return frame.rsplit("/", 1)[-1]
+
+
+def no_majority(count: int) -> str:
+    return "Two ranks give no majority." if count == 2 else "No side is the majority, so that nobody can be named."

@@ -1,0 +1,243 @@
+"""Who waits for whom, over all process groups that left dumps.
+
+A rank is blamed for being behind only where it waits for nobody else itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from forensics.engine.collectives.calls import Call, Group
+from forensics.engine.collectives.logs import Logs
+from forensics.engine.collectives.observations import at_place, base, in_group, observe, plural, spoken, title, vote
+from forensics.model import Observation
+
+
+def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:
+    """Who waits for whom, over all groups: the ranks at the end of the chains, or the circle that they form."""
+    assumed = not any(group.waiting for group in groups)
+    if assumed and not logs.trouble:
+        return []
+    waiting = {group.key: dict(group.waiting) for group in groups}
+    if assumed:
+        for call in newest(groups).values():
+            waiting[call.group][call.rank] = call
+    edges: dict[int, list[tuple[Group, Call, int]]] = defaultdict(list)
+    from_start = {rank for group in groups for rank, seq in group.first.items() if seq <= 1}
+    for group in groups:
+        for rank, call in waiting[group.key].items():
+            for peer in group.members:
+                last = group.last.get(peer)
+                if last.seq < call.seq if last is not None else peer in from_start:
+                    edges[rank].append((group, call, peer))
+    if not edges:
+        return []
+    targets = {peer for out in edges.values() for _, _, peer in out}
+    waits_in: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    for key, calls in waiting.items():
+        for rank in calls:
+            waits_in[rank].add(key)
+    wanted_in: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    for out in edges.values():
+        for group, _, peer in out:
+            wanted_in[peer].add(group.key)
+    roots = {rank for rank in targets - set(edges) if assumed or waits_in[rank] <= wanted_in[rank]}
+    if roots:
+        return [_behind(edges, roots, groups, logs, assumed)]
+    core = _circle({rank: {peer for _, _, peer in out} for rank, out in edges.items()})
+    if core:
+        return [_circular({r: [e for e in edges[r] if e[2] in core] for r in core}, assumed)]
+    return [_blocked_elsewhere(edges, targets, groups, waiting)]
+
+
+def newest(groups: Sequence[Group]) -> dict[int, Call]:
+    last: dict[int, Call] = {}
+    for group in groups:
+        for rank, call in group.last.items():
+            if rank not in last or (call.time or 0) >= (last[rank].time or 0):
+                last[rank] = call
+    return last
+
+
+def _behind(
+    edges: Mapping[int, list[tuple[Group, Call, int]]],
+    roots: set[int],
+    groups: Sequence[Group],
+    logs: Logs,
+    assumed: bool,
+) -> Observation:
+    """Some ranks wait for ranks that have not come: which side is to blame."""
+    # The group in which most ranks wait for a root is the one that is told.
+    counts = Counter(group.key for out in edges.values() for group, _, peer in out if peer in roots)
+    key = max(counts, key=lambda k: (counts[k], k))
+    group = next(g for g in groups if g.key == key)
+    waiters = {r: next(c for g, c, p in out if g.key == key and p in roots) for r, out in edges.items()
+               if any(g.key == key and p in roots for g, _, p in out)}  # fmt: skip
+    late = {peer for out in edges.values() for g, _, peer in out if g.key == key and peer in roots}
+    last_calls = newest(groups)
+    stuck = min(waiters.values(), key=lambda call: call.seq)
+    common = group.has(late, "frame", stuck.frame) or (
+        stuck.frame is None and group.has(late, "op", stuck.op) and group.has(late, "input_sizes", stuck.sizes)
+    )
+    tail = f"{spoken(late)} {_has_come(late, group, last_calls)}"
+    head = f"{spoken(waiters)} {plural(waiters, 'waits', 'wait')} in {stuck.name}{at_place(stuck)}"
+    everyone_waiting = len(set(edges))
+    shown = [last_calls[rank] for rank in sorted(late) if rank in last_calls]
+    if len(roots) < everyone_waiting or (len(roots) == everyone_waiting and common):
+        if logs.finished_before(late, list(waiters)):
+            signature = "uneven-inputs"
+        else:
+            signature = "rank-exited-early" if logs.left(late) else "straggler-rank"
+        weight = 0.85
+        culprits = tuple(sorted(roots))
+        first_line = _first_other_line(group, culprits)
+        note = f"{tail} while {head}.{first_line}"
+    else:
+        shown = [*waiters.values(), *shown]
+        if not common and len(roots) > everyone_waiting:
+            culprits = tuple(sorted(waiters))
+            signature = "rank-conditional-collective" if stuck.frame is not None else "collective-desync"
+            weight = 0.8
+            is_ahead = f"{spoken(waiters)} {plural(waiters, 'is', 'are')} ahead"
+            note = f"{head}, which no other rank ever called; {tail}: {is_ahead}."
+        else:
+            culprits, signature, weight = (), "collective-timeout", 0.5
+            idle = f"{plural(late, 'does', 'do')} not wait in any recorded collective"
+            note = f"{head}; {tail} and {idle}: the recorder cannot tell which side is wrong."
+    if assumed:
+        weight *= 0.7  # the dumps were made after the wait had ended: which calls hung is an inference
+    elif not logs.trouble:
+        weight *= 0.85  # a dump on request catches ranks in mid-step
+    return observe(signature, weight, culprits, shown + list(waiters.values()), note, stuck.seq, stuck)
+
+
+def _has_come(late: Collection[int], group: Group, newest: Mapping[int, Call]) -> str:
+    lasts = [group.last[rank] for rank in sorted(late) if rank in group.last]
+    if not lasts:
+        return f"never called a collective of {in_group(group.key)}"
+    seqs = sorted({call.seq for call in lasts})
+    upto = f"#{seqs[0]}" if len(seqs) == 1 else f"#{seqs[0]} to #{seqs[-1]}"
+    places = {newest[rank].place for rank in late if rank in newest} - {""}
+    last_call = f" (last call at {places.pop()})" if len(places) == 1 else ""
+    return f"enqueued up to {upto} of {in_group(group.key)}{last_call}"
+
+
+def _first_other_line(group: Group, culprits: Sequence[int]) -> str:
+    """Where the ranks that are behind first called from another line than the rest, if their buffers show it."""
+    import polars as pl
+
+    table = group.table.filter(pl.col("frame").is_not_null())
+    split = table.group_by("seq").agg(pl.col("frame").n_unique()).filter(pl.col("frame") > 1)
+    if split.is_empty():
+        return ""
+    seq = min(split["seq"].to_list())
+    calls = group.at(seq)
+    usual, odd = vote({rank: call.frame for rank, call in calls.items()})
+    if usual is None or not odd or not set(odd) <= set(culprits):
+        return ""
+    call = calls[odd[0]]
+    return f" Already at #{seq} {spoken(odd)} called {call.op} from {call.place}, the others from {base(str(usual))}."
+
+
+def _circle(edges: Mapping[int, set[int]]) -> set[int]:
+    """The ranks that wait for each other in a circle: those left when all that wait for nobody, or are not waited for,
+    are taken away."""
+    core = set(edges)
+    while True:
+        out = {rank: edges[rank] & core for rank in core}
+        wanted = {peer for peers in out.values() for peer in peers}
+        kept = {rank for rank in core if out[rank] and rank in wanted}
+        if kept == core:
+            return core
+        core = kept
+
+
+def _circular(edges: Mapping[int, Sequence[tuple[Group, Call, int]]], assumed: bool) -> Observation:
+    """Ranks wait for each other across groups: they call the groups' collectives in different orders."""
+    odd = []
+    judged = 0
+    for rank, out in edges.items():
+        group, call, _ = out[0]
+        wanted = [g for peer_out in edges.values() for g, _, peer in peer_out if peer == rank and g.key != group.key]
+        usual = _usually_first(rank, group, call, wanted)
+        if usual is not None:
+            judged += 1
+            if not usual:
+                odd.append(rank)
+    culprits = tuple(sorted(odd)) if judged == len(edges) and 0 < len(odd) < len(edges) else ()
+    calls = [out[0][1] for out in edges.values()]
+    chain = "; ".join(
+        f"rank {rank} waits in {out[0][1].name} of {title(out[0][0].key)} for {spoken({p for _, _, p in out})}"
+        for rank, out in sorted(edges.items())[:8]
+    )
+    how = (
+        f" {spoken(culprits).capitalize()} turned the order round in which {plural(culprits, 'it has', 'they have')} "
+        "called these groups before."
+        if culprits
+        else " The buffers do not show which order is the usual one."
+    )
+    first = sorted(calls, key=lambda call: (call.rank not in culprits, call.rank))
+    return observe(
+        "subgroup-order-mismatch", 0.6 if assumed else 0.9, culprits, first, f"A circle of waits: {chain}.{how}", None
+    )
+
+
+def _usually_first(rank: int, group: Group, call: Call, wanted: Sequence[Group]) -> bool | None:
+    """Whether a rank's group was due before the one in which it is wanted: the group that was used longest ago is.
+
+    None where its buffer does not hold an earlier call of both.
+    """
+    import polars as pl
+
+    before = group.table.filter((pl.col("rank") == rank) & (pl.col("seq") < call.seq))["time"].max()
+    for other in wanted:
+        last = other.last.get(rank)
+        if last is not None and last.time is not None and isinstance(before, float):
+            return before <= last.time
+    return None
+
+
+def _blocked_elsewhere(
+    edges: Mapping[int, Sequence[tuple[Group, Call, int]]],
+    targets: Collection[int],
+    groups: Sequence[Group],
+    waiting: Mapping[tuple[str, str], Mapping[int, Call]],
+) -> Observation:
+    """The ranks that are waited for wait in a collective that all its members have called."""
+    ends = set(targets) - set(edges)
+    stuck = [call for calls in waiting.values() for rank, call in calls.items() if rank in ends]
+    first = min(stuck, key=lambda call: call.time or 0)
+    note = (
+        f"The waits end in {first.name} of {in_group(first.group)}, which every rank of that group has called and "
+        "which does not finish: the hang is inside it (network, GPU, or a rank without a dump), not in a missing call."
+    )
+    return observe("collective-timeout", 0.6, (), stuck, note, first.seq, first)
+
+
+def inverted(groups: Sequence[Group]) -> list[Observation]:
+    """Two groups' collectives, called in opposite orders, both unfinished. NCCL calls return at once, so no rank is
+    behind in either."""
+    by_rank: dict[int, list[Call]] = defaultdict(list)
+    for group in groups:
+        for rank, call in group.waiting.items():
+            if call.time is not None:
+                by_rank[rank].append(call)
+    order: dict[tuple[tuple[str, str], int, tuple[str, str], int], dict[int, bool]] = defaultdict(dict)
+    held: dict[int, list[Call]] = {}
+    for rank, calls in by_rank.items():
+        calls = held[rank] = sorted(calls, key=lambda call: call.group)[:8]
+        for i, a in enumerate(calls):
+            for b in calls[i + 1 :]:
+                if a.time != b.time:
+                    order[a.group, a.seq, b.group, b.seq][rank] = (a.time or 0) < (b.time or 0)
+    for (a_key, a_seq, b_key, b_seq), ranks in sorted(order.items()):
+        if len(set(ranks.values())) < 2:
+            continue
+        _, odd = vote(ranks)
+        sides = [spoken(r for r, first in ranks.items() if first is side) for side in (True, False)]
+        pair = f"#{a_seq} of {title(a_key)} before #{b_seq} of {title(b_key)}"
+        note = f"{sides[0]} called {pair}, {sides[1]} the other way round; neither finishes."
+        shown = [call for rank in (*odd, *sorted(ranks)) for call in held[rank] if call.group in (a_key, b_key)]
+        return [observe("subgroup-order-mismatch", 0.8, odd, shown, note, None)]
+    return []

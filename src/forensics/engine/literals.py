@@ -1,0 +1,98 @@
+"""What a regex cannot match without: literals of which every match holds at least one.
+
+Scanning for the literals of a thousand rules is several times faster than scanning for the rules themselves, and the few
+lines that hold one are then given to the regex. The analysis is sound, not complete: where it is not sure, it says None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 3  # raise it when the analysis changes: its results are cached
+SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
+LONGEST = 40  # characters kept of one literal: more tell no more
+
+
+# A lone lower-case word ("checkpoint", "epoch ", ", in ") stands in line after line of a healthy log.
+_PLAIN_WORD = re.compile(r"[^A-Za-z0-9_]*[a-z]*[^A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    text: str
+    caseless: bool = False
+
+    @property
+    def worth(self) -> int:
+        """How rare a literal is likely to be, in characters; a lone plain word is worth nothing."""
+        return 0 if _PLAIN_WORD.fullmatch(self.text.lower() if self.caseless else self.text) else len(self.text)
+
+
+class _Reader:
+    """Walks the syntax tree that the standard library's own parser makes of a pattern."""
+
+    def __init__(self) -> None:
+        from re import _constants, _parser  # type: ignore[attr-defined]
+
+        self.codes = _constants
+        self.parse = _parser.parse
+        self.ignorecase = _constants.SRE_FLAG_IGNORECASE
+
+    def read(self, pattern: str) -> tuple[Literal, ...] | None:
+        tree = self.parse(pattern)
+        return self._sequence(list(tree), bool(tree.state.flags & self.ignorecase))
+
+    def _sequence(self, items: Sequence[tuple[Any, Any]], caseless: bool) -> tuple[Literal, ...] | None:
+        """The best set of a concatenation: its parts all occur, so the part with the longest shortest literal is chosen."""
+        codes = self.codes
+        best: tuple[Literal, ...] | None = None
+        run = ""
+        for op, argument in [*items, (None, None)]:
+            if op is codes.LITERAL and argument < 128:
+                run += chr(argument)
+                continue
+            if op is codes.SUBPATTERN:
+                _, add, drop, inner = argument
+                same_case = not (add | drop) & self.ignorecase
+                if same_case and all(o is codes.LITERAL and a < 128 for o, a in inner):
+                    run += "".join(chr(a) for _, a in inner)
+                    continue
+                inside = caseless or bool(add & self.ignorecase)
+                best = _better(best, self._sequence(list(inner), inside and not drop & self.ignorecase))
+            elif op is codes.BRANCH:
+                sets = [self._sequence(list(branch), caseless) for branch in argument[1]]
+                if all(sets):
+                    best = _better(best, tuple(dict.fromkeys(literal for s in sets if s for literal in s)))
+            elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT) and argument[0] >= 1:
+                best = _better(best, self._sequence(list(argument[2]), caseless))
+            if run:
+                best = _better(best, (Literal(run[:LONGEST], caseless),))
+            run = ""
+        return best
+
+
+def _better(a: tuple[Literal, ...] | None, b: tuple[Literal, ...] | None) -> tuple[Literal, ...] | None:
+    if not a or not b:
+        return a or b
+    shortest_a, shortest_b = min(x.worth for x in a), min(x.worth for x in b)
+    if min(shortest_a, shortest_b) >= 12 and len(a) != len(b):  # both are rare enough: fewer is better
+        return a if len(a) < len(b) else b
+    return a if shortest_a >= shortest_b else b
+
+
+def required(patterns: Sequence[str]) -> list[tuple[Literal, ...] | None]:
+    """For each pattern, literals one of which every match contains; None where there are none of SHORTEST characters."""
+    reader = _Reader()
+    found: list[tuple[Literal, ...] | None] = []
+    for pattern in patterns:
+        try:
+            literals = reader.read(pattern)
+        except Exception:  # syntax that only the `regex` module knows: the pattern is scanned for as it is
+            literals = None
+        if not literals or min(x.worth for x in literals) < SHORTEST or any("\n" in x.text for x in literals):
+            literals = None
+        found.append(literals)
+    return found
