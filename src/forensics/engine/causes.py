@@ -129,7 +129,9 @@ def _blamed(signature: Signature, observations: Sequence[Observation], world: Wo
         return None, False
     # A launcher that names rank 0 does not say that there is no other; a lone process knows no rank.
     alone = world.size == 1 and not named and signature.culprit != "named"
-    everywhere = not named and world.size is not None and len(ranks) >= world.size > 1
+    # Every rank naming itself is everybody; one sign that names all of them (two ranks that disagree) is not.
+    together = any(o.culprits is not None and ranks <= set(o.culprits) for o in observations)
+    everywhere = not together and world.size is not None and len(ranks) >= world.size > 1
     if everywhere or alone:
         return None, everywhere
     return tuple(sorted(ranks)), False
@@ -202,10 +204,11 @@ def _order(c: Candidate) -> tuple[object, ...]:
     severity = {"fatal": 0, "error": 1, "warning": 2, "info": 3}[c.signature.severity]
     kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
     return (
+        c.signature.verdict not in _ENDS_A_RUN,
+        c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
         kind,
         severity,
         -round(c.weight + c.signature.specificity / 200, 3),
-        c.attempt,
         c.time if c.time is not None else float("inf"),
         c.key.evidence[0].line or 0,
     )

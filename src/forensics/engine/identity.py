@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from forensics.model import Identity, Observation, RunData
 
+NCCL_INIT = "nccl-init"
 _RUN_FOLDER = re.compile(r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:filtered_)?std(?:out|err)\.log$")
 
 
@@ -26,21 +28,22 @@ class World:
     one_host: bool  # nothing points to a second host
     rank_of: dict[tuple[str | None, int], int]  # (node or None, local rank) -> global rank
     rank_of_pid: dict[tuple[str | None, int], int]  # (node or None, pid) -> global rank
+    rank_of_bus: dict[tuple[str | None, str], int] = field(default_factory=dict)  # (node or None, PCI bus id) -> rank
 
     def global_rank(self, identity: Identity) -> int | None:
         """The global rank of an identity; None where it cannot be known."""
         if identity.rank is not None:
             return identity.rank
+        if identity.pid is not None:
+            for pid_key in ((identity.node, identity.pid), (None, identity.pid)):
+                if pid_key in self.rank_of_pid:
+                    return self.rank_of_pid[pid_key]
         if identity.local_rank is not None:
             for key in ((identity.node, identity.local_rank), (None, identity.local_rank)):
                 if key in self.rank_of:
                     return self.rank_of[key]
             if self.one_host:
                 return identity.local_rank
-        if identity.pid is not None:
-            for pid_key in ((identity.node, identity.pid), (None, identity.pid)):
-                if pid_key in self.rank_of_pid:
-                    return self.rank_of_pid[pid_key]
         if self.one_host and identity.task is not None:
             return identity.task
         if self.one_host and identity.device is not None:
@@ -48,7 +51,26 @@ class World:
         return None
 
     def of(self, observation: Observation) -> int | None:
-        return self.global_rank(observation.identity)
+        rank = self.global_rank(observation.identity)
+        if rank is None and (bus := pci_bus(observation.captures.get("bdf", ""))):
+            for key in ((observation.identity.node, bus), (None, bus)):
+                if key in self.rank_of_bus:
+                    return self.rank_of_bus[key]
+        return rank
+
+
+def pci_bus(text: str) -> str | None:
+    """A PCI bus id as the kernel prints it (0000:57:00.0) or as NCCL does (57000), as "0000:57:00"; None if it is none.
+
+    NCCL prints the number domain << 20 | bus << 12 | device << 4 | function in hex without leading zeros
+    (busIdToInt64 in its utils).
+    """
+    if m := re.fullmatch(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?", text):
+        return f"{int(m[1] or '0', 16):04x}:{int(m[2], 16):02x}:{int(m[3], 16):02x}"
+    if re.fullmatch(r"[0-9a-f]{4,12}", text):
+        number = int(text, 16)
+        return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
+    return None
 
 
 def _stated_size(observations: Iterable[Observation]) -> int | None:
@@ -101,10 +123,35 @@ def know_world(data: RunData) -> World:
             rank_of_pid.setdefault((o.identity.node, int(pid)), int(rank))
     for key in clashes:
         del rank_of[key]
+    rank_of_bus: dict[tuple[str | None, str], int] = {}
+    largest = max((int(o.captures["nranks"]) for o in data.observations if o.signature == NCCL_INIT), default=0)
+    for o in data.observations:
+        # Ranks of smaller communicators count within their group; the largest one is the whole world.
+        if o.signature != NCCL_INIT or int(o.captures["nranks"]) != largest:
+            continue
+        rank_in_world = int(o.captures["comm_rank"])
+        ranks.add(rank_in_world)
+        if o.identity.pid is not None:
+            rank_of_pid.setdefault((o.identity.node, o.identity.pid), rank_in_world)
+        if bus := pci_bus(o.captures["bus"]):
+            rank_of_bus.setdefault((o.identity.node, bus), rank_in_world)
+    stated = max(stated or 0, largest) or None
+    for table in (rank_of_pid, rank_of_bus):
+        _without_node(table)
     if not several:
         ranks |= locals_seen | tasks
     size = stated or (max(ranks) + 1 if ranks else None)
-    return World(tuple(sorted(ranks)), size, stated is not None, tuple(nodes), not several, rank_of, rank_of_pid)
+    return World(
+        tuple(sorted(ranks)), size, stated is not None, tuple(nodes), not several, rank_of, rank_of_pid, rank_of_bus
+    )
+
+
+def _without_node(table: dict[tuple[str | None, Any], int]) -> None:
+    """Let a key be found without its node where only one node has it: kernel logs often name no host."""
+    ranks: dict[Any, set[int]] = {}
+    for (_, key), rank in table.items():
+        ranks.setdefault(key, set()).add(rank)
+    table.update({(None, key): found.pop() for key, found in ranks.items() if len(found) == 1})
 
 
 def number_attempts(data: RunData) -> RunData:

@@ -24,7 +24,7 @@ BLOCK = 4 << 20  # bytes a read; larger ones fall out of the cache (measured: 1 
 OVERLAP = 8 << 10  # bytes that pieces of an overlong line share; longer than any message of the catalogue
 SPAN = 64 << 20  # bytes of one file that one thread takes at a time
 REACH = 16 << 10  # bytes kept on either side of a match when its line is longer than that
-KEEP = 300  # matches kept for one pattern in one span: the rest is counted, and the last one is kept as well
+KEEP = 1024  # matches kept for one pattern in one span: the rest is counted, and the last one is kept as well
 
 
 class ScanError(ValueError):

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.matcher import NONFINITE, TRACEBACK, Matcher, Rule, holds
+from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
 from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
+from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
 
@@ -63,6 +64,7 @@ def read_log(source: Source, scan: Scan, matcher: Matcher, *, reference: float) 
         voted = vote(sample_lines(head))
         found = _tracebacks(source, scan, reader, voted, reference)
         observations = _observations(source, scan, matcher, reader, voted, reference, found)
+        observations += _worker_rows(source, scan, reader, reference)
         writer = _writer(source, head, tail, reference, scan.bytes)
         metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail)
     return LogFindings(observations, found, writer, metrics, sampled)
@@ -169,6 +171,23 @@ def _observations(
     return tuple(results)
 
 
+def _worker_rows(source: Source, scan: Scan, reader: _Reader, reference: float) -> tuple[Observation, ...]:
+    rows = []
+    for hit in [h for h in scan.hits if h.pattern == WORKER_ROW]:
+        start = max(0, hit.offset - launchers.BEFORE)
+        row = launchers.read_row(
+            reader.read(start, hit.offset - start),
+            reader.read(hit.offset, launchers.AFTER),
+            path=source.path,
+            offset=hit.offset,
+            line=hit.line,
+            reference=reference,
+        )
+        if row is not None:
+            rows.append(replace(row, identity=row.identity.over(source.identity)))
+    return tuple(rows)
+
+
 class _Lines:
     """The lines that were hit, cleaned when first asked for, and what stands near them."""
 
@@ -254,6 +273,9 @@ def _observation(
         identity = replace(identity, rank=None)
     identity = replace(identity, **places)  # type: ignore[arg-type]
     policy = rule.evidence.culprit or rule.signature.culprit
+    if policy == "named" and captures.get("pid", "").isdigit():
+        # The line speaks of that process, which is seldom the one that wrote it.
+        identity = replace(identity, pid=int(captures["pid"]), rank=None if "local_rank" not in captures else identity.rank)
     culprits = () if policy == "none" else _ranks(captures)
     time, zone_known = line.time, line.zone_known
     if time is None:

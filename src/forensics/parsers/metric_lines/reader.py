@@ -1,0 +1,342 @@
+"""One piece of a log line, read with care: which number is the step, which the loss, whose rank it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from forensics.parsers import prefixes
+from forensics.parsers.metric_lines.pieces import LONGEST
+from forensics.parsers.names import HELD_OUT, canonical, factor
+
+# What people watch. lr, memory, times and counters are taken only from lines that hold one of these.
+STRONG = frozenset({"loss", "eval_loss", "grad_norm"})
+ANCHORS = STRONG | {
+    "loss_part", "policy_loss", "value_loss", "kl", "entropy", "reward", "accuracy", "eval_accuracy", "perplexity",
+    "eval_perplexity", "explained_variance", "wer", "eval_wer", "clip_fraction", "margin", "frac_reward_zero_std",
+    "eval_reward", "skipped_total", "total_timesteps", "reward_chosen",
+}  # fmt: skip
+
+_VALUE = (
+    r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+    r"|(?i:nan|inf(?:inity)?)(?![A-Za-z_]))"
+)
+# A number that is no part of a name (`Acc@1`, `mtp_1`), of a unit in a key (`lr(1e-4):`) or of the words around it.
+_NUMBER = re.compile(rf"(?<![\w.@])((?>{_VALUE}))(?!\)\s*[:=])(?!\s+iterations)", re.A)
+_PAIR = re.compile(
+    rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}])""", re.A
+)
+_DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
+_LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b[:\s]*")
+_UNITS = re.compile(r"^(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?\s+")
+_CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
+_KEY = re.compile(r"[A-Za-z][\w /().@#*%-]*", re.A)
+_HELD_OUT_LINE = re.compile(
+    r"(?<![\w./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test|testing)"
+    r"(?![\w./-]*[/.]\w)(?!-)\b",
+    re.I,
+)
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?", re.A)
+_STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iteration|iter)s?[ :=#\[]{1,3}(\d+)\b", re.I | re.A)
+_TABLE_ROW = re.compile(rf"^\|\s*([A-Za-z][\w /@.()-]*?)\s*\|\s*({_VALUE})\s*\|\s*$", re.A)
+_BLOCK_ROW = re.compile(rf"^\s+(?:Train|Eval) ([\w/.-]+): ({_VALUE})\s*$", re.A)
+_BAR_RE = re.compile(
+    r"(?P<pct>\d+)%\|[^|\n]{0,200}\| *(?P<n>\d+)/(?P<total>\d+) \[|[━╸╺]{3,}[ \x1b]*(?P<n2>\d+)/(?P<total2>\d+) ", re.A
+)
+_TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|Loss: ", re.A)
+_OF = re.compile(r"\s*/\s*(\d+)", re.A)
+_DATE = re.compile(r"(?<!\d)(\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?", re.A)
+_SHORT_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d \d\d:\d\d:\d\d)", re.A)
+_UNIX_KEY = re.compile(r'"(?:ts|time|timestamp|created|_timestamp)": ?(1[5-9]\d{8}(?:\.\d+)?)', re.A)
+_RANKS = tuple(
+    re.compile(p)
+    for p in (*prefixes.IN_TEXT_RANK, r"\([Rr]ank[ :=](\d+)\)", r"\b[Rr]ank[ :=](\d+) ?[|,:]", r"OVERFLOW! Rank (\d+) ")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One number of a line: what it is and where it stands."""
+
+    role: str  # "value" | "step" | "total" | "epoch" | "rank" | "task" | "local_rank" | "time" | "short_time" | "unix"
+    start: int
+    end: int
+    name: str = ""
+    factor: float = 1.0
+    suffix: bool = False  # an SI letter may follow directly
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says. `kind`: "line", "bar" (repeats itself), "dict" (has no step), "table", "block", "header"."""
+
+    fields: tuple[Field, ...]
+    kind: str = "line"
+    lost_loss: bool = False  # a Megatron line without its loss: NaN where no step was skipped
+    zone: float = 0.0  # seconds to subtract from the printed time
+
+
+def peel(text: str, voted: frozenset[str]) -> tuple[int, list[Field]]:
+    """Where the message starts behind its prefixes, and the identities that they hold."""
+    fields: dict[str, Field] = {}
+    seen: set[str] = set()
+    at = 0
+    compiled = _prefix_patterns(voted)
+    for _ in range(8):
+        rest = text[at:]
+        for name, pattern in compiled:
+            m = pattern.match(rest)
+            if m is None or m.end() == 0:
+                continue
+            if name in prefixes.VOTED and (name in seen or canonical(m.group(1))):  # `steps: 10 loss: 2` is no host
+                continue
+            seen.add(name)
+            if name == "torchrun_tee" and m.group(0).startswith("[rank") and "rank" in fields:
+                continue
+            groups = m.groupdict()
+            for role in ("rank", "local_rank", "task"):
+                if groups.get(role):
+                    fields[role] = Field(role, at + m.start(role), at + m.end(role))
+            at += m.start("rest") if groups.get("rest") else m.end()
+            break
+        else:
+            break
+    if "rank" not in fields:
+        for pattern in _RANKS:
+            if m := pattern.search(text[at : at + 300]):
+                fields["rank"] = Field("rank", at + m.start(1), at + m.end(1))
+                break
+    return at, list(fields.values())
+
+
+@lru_cache(maxsize=64)
+def _prefix_patterns(voted: frozenset[str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    chosen = {name: pattern for name, pattern in prefixes.VOTED.items() if name in voted}
+    return tuple((name, re.compile(pattern)) for name, pattern in (prefixes.ALWAYS | chosen).items())
+
+
+def _when(text: str) -> tuple[list[Field], float]:
+    head = text[:200]
+    if m := _DATE.search(head):
+        zone = m.group(2)
+        offset = 0.0
+        if zone and zone != "Z":
+            digits = zone[1:].replace(":", "")
+            offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1.0 if zone[0] == "-" else 1.0)
+        return [Field("time", m.start(1), m.end(1))], offset
+    if m := _UNIX_KEY.search(text[:400]):
+        return [Field("unix", m.start(1), m.end(1))], 0.0
+    if m := _SHORT_DATE.search(head):
+        return [Field("short_time", m.start(1), m.end(1))], 0.0
+    return [], 0.0
+
+
+def _key(left: str) -> tuple[str, bool]:
+    """The key that a number stands under, from the text between the number before it and it; and if `:`/`=` does."""
+    text = left.rstrip(" \t\"'[(")
+    for wrapper in ("np.float64", "np.float32", "np.float16", "tensor", "float"):
+        text = text.removesuffix(wrapper).rstrip("( \t\"'") if text.endswith(wrapper) and "(" in left else text
+    bare = text.rstrip()
+    explicit = bare.endswith((":", "=", "->", "=>"))
+    bare = bare.rstrip(":=>").removesuffix("-") if explicit else bare
+    bare = bare.rstrip(" \t\"'")
+    unit = ""
+    if m := re.search(r"\s*\([^()]{1,30}\)$", bare):
+        unit, bare = m.group(0), bare[: m.start()]
+    piece = _CUT.split(bare)[-1].strip()
+    piece = _UNITS.sub("", _LEVEL.sub("", piece))
+    if ".." in piece or not _KEY.fullmatch(piece):
+        return "", explicit
+    return piece + unit, explicit
+
+
+def read(text: str, voted: frozenset[str]) -> Reading | None:
+    """One cleaned piece of a line -> its numbers; None where it holds no metrics.
+
+    text: without escape codes and carriage returns. Never raises.
+    """
+    if len(text) > LONGEST:
+        return None
+    at, who = peel(text, voted)
+    when, zone = _when(text)
+    found = _read_table(text, at) or _read_dicts(text, at) or _read_keyed(text, at)
+    if found is None:
+        return None
+    taken = [(f.start, f.end) for f in found.fields]
+    who = [f for f in (*who, *when) if not any(f.start < e and s < f.end for s, e in taken)]
+    return Reading((*found.fields, *who), found.kind, found.lost_loss, zone)
+
+
+def _read_table(text: str, at: int) -> Reading | None:
+    """Rows of Stable-Baselines tables and of Composer's blocks, and the headers that give such blocks their step."""
+    rest = text[at:]
+    for pattern, kind in ((_TABLE_ROW, "table"), (_BLOCK_ROW, "block")):
+        if m := pattern.match(rest):
+            name = canonical(m.group(1))
+            start, end = at + m.start(2), at + m.end(2)
+            if name == "total_timesteps":
+                return Reading((Field("value", start, end, name),), kind)
+            if name is None or name in ("step", "epoch", "total_steps"):
+                return None
+            return Reading((Field("value", start, end, name, factor(m.group(1))),), kind)
+    if m := re.match(
+        r"(?:\[epoch=(?P<epoch>\d+)(?:/\d+)?\])?(?:\[\w+=[\d/]+\])*\[batch=(?P<step>\d+)/\d+\]:?\s*$", rest
+    ):
+        fields = [Field("step", at + m.start("step"), at + m.end("step"))]
+        if m.group("epoch"):
+            fields.append(Field("epoch", at + m.start("epoch"), at + m.end("epoch")))
+        return Reading(tuple(fields), "header")
+    if m := re.match(r"Epoch (\d+)/\d+\s*$", rest):
+        return Reading((Field("epoch", at + m.start(1), at + m.end(1)),), "header")
+    return None
+
+
+def _read_dicts(text: str, at: int) -> Reading | None:
+    """The flat dict or JSON object of a line: HF Trainer, TRL, fairseq's json format, structured loggers."""
+    for whole in _DICT.finditer(text, at):
+        inner = whole.group(0)
+        if "loss" not in inner and "rew" not in inner and "norm" not in inner and "acc" not in inner:
+            continue
+        if text[whole.start() - 1 : whole.start()] in (":", " ") and text[max(0, whole.start() - 2)] == ":":
+            continue  # the value of another object's key: a configuration
+        closed = inner.endswith("}")
+        fields: list[Field] = []
+        names: dict[str, Field] = {}
+        run_summary = "_runtime" in inner and "train_" in inner
+        position = False
+        for m in _PAIR.finditer(inner):
+            if not closed and inner[m.end() : m.end() + 2].strip("\"')")[:1] != ",":
+                continue  # cut in the middle of the number, perhaps
+            name = canonical(m.group(1))
+            start, end = whole.start() + m.start(2), whole.start() + m.end(2)
+            if name is None or name == "total_steps" or (name in names and name != "loss_part"):
+                continue
+            if name in ("step", "epoch"):
+                position = True
+                if name == "step" and not text[start:end].isdigit():
+                    continue
+                names[name] = Field(name, start, end)
+            elif not (run_summary and name in ("loss", "throughput")):
+                names[name] = Field("value", start, end, name, factor(m.group(1)))
+            else:
+                continue
+            fields.append(names[name])
+        anchors = ANCHORS & set(names)
+        if not anchors or not (position or anchors & STRONG or len(anchors) > 2):
+            continue
+        if not position and "lr" not in names and len(names) < 2:
+            continue
+        return Reading(tuple(fields), "line" if "step" in names else "dict")
+    return None
+
+
+def _opening(text: str, at: int, end: int) -> str:
+    """The words of a message before its first number; the clock in front of it does not count."""
+    clocks = list(_CLOCK.finditer(text, at, max(at, min(end, at + 80))))
+    start = clocks[-1].end() if clocks else at
+    first = _NUMBER.search(text, start)
+    return text[start : first.start() if first else end]
+
+
+def _read_keyed(text: str, at: int) -> Reading | None:
+    """`key value`, `key: value`, `key=value` with any separator, and positions such as `[0][415/1736]` or a bar's."""
+    if _DICT.search(text, at):  # a run's summary, a configuration: read as a dict or not at all
+        return None
+    fields: dict[str, Field] = {}
+    values: dict[str, Field] = {}
+    parts: list[Field] = []
+    bar = _BAR_RE.search(text, at)
+    bar_start, bar_end = bar.span() if bar else (-1, -1)
+    after_epoch = False
+    last = at
+    first_value, before_it = -1, ""
+    alone = False
+    step_key = ""
+    numbers = list(_NUMBER.finditer(text, at))
+    if len(numbers) > 200:
+        return None
+    for m in numbers:
+        start, end = m.span(1)
+        left = text[last:start]
+        last = end
+        if bar_start <= start < bar_end:
+            continue
+        key, explicit = _key(left)
+        name = canonical(key) if key else None
+        if key in ("Train", "train") and explicit and re.match(r"\s*\[", text[end : end + 3]):
+            name = "epoch"
+        digits = m.group(1).isdigit()
+        if name == "step" or (not key and digits and after_epoch and _OF.match(text, end)):
+            better = key.lower().replace(" ", "_") in ("global_step", "num_updates", "training/global_step")
+            if digits and ("step" not in fields or (better and step_key not in ("global_step", "num_updates"))):
+                fields["step"] = Field("step", start, end)
+                step_key = key.lower().replace(" ", "_")
+                fields.pop("total", None)
+                if key and not after_epoch and (of := _OF.match(text, end)):
+                    fields["total"] = Field("total", of.start(1), of.end(1))
+                    last = of.end()
+            after_epoch = False
+        elif name == "epoch":
+            fields.setdefault("epoch", Field("epoch", start, end))
+            after_epoch = True
+        elif name is not None and name != "total_steps":
+            suffix = text[end : end + 1] in _SI and not re.match(r"\w", text[end + 1 : end + 2])
+            scale = factor(key)
+            if name in ("step_time", "data_time") and scale == 1.0 and re.match(r" ?ms\b", text[end : end + 4]):
+                scale = 1e-3
+            field = Field("value", start, end, name, scale, bool(text[end : end + 1]) and suffix)
+            if first_value < 0:
+                first_value, before_it = start, left
+            if name == "loss_part":
+                parts.append(field)
+            else:
+                values.setdefault(name, field)
+            tail = text[end:].strip().rstrip(".")
+            alone = (
+                explicit and len(_key(text[at:start])[0]) == len(text[at:start].strip().rstrip(":= \"'->")) and not tail
+            )
+    if not values and not parts:
+        return None
+    kind = "line"
+    if bar is not None and "step" not in fields:
+        which = "n" if bar.group("n") else "n2"
+        fields["step"] = Field("step", bar.start(which), bar.end(which))
+        kind = "bar"
+    elif bar is not None:
+        kind = "bar"
+    if tune := _TORCHTUNE.match(text[at:]):
+        fields["step"] = Field("step", at + tune.start("step"), at + tune.end("step"))
+        fields["epoch"] = Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
+    if "step" not in fields and (keras := re.match(r"(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
+        fields["step"] = Field("step", at + keras.start(1), at + keras.end(1))
+    if "step" not in fields and (word := _STEP_WORD.search(text, at)):
+        fields["step"] = Field("step", word.start(1), word.end(1))
+    if _HELD_OUT_LINE.search(_opening(text, at, first_value)) or _HELD_OUT_LINE.search(before_it):
+        values = {
+            (name := f"eval_{n}" if n in HELD_OUT else n): replace(f, name=name)
+            for n, f in values.items()
+            if n in HELD_OUT or n.startswith("eval_")
+        }
+        parts = []
+    names = set(values) | ({"loss_part"} if parts else set())
+    anchors = names & ANCHORS
+    lost = "elapsed time per iteration" in text and "step" in fields and not names & {"loss", "loss_part"}
+    position = "step" in fields or "epoch" in fields
+    if not anchors:
+        return None
+    if (
+        not position
+        and not (len(names) >= 2 and anchors & STRONG)
+        and not (alone and anchors & (STRONG | {"perplexity"}))
+    ):
+        return None
+    if anchors == {"skipped_total"} and "lr" not in names:
+        return None
+    taken: list[Field] = []
+    for field in sorted((*fields.values(), *values.values(), *parts[:8]), key=lambda f: f.start):
+        if not taken or field.start >= taken[-1].end:
+            taken.append(field)
+    return Reading(tuple(taken), kind, lost)
+
+

@@ -1,0 +1,341 @@
+"""From one line to all lines of its shape: a reading becomes a regular expression that polars applies to a column."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from forensics.parsers import prefixes
+from forensics.parsers.metric_lines import to_float
+from forensics.parsers.metric_lines.reader import Reading, read as read_one
+from forensics.parsers.metric_lines.rows import KEY_PER_PIECE, Context, key, row_schema, shaped, whose
+from forensics.parsers.metric_lines.times import seconds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SAMPLE = 64  # lines looked at in each round for templates
+ROUNDS = 24
+NEW_SHAPES = 16  # read in each round: the most frequent ones of its sample
+FEW = 32  # so few lines are read one by one
+# Lines of a file that are read one by one where no template takes them: reading one takes a third of a millisecond.
+SINGLY = 256
+SINGLY_NONFINITE = 128  # of those that say nan or inf: from the first one on
+_NONFINITE = r"(?i-u:(?:^|[^a-z])(?:nan|-?inf|infinity)(?:[^a-z]|$))"
+
+_SI = {"K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12, "": 1.0}
+_RARE = r"\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?"
+_CAPTURES = {
+    "value": rf"([-+]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
+    "value with thousands": rf"([-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
+    "time": r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
+    "short_time": r"([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
+    "unix": r"([0-9]+(?:\.[0-9]+)?)",
+    "epoch": r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)",
+}
+# What may follow a number must not be able to continue it, or the engine cannot go through the line in one pass.
+_OTHER_NUMBER = r"[-+]?[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?"
+_OTHER_NUMBERS = {",": r"[-+]?[0-9]+(?:\.[0-9]+)*(?:[eE][-+]?[0-9]+)?", ".": r"[-+]?[0-9]+(?:,[0-9]+)*"}
+_LITERAL = re.compile(
+    r"(?P<space>[ \t]+)|(?P<bar>\|[^|\n]{0,200}\|(?= *\d+/\d))"
+    r"|(?P<string>(?<=: )\"[^\"\\]*\"(?=[,}])|(?<=: )'[^'\\]*'(?=[,}]))"
+    r"|(?P<number>[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)|(?P<other>.)",
+    re.A | re.S,
+)
+_SHAPE = re.compile(r"\|[^|\n]{0,200}\|(?= *\d+/\d)|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|\b[-+]?(?:nan|inf)\b| +", re.A | re.I)
+
+# Where another writer's record begins in the middle of a line: a second object, a rank's prefix, a time stamp.
+_GLUED = (
+    r"(\}) *(?:\[rank[0-9]+\]: ?)?(\{[\"'])",
+    r"([A-Za-z0-9%.)}|])(\[[Rr]ank ?[0-9]+\])",
+    r"([A-Za-z0-9%.)}|])(\[?20[0-9]{2}[-/][0-9]{2}[-/][0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})",
+)
+
+
+def literal(text: str) -> str:
+    """The pattern for text between captures: numbers and quoted values are free, padding varies, the rest is as is."""
+    out = []
+    for m in _LITERAL.finditer(text):
+        what = m.lastgroup
+        if what == "space":
+            before = text[m.start() - 1 : m.start()]
+            after = text[m.end() : m.end() + 1]
+            wordy = before.isalnum() and after.isalnum()
+            out.append("[ \\t]+" if wordy and before.isascii() else "[ \\t]*")
+        elif what == "bar":
+            out.append(r"\|[^|]*\|")
+        elif what == "string":
+            quote = m.group(0)[0]
+            out.append(f"{quote}[^{quote}]*{quote}")
+        elif what == "number":
+            out.append(_OTHER_NUMBERS.get(text[m.end() : m.end() + 1], _OTHER_NUMBER))
+        else:
+            out.append(re.escape(m.group(0)) if m.group(0).isascii() else m.group(0))
+    return "".join(out)
+
+
+def template(text: str, reading: Reading) -> str:
+    """A pattern for Rust's regex that takes every line of this line's shape, one group a field, in order."""
+    out = ["^"]
+    at = 0
+    for field in sorted(reading.fields, key=lambda f: f.start):
+        out.append(literal(text[at : field.start]))
+        thousands = field.role == "value" and text[field.end : field.end + 1] != ","
+        out.append(_CAPTURES.get("value with thousands" if thousands else field.role, "([0-9]+)"))
+        at = field.end
+        if field.suffix:
+            out.append("([KMBGTk]?)")
+            at += 1
+    out.append(literal(text[at:].rstrip()))
+    out.append(r"[ \t]*$")
+    pattern = "".join(out)
+    return re.sub(r"(?:\[ \\t\]\*){2,}", r"[ \\t]*", pattern)
+
+
+def read(lines: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+    """The rows of candidate pieces (line, sub, text).
+
+    Reads a sample, applies its templates to all, and so on with what is left. Lines that several writers glued together
+    are parted then and go through once more, and what no template takes is read one by one, within bounds.
+    """
+    known: dict[str, Reading] = {}
+    left = yield from _by_template(lines, context, known)
+    if left.is_empty():
+        return
+    parted = _unglued(left)
+    if parted is not None:
+        left = yield from _by_template(parted, context, known)
+    yield from _one_by_one(_chosen(left), context)
+
+
+def _by_template(
+    left: pl.DataFrame, context: Context, known: dict[str, Reading]
+) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    for pattern, reading in known.items():
+        left = yield from _applied(left, pattern, reading, context)
+    for _ in range(ROUNDS):
+        if left.height <= FEW:
+            break
+        stride = max(1, left.height // SAMPLE)
+        sample = left["text"].gather_every(stride).head(SAMPLE).to_list()
+        shapes = [_SHAPE.sub("0", text) for text in sample]
+        examples = dict(zip(shapes, sample, strict=True))
+        height = left.height
+        for shape, count in Counter(shapes).most_common(NEW_SHAPES):
+            if left.height <= FEW:
+                break
+            text = examples[shape]
+            reading = read_one(text, context.voted)
+            if reading is not None:
+                pattern = template(text, reading)
+                if pattern not in known:
+                    known[pattern] = reading
+                    left = yield from _applied(left, pattern, reading, context)
+            elif count > 1:
+                try:
+                    left = left.filter(~pl.col("text").str.contains("^" + literal(text) + "$"))
+                except pl.exceptions.ComputeError:
+                    continue
+        if left.height > 0.95 * height:  # no two lines alike
+            break
+    return left
+
+
+def _applied(
+    left: pl.DataFrame, pattern: str, reading: Reading, context: Context
+) -> Iterator[pl.DataFrame]:
+    """Yields the rows of the lines that a template takes; returns the other lines."""
+    import polars as pl
+
+    try:
+        groups = left["text"].str.extract_groups(pattern).struct.unnest()
+    except pl.exceptions.ComputeError:  # too large for the engine: its lines are read one by one
+        return left
+    missed = groups[:, 0].is_null()
+    if not missed.any():
+        yield from _rows(left, groups, reading, context)
+        return left.clear()
+    if not missed.all():
+        hit = ~missed
+        yield from _rows(left.filter(hit), groups.filter(hit), reading, context)
+        return left.filter(missed)
+    return left
+
+
+def _unglued(lines: pl.DataFrame) -> pl.DataFrame | None:
+    """The lines with glued records parted, or None where there are none. Pieces are numbered within the line anew."""
+    import polars as pl
+
+    text = pl.col("text")
+    glued = lines["text"].str.contains("|".join(_GLUED))
+    if not glued.any():
+        return None
+    parted = text
+    for pattern in _GLUED:
+        parted = parted.str.replace_all(pattern, "${1}\r${2}")
+    pieces = (
+        lines.filter(glued)
+        .lazy()
+        .with_columns(parted.str.split("\r"))
+        .explode("text")
+        # Places behind the bars' own pieces of the line stay free: 16 records are more than ever were seen glued.
+        .with_columns(sub=pl.col("sub") * 16 + pl.int_range(pl.len(), dtype=pl.Int64).over("line", "sub").clip(0, 15))
+        .select("line", "sub", "text")
+        .collect()
+    )
+    return pl.concat([lines.filter(~glued), pieces]).sort("line", "sub")
+
+
+def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
+    """Of lines that no template takes, those to read one by one: the first with nan or inf, and some of all others."""
+    import polars as pl
+
+    if lines.height <= SINGLY:
+        return lines
+    odd = lines["text"].str.contains(_NONFINITE)
+    rest = lines.filter(~odd)
+    stride = -(-rest.height // SINGLY)
+    return pl.concat([lines.filter(odd).head(SINGLY_NONFINITE), rest.gather_every(max(1, stride))]).sort("line", "sub")
+
+
+def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: Context) -> Iterator[pl.DataFrame]:
+    """The rows of all lines of one shape. groups: one String column a captured field, in the order of the line."""
+    import numpy as np
+    import polars as pl
+
+    said: dict[str, pl.Expr | pl.Series] = {}
+    values: list[tuple[str, pl.Series]] = []
+    seldom: list[tuple[str, pl.Series]] = []
+    column = 0
+    for field in sorted(reading.fields, key=lambda f: f.start):
+        text = groups[:, column]
+        column += 1
+        if field.role == "value":
+            number = _floats(text)
+            if field.suffix:
+                letters = groups[:, column]
+                column += 1
+                if field.name != "memory" and (letters != "").any():
+                    number = number * letters.replace_strict(_SI, default=1.0, return_dtype=pl.Float64)
+            if field.factor != 1.0:
+                number = number * field.factor
+            (seldom if field.name == "batch_size" else values).append((field.name, number))
+        elif field.role == "epoch":
+            said["epoch"] = text.cast(pl.Float64, strict=False)
+        elif field.role == "total":
+            seldom.append(("total_steps", text.cast(pl.Float64, strict=False)))
+        elif field.role in ("time", "short_time", "unix"):
+            stamp = seconds(text, field.role, context.reference)
+            said["time"] = stamp - reading.zone if reading.zone else stamp
+        else:
+            said[field.role] = text.cast(pl.Int64 if field.role == "step" else pl.Int32, strict=False)
+    if reading.kind == "header":
+        values.append(("", pl.Series([None] * lines.height, dtype=pl.Float64)))
+    types = row_schema()
+    identities = [role for role in ("rank", "task", "local_rank") if role in said]
+    wide = lines.select("line", "sub", **said).select(
+        key=key(),
+        kind=pl.lit(reading.kind, types["kind"]),
+        rank=whose(context, *identities),
+        **{name: pl.col(name) if name in said else pl.lit(None, types[name]) for name in ("step", "epoch", "time")},
+    )
+    name_type = types["name"]
+    if reading.lost_loss:
+        skipped = next((number for name, number in values if name == "skipped_steps"), None)
+        lost = wide if skipped is None else wide.filter((skipped == 0).fill_null(True))
+        yield lost.with_columns(name=pl.lit("loss", name_type), value=pl.lit(float("nan")))
+    for order, (name, number) in enumerate(seldom, 100):
+        distinct = number.n_unique() > 1
+        told = wide.with_columns(
+            key=pl.col("key") + order, kind=pl.lit("constant", types["kind"]), name=pl.lit(name, name_type), value=number
+        ).filter(pl.col("value").is_not_null() & (pl.lit(distinct) | pl.col("rank").is_first_distinct()))
+        if distinct:
+            told = told.filter(pl.col("value").ne_missing(pl.col("value").shift(1).over("rank")))
+        yield told
+    if not values:
+        return
+    width, height = len(values), wide.height
+    long = wide[np.repeat(np.arange(height, dtype=np.uint32), width)].with_columns(
+        key=pl.col("key") + pl.Series(np.tile(np.arange(1, width + 1), height)),
+        name=pl.Series([name for name, _ in values], dtype=name_type).gather(
+            np.tile(np.arange(width, dtype=np.uint32), height)
+        ),
+        value=pl.Series(np.stack([number.to_numpy() for _, number in values], axis=1).ravel()),
+    )
+    if reading.kind != "header" and any(number.null_count() for _, number in values):
+        known = np.stack([number.is_not_null().to_numpy() for _, number in values], axis=1).ravel()
+        long = long.filter(pl.Series(known))
+    yield long
+
+
+def _floats(text: pl.Series) -> pl.Series:
+    """Strings as captured -> Float64; thousands commas taken out, NaN and Inf kept."""
+    import polars as pl
+
+    number = text.cast(pl.Float64, strict=False)
+    if number.null_count() == text.null_count():
+        return number
+    again = text.str.replace_all(",", "", literal=True).str.strip_chars_end(".").str.to_lowercase()
+    return number.fill_null(again.cast(pl.Float64, strict=False))
+
+
+def _one_by_one(lines: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+    """Lines of shapes too rare for a template."""
+    import polars as pl
+
+    columns = ("line", "sub", "order", "kind", "rank", "task", "local_rank", "step", "epoch", "time", "name", "value")
+    rows: list[tuple[Any, ...]] = []
+    for line, sub, text in lines.iter_rows():
+        reading = read_one(text, context.voted)
+        if reading is None:
+            continue
+        base, values = _said(text, reading, context)
+        said = {"line": line, "sub": sub, "kind": reading.kind, **base}
+        for order, (name, number) in enumerate(values, 1):
+            said.update(order=min(order, KEY_PER_PIECE - 1), name=name, value=number)
+            rows.append(tuple(said.get(column) for column in columns))
+    if rows:
+        types = {
+            "kind": pl.String, "name": pl.String, "epoch": pl.Float64, "time": pl.Float64, "value": pl.Float64
+        }  # fmt: skip
+        frame = pl.DataFrame(rows, schema={c: types.get(c, pl.Int64) for c in columns}, orient="row")
+        frame = frame.with_columns(pl.col("rank", "task", "local_rank").cast(pl.Int32, strict=False))
+        constant = frame["name"].is_in(["total_steps", "batch_size"])
+        yield shaped(frame.filter(~constant), context, order="order")
+        if constant.any():
+            yield shaped(frame.filter(constant), context, order="order", kind=pl.lit("constant"))
+
+
+def _said(text: str, reading: Reading, context: Context) -> tuple[Mapping[str, Any], list[tuple[str, float]]]:
+    """(position, identities and time; metrics in the order of the line) of a reading."""
+    base: dict[str, Any] = {}
+    values: list[tuple[str, float]] = []
+    for field in sorted(reading.fields, key=lambda f: f.start):
+        raw = text[field.start : field.end]
+        if field.role == "value":
+            number = to_float(raw)
+            if number is None:
+                continue
+            if field.suffix and field.name != "memory":
+                number *= _SI.get(text[field.end : field.end + 1], 1.0)
+            values.append((field.name, number * field.factor))
+        elif field.role == "epoch":
+            base["epoch"] = to_float(raw)
+        elif field.role == "total":
+            values.append(("total_steps", float(raw)))
+        elif field.role == "unix":
+            base["time"] = to_float(raw)
+        elif field.role in ("time", "short_time"):
+            stamp, _ = prefixes.parse_time(raw, context.reference)
+            base["time"] = None if stamp is None else stamp - reading.zone
+        elif len(raw) < (19 if field.role == "step" else 10):
+            base[field.role] = int(raw)
+    if reading.lost_loss and dict(values).get("skipped_steps", 0.0) == 0.0:
+        values.insert(0, ("loss", float("nan")))
+    if reading.kind == "header":
+        values.append(("", float("nan")))
+    return base, values

@@ -1,0 +1,381 @@
+"""Stacks that say where a living process stood: faulthandler, py-spy, gdb, and the watchdog's own.
+
+Formats, each followed line by line from the header of one thread:
+
+faulthandler  `Thread 0x00007f... (most recent call first):` (`Current thread ...`; a name in brackets since 3.14), with
+              `Timeout (0:00:22)!` or `Fatal Python error: Aborted` above the first thread.
+py-spy        `Thread 3490 (idle): "MainThread"` below `Process 3490: python train.py`.
+gdb           `Traceback (most recent call first):` of py-bt, or `#5 Frame 0x..., for file train.py, line 20, in main`.
+PyTorch       `Stack trace of the failed collective:` and `#0 all_reduce from /.../distributed_c10d.py:2501`.
+
+Lines of one writer are told apart by their prefixes, so that other ranks' lines between them do no harm. Of a stack
+that is cut off, what was printed is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from forensics.model import Evidence, Identity, Observation, Source
+from forensics.parsers.prefixes import CleanLine, clean, parse_time, strip_ansi
+
+SIGNATURE = "stack-dump"
+# What the scan looks for; each opens the stack of one thread.
+HEADERS: tuple[str, ...] = (
+    r"hread 0x[0-9a-f]+ [^\n]{0,80}\(most recent call first\)",
+    r'Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)',
+    r"Traceback \(most recent call first\)",
+    r"#\d+ [^\n]{0,200}Frame 0x[0-9a-f]+, for (?:file )?",
+    r"Stack trace of the failed collective: ?",
+)
+MAX_STACKS = 600  # threads read in one log
+MAX_FRAMES = 128  # faulthandler itself stops at 100
+MAX_BYTES = 128 << 10  # of a log from a header on, other writers' lines included
+MAX_LINES = 3000  # the same in lines
+BUDGET = 200_000  # lines looked at in one log
+BEFORE = 8 << 10  # bytes before a header that may say what the stack is
+TIME_BEFORE = 64 << 10  # bytes before a header in which a time is looked for
+
+_FAULT = re.compile(
+    r"^(?P<current>Current t|T)hread (?P<thread>0x[0-9a-f]+)(?: \[(?P<name>[^\]\n]*)\])? \(most recent call first\):"
+)
+_PYSPY = re.compile(r'^Thread (?P<thread>(?:0x)?[0-9A-Fa-f]+) \((?:active|idle)[^)]*\)(?:: "(?P<name>[^"]*)")?')
+_GDB = re.compile(r"^Traceback \(most recent call first\):")
+_GDB_FRAME = re.compile(
+    r"^#\d+ .{0,400}?Frame 0x[0-9a-f]+, for (?:file )?(?P<file>[^,\n]+), line (?P<line>\d+), in (?P<function>[^\s(]+)"
+)
+_RECORDER = re.compile(r"Stack trace of the failed collective: ?$")
+
+_FAULT_FRAME = re.compile(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_PYSPY_FRAME = re.compile(r"^ {4}(?P<function>\S.*) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
+_GDB_PYBT_FRAME = re.compile(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s(]+)')
+_RECORDER_FRAME = re.compile(r"^#\d+ (?P<function>\S+) from (?P<file>.+):(?P<line>\d+)$")
+
+_TIMEOUT = re.compile(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
+_FATAL = re.compile(r"Fatal Python error: (?P<what>[^\n]{1,200})")
+_PROCESS = re.compile(r"^Process (?P<pid>\d+): (?P<command>.*)$", re.M)
+_LOCAL_RANK = re.compile(r"--local[_-]rank[= ](\d{1,5})\b")
+_LWP = re.compile(r"^Thread (?P<thread>\d+) \(.*LWP (?P<pid>\d+)\)", re.M)
+
+_FORMATS = (
+    ("demand", _FAULT, _FAULT_FRAME),
+    ("py-spy", _PYSPY, _PYSPY_FRAME),
+    ("gdb", _GDB, _GDB_PYBT_FRAME),
+    ("gdb", _GDB_FRAME, _GDB_FRAME),
+    ("recorder", _RECORDER, _RECORDER_FRAME),
+)  # kind, header, frame
+
+# Where the code of others lies. py-spy shortens paths, so that libraries are known by their first folder as well.
+_INSTALLED = ("site-packages", "dist-packages", "/lib/python", "/lib64/python", "<frozen", "<string>", "<stdin>")
+_LIBRARIES = frozenset((
+    "torch", "torchvision", "torchdata", "numpy", "scipy", "pandas", "polars", "pyarrow", "datasets", "transformers",
+    "accelerate", "peft", "trl", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric",
+    "megatron", "nemo", "ray", "horovod", "tensorboard", "tensorboardX", "wandb", "mlflow", "fsspec", "s3fs", "gcsfs",
+    "botocore", "boto3", "urllib3", "requests", "httpx", "aiohttp", "huggingface_hub", "safetensors", "filelock",
+    "portalocker", "fasteners", "triton", "PIL", "cv2", "h5py", "webdataset", "streaming", "tqdm", "click", "hydra",
+    "omegaconf", "fire", "joblib", "sklearn",
+))  # fmt: skip
+
+# Outermost functions of a thread that the program started, as opposed to its main one.
+_BOOTSTRAP = ("_bootstrap", "_bootstrap_inner", "clone", "start_thread")
+# Processes with a stack that are no rank: files in which their main threads live.
+HELPERS = re.compile(
+    r"torch/utils/data/_utils/worker\.py|torch/distributed/elastic/|torch/distributed/(?:run|launch)\.py"
+    r"|torch/multiprocessing/spawn\.py:\d+ join|multiprocessing/resource_tracker\.py|_inductor/compile_worker"
+)
+
+
+_NOBODY = Identity()
+_Read = Callable[[int, int], bytes]  # (offset, size) -> what a file holds there, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame. line is None where the printer did not know it."""
+
+    file: str
+    line: int | None
+    function: str
+    at: Evidence
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line if self.line is not None else '?'} {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The stack of one thread, as one dump prints it.
+
+    kind: "timeout" (dump_traceback_later fired), "fatal" (the interpreter died; `reason` says of what), "demand"
+    (faulthandler on request), "py-spy", "gdb", "recorder". frames: innermost first.
+    """
+
+    source: str
+    line: int
+    identity: Identity
+    kind: str
+    thread: str | None
+    frames: tuple[Frame, ...]
+    header: Evidence
+    main: bool = False
+    reason: str | None = None
+    time: float | None = None
+    zone_known: bool = False
+
+    @property
+    def rank(self) -> int | None:
+        return self.identity.rank
+
+
+def is_users(file: str) -> bool:
+    """Whether a frame's file is the user's own, and neither the standard library nor an installed package."""
+    if not file or any(part in file for part in _INSTALLED) or file.endswith((".so", ".pyx", ".cpp", ".cc", ".c")):
+        return False
+    if file[0] == "/" or file[1:2] == ":":
+        return True
+    top = re.split(r"[/\\\\]", file, maxsplit=1)[0].removesuffix(".py")
+    return top not in _LIBRARIES and top not in sys.stdlib_module_names
+
+
+def _pieces(data: bytes, line: int, offset: int) -> Iterator[tuple[int, int, str]]:
+    """(line, offset, text) of every line of `data`."""
+    for raw in data.split(b"\n"):
+        yield line, offset, raw.rstrip(b"\r").decode("utf-8", "replace")
+        line += 1
+        offset += len(raw) + 1
+
+
+def read_stack(
+    data: bytes,
+    *,
+    path: str,
+    line: int,
+    offset: int,
+    voted: frozenset[str] = frozenset(),
+    outer: Identity = _NOBODY,
+    reference: float = 0.0,
+) -> tuple[Stack, int] | None:
+    """The stack whose header is the first line of `data`, with the line on which it ends; None if that is no header.
+
+    line, offset: of the first byte in its file. The kind of a faulthandler stack is "demand" until `in_text` has looked
+    at what stands above it.
+    """
+    pieces = _pieces(data[:MAX_BYTES], line, offset)
+    first = next(pieces)
+    head = clean(first[2], voted, reference)
+    text = head.text.strip()
+    opened = next(((k, h, f, m) for k, h, f in _FORMATS if (m := h.search(text))), None)
+    if opened is None:
+        return None
+    kind, header, pattern, found = opened
+    evidence = Evidence(path, line, offset, text[:1000])
+    frames: list[Frame] = []
+    if header is pattern:
+        frames.append(_frame(found, evidence))
+    end = line
+    for at_line, at_offset, raw in pieces:
+        if len(frames) >= MAX_FRAMES or at_line > line + MAX_LINES:
+            break
+        current = clean(raw, voted, reference)
+        # Only the first line of a c10 message bears its rank: a part of the header's prefix is the same writer.
+        same = head.prefix.startswith(current.prefix) if kind == "recorder" else head.prefix == current.prefix
+        if not same:
+            continue
+        body = current.text.rstrip()
+        if m := pattern.match(body):
+            frames.append(_frame(m, Evidence(path, at_line, at_offset, body.strip()[:1000])))
+        elif not _belongs(kind, body):
+            break
+        end = at_line
+    words = found.groupdict()
+    name, thread = words.get("name"), words.get("thread")
+    stack = Stack(
+        source=path,
+        line=line,
+        identity=head.identity.over(outer),
+        kind=kind,
+        thread=name or thread,
+        frames=tuple(frames),
+        header=evidence,
+        main=_is_main(frames, name),
+        time=head.time,
+        zone_known=head.zone_known,
+    )
+    return stack, end
+
+
+def _frame(m: re.Match[str], at: Evidence) -> Frame:
+    line = m["line"]
+    known = int(line[:18]) if line is not None and line.isdigit() else None
+    return Frame(m["file"].strip(), known, m["function"].strip(), at)
+
+
+def _belongs(kind: str, text: str) -> bool:
+    """Whether a line that is no frame may stand inside a stack: quoted source, locals, C frames, "..."."""
+    if not text:
+        return False
+    if kind == "gdb":
+        return text[0] in " #"
+    return text[0] == " " or (kind == "recorder" and text[0] == "#")
+
+
+def _is_main(frames: Sequence[Frame], name: str | None) -> bool:
+    if name is not None and (name == "MainThread" or name.startswith(("Thread-", "QueueFeederThread"))):
+        return name == "MainThread"
+    outermost = next((f.function for f in reversed(frames) if f.function not in ("clone", "start_thread")), "")
+    return bool(frames) and outermost not in _BOOTSTRAP
+
+
+def in_text(
+    data: bytes,
+    starts: Iterable[tuple[int, int]],
+    *,
+    path: str,
+    voted: frozenset[str] = frozenset(),
+    outer: Identity = _NOBODY,
+    reference: float = 0.0,
+) -> list[Stack]:
+    """Every stack of a text. starts: (line, offset) of the lines that may be headers, in file order."""
+
+    def read(offset: int, size: int) -> bytes:
+        return data[offset : offset + size]
+
+    return _stacks(read, starts, path, voted, outer, reference)
+
+
+def _stacks(
+    read: _Read, starts: Iterable[tuple[int, int]], path: str, voted: frozenset[str], outer: Identity, reference: float
+) -> list[Stack]:
+    found: list[Stack] = []
+    last: dict[str, tuple[int, Stack]] = {}  # prefix -> (line on which it ended, stack)
+    budget = BUDGET
+    for line, offset in list(starts)[:MAX_STACKS]:
+        if budget < 0:
+            break
+        one = read_stack(
+            read(offset, MAX_BYTES), path=path, line=line, offset=offset, voted=voted, outer=outer, reference=reference
+        )
+        if one is None:
+            continue
+        stack, end = one
+        budget -= end - line + 1
+        start = max(0, offset - BEFORE)
+        before = read(start, offset - start).decode("utf-8", "replace")
+        prefix = clean(read(offset, 4096).split(b"\n", 1)[0].decode("utf-8", "replace"), voted, reference).prefix
+        above = _above(before, prefix, voted, reference)
+        if stack.kind == "gdb" and above.lstrip().startswith("#"):
+            continue  # a frame further down in the backtrace that was read from its first one
+        previous = last.get(prefix)
+        stack = _named(stack, above, before, previous[1] if previous else None)
+        if stack.time is None:
+            time, known = _time_before(read, offset, reference)
+            stack = replace(stack, time=time, zone_known=known)
+        last[prefix] = (end, stack)
+        found.append(stack)
+    return found
+
+
+def _above(before: str, prefix: str, voted: frozenset[str], reference: float) -> str:
+    """The last line of the same writer above a header that is not blank."""
+    for raw in reversed(before.split("\n")[1 if len(before) >= BEFORE else 0 :]):
+        line: CleanLine = clean(raw, voted, reference)
+        if line.prefix == prefix and line.text.strip():
+            return line.text.rstrip()
+    return ""
+
+
+def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Stack:
+    """What the lines above say: why the dump was made, and of which process."""
+    if stack.kind == "demand":
+        if _TIMEOUT.search(above):
+            return replace(stack, kind="timeout")
+        if m := _FATAL.search(above):
+            return replace(stack, kind="fatal", reason=m["what"].strip())
+        follows = _FAULT_FRAME.match(above) or above.strip() in ("...", "<no Python frame>")
+        if follows and previous is not None and previous.kind in ("timeout", "fatal", "demand"):
+            return replace(stack, kind=previous.kind, reason=previous.reason)
+        m = next(reversed(list(_FATAL.finditer(before))), None)
+        # "Python runtime state: initialized" and the like may stand between.
+        if m is not None and before.count("\n", m.end()) <= 4:
+            return replace(stack, kind="fatal", reason=m["what"].strip())
+        return stack
+    if stack.kind == "py-spy":
+        m = next(reversed(list(_PROCESS.finditer(before))), None)
+        if m is None:
+            same = previous is not None and previous.kind == "py-spy"
+            return replace(stack, identity=previous.identity) if previous is not None and same else stack
+        local = _LOCAL_RANK.search(m["command"])
+        own = Identity(pid=int(m["pid"][:18]), local_rank=int(local[1]) if local else None)
+        return replace(stack, identity=own.over(stack.identity))
+    if stack.kind == "gdb" and (m := next(reversed(list(_LWP.finditer(before))), None)):
+        return replace(stack, thread=m["thread"])
+    return stack
+
+
+def _time_before(read: _Read, offset: int, reference: float) -> tuple[float | None, bool]:
+    """The time of the last line above that bears one."""
+    start = max(0, offset - TIME_BEFORE)
+    for raw in reversed(read(start, offset - start).split(b"\n")[-400:]):
+        time, known = parse_time(strip_ansi(raw[:400].decode("utf-8", "replace")), reference)
+        if time is not None:
+            return time, known
+    return None, False
+
+
+def main_threads(stacks: Sequence[Stack]) -> list[Stack]:
+    """One stack a dump: that of the main thread. Processes that are no rank (data workers, launchers) are left out."""
+    return [
+        stack
+        for stack in stacks
+        if stack.main and stack.frames and not any(HELPERS.search(str(frame)) for frame in stack.frames)
+    ]
+
+
+def observations(stacks: Sequence[Stack]) -> list[Observation]:
+    """Main threads as observations of `stack-dump`. `frames` holds "file:line function" a line each, innermost first."""
+    found = []
+    for stack in main_threads(stacks):
+        shown = next((frame for frame in stack.frames if is_users(frame.file)), stack.frames[0])
+        captures = {"kind": stack.kind, "frames": "\n".join(str(frame) for frame in stack.frames)}
+        if stack.reason:
+            captures["reason"] = stack.reason
+        found.append(
+            Observation(
+                signature=SIGNATURE,
+                weight=0.9,
+                evidence=(shown.at, stack.header),
+                identity=stack.identity,
+                culprits=(),
+                time=stack.time,
+                zone_known=stack.zone_known,
+                captures=captures,
+            )
+        )
+    return found
+
+
+def in_log(
+    source: Source, starts: Sequence[tuple[int, int]], *, voted: frozenset[str] = frozenset(), reference: float = 0.0
+) -> list[Observation]:
+    """The stacks of a log file as observations. Reads only around `starts`; a file that vanished gives none."""
+    if not starts:
+        return []
+    try:
+        fd = os.open(source.file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return []
+
+    def read(offset: int, size: int) -> bytes:
+        try:
+            return os.pread(fd, size, max(offset, 0))
+        except OSError:
+            return b""
+
+    try:
+        return observations(_stacks(read, starts, source.path, voted, source.identity, reference))
+    finally:
+        os.close(fd)
