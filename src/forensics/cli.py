@@ -34,6 +34,7 @@ def main() -> None:
 @click.option("--since", metavar="WHEN", help="Leave out files last changed before WHEN: 2h, 3d, or 2026-11-27[T20:00].")
 @click.option("--redact/--no-redact", default=None, help="Take names, hosts, addresses and secrets out. Default: only in Markdown.")
 @click.option("--fail-on", type=click.Choice(("any", "failed", "never")), default="any", help="Which verdicts exit with status 1.")
+@click.option("--signatures", "signature_folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Your own signatures, beside the built-in ones. Can be repeated.")
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 def analyze(
@@ -44,6 +45,7 @@ def analyze(
     since: str | None,
     redact: bool | None,
     fail_on: str,
+    signature_folders: tuple[Path, ...],
     threads: int | None,
     quiet: bool,
 ) -> None:
@@ -60,7 +62,7 @@ def analyze(
     """
     from forensics.engine.pipeline import Options, analyse
     from forensics.run import NothingToRead
-    from forensics.signatures.schema import SignatureError
+    from forensics.signatures.schema import SignatureError, load_catalogue
 
     try:
         oldest = parse_since(since, time.time()) if since else None
@@ -68,7 +70,8 @@ def analyze(
         raise click.BadParameter(str(error), param_hint="--since") from None
     show = _progress_display() if not quiet and sys.stderr.isatty() else None
     try:
-        diagnosis = analyse(paths, Options(exclude=exclude, since=oldest, threads=threads, progress=show))
+        options = Options(exclude=exclude, since=oldest, threads=threads, progress=show)
+        diagnosis = analyse(paths, options, load_catalogue(*signature_folders))
     except (NothingToRead, SignatureError) as error:
         raise _stop(str(error)) from None
     finally:
@@ -85,6 +88,83 @@ def analyze(
         except OSError as error:
             raise _stop(f"{output}: {error.strerror}") from None
     sys.exit(exit_status(diagnosis.verdict, fail_on))
+
+
+@main.command()
+@click.argument("name", metavar="NAME|CODE")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
+def explain(name: str, format_: str) -> None:
+    """Explain one entry of the catalogue, by its name (cuda-oom) or a code (DP15)."""
+    import json
+    import shutil
+
+    from forensics.report import entry
+    from forensics.signatures.schema import load_catalogue
+
+    catalogue = load_catalogue()
+    found = entry.find(catalogue, name)
+    if not found:
+        near = entry.near_names(catalogue, name)
+        raise _stop(f"no signature is called {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+    if format_ == "json":
+        _print(json.dumps([entry.as_dict(s) for s in found], indent=2, ensure_ascii=False))
+    elif format_ == "markdown":
+        _print("\n".join(entry.render_markdown(s) for s in found))
+    else:
+        width = shutil.get_terminal_size((100, 40)).columns
+        _print("\n".join(entry.render(s, width=width) for s in found))
+
+
+@main.group()
+def signatures() -> None:
+    """List the catalogue, and test signatures."""
+
+
+@signatures.command("list")
+@click.option("--area", help="Only this area: memory, collectives, nccl, ...")
+@click.option("--format", "format_", type=click.Choice(("terminal", "json")), default="terminal", help="What to print.")
+def list_signatures(area: str | None, format_: str) -> None:
+    """One line a signature."""
+    import json
+
+    from forensics.report import entry
+    from forensics.signatures.schema import load_catalogue
+
+    catalogue = load_catalogue()
+    chosen = sorted((s for s in catalogue.values() if area in (None, s.area)), key=lambda s: (s.area, s.name))
+    if not chosen:
+        areas = ", ".join(sorted({s.area for s in catalogue.values()}))
+        raise _stop(f"no area is called {area!r}; there are {areas}")
+    if format_ == "json":
+        _print(json.dumps([entry.as_dict(s) for s in chosen], indent=2, ensure_ascii=False))
+        return
+    wide = max(len(s.name) for s in chosen)
+    _print("\n".join(f"{s.area:12} {s.name:{wide}}  {s.kind:9}  {','.join(s.codes):12}  {s.title}" for s in chosen))
+
+
+@signatures.command("test")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
+def test_signatures(paths: tuple[Path, ...]) -> None:
+    """Check signatures against their own examples: the built-in ones, or files and folders of your own."""
+    from forensics.signatures.check import check_signature
+    from forensics.signatures.schema import SignatureError, load_catalogue, parse
+
+    problems: list[str] = []
+    if paths:
+        chosen = []
+        for file in (f for p in paths for f in (sorted(p.rglob("*.toml")) if p.is_dir() else [p])):
+            try:
+                chosen.append(parse(file.read_text("utf-8"), file.parent.name, str(file)))
+            except (SignatureError, OSError, UnicodeDecodeError) as error:
+                problems.append(str(error))
+    else:
+        chosen = list(load_catalogue().values())
+    for signature in chosen:
+        problems += check_signature(signature)
+    for problem in problems:
+        click.echo(problem, err=True)
+    click.echo(f"{len(chosen)} signatures, {len(problems)} problems")
+    sys.exit(1 if problems else 0)
 
 
 def _stop(message: str) -> click.ClickException:

@@ -139,6 +139,7 @@ class Observation:
     captures: Mapping[str, str] = field(default_factory=dict)
     count: int = 1
     note: str | None = None  # a sentence on what this sign shows here, for people
+    rule: int | None = None  # which of the signature's evidence rules it is, counted from 0; None where none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,3 +175,31 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     code = "import sys, forensics.cli; print([m for m in ('polars', 'numpy', 'hyperscan', 'torch', 'tensorboard', 'regex') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_explain_by_name_and_code() -> None:
+    assert b"Shared memory" in forensics("explain", "shm-exhausted").stdout
+    assert b"shm-exhausted" in forensics("explain", "dp15").stdout
+    assert json.loads(forensics("explain", "cuda-oom", "--format", "json").stdout)[0]["name"] == "cuda-oom"
+    missed = forensics("explain", "cuda-om")
+    assert missed.returncode == 2
+    assert b"cuda-oom" in missed.stderr
+
+
+def test_signatures_list_and_test(tmp_path: Path) -> None:
+    assert b"cuda-oom" in forensics("signatures", "list", "--area", "memory").stdout
+    assert forensics("signatures", "list", "--area", "nothing").returncode == 2
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = 'name = "frobnicated"\ntitle = "t"\nkind = "cause"\nseverity = "fatal"\nwhy = "w"\n'
+    rule = '[[evidence]]\nsource = "log"\npattern = "FROB failed hard"\n[[example]]\nlog = "xx FROB failed hard"\n[[example]]\nlog = "fine"\nis_not = true\n'
+    (mine / "frobnicated.toml").write_text(text + rule)
+    assert forensics("signatures", "test", mine).returncode == 0
+    (tmp_path / "a.log").write_text("step 1\nFROB failed hard\n")
+    assert report(tmp_path / "a.log", "--signatures", mine)["findings"][0]["name"] == "frobnicated"  # type: ignore[index]
+    (mine / "frobnicated.toml").write_text(text + rule.replace("xx FROB failed hard", "nothing"))
+    done = forensics("signatures", "test", mine)
+    assert done.returncode == 1
+    assert b"does not match" in done.stderr
+    (mine / "frobnicated.toml").write_text("kind = 3\n")
+    assert forensics("analyze", tmp_path / "a.log", "--signatures", mine).returncode == 2

@@ -20,12 +20,14 @@ from forensics import cache as files
 from forensics.engine.literals import VERSION, Literal, required
 from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.launchers import ROW
+from forensics.parsers.stacks import HEADERS as STACK_HEADERS
 from forensics.parsers.tracebacks import HEADER
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
 TIMEOUT = 0.2  # seconds a capture may take on one line
 # Ids of patterns that are not rules.
 TRACEBACK, NONFINITE, WORKER_ROW = 0, 1, 2
+STACK = 8  # headers of stacks: parsers.stacks
 _FIRST = 16
 # Written out, since one class-and-case pattern for all spellings costs as much as the whole rest of the scan.
 _NONFINITE = tuple(
@@ -74,6 +76,7 @@ class Matcher:
         expressions = list(dict.fromkeys(r.evidence.pattern or "" for r in rules))
         literals = dict(zip(expressions, _required(expressions, use_cache), strict=True))
         patterns = [Pattern(TRACEBACK, HEADER), Pattern(WORKER_ROW, ROW), *(Pattern(NONFINITE, expression) for expression in _NONFINITE)]
+        patterns += [Pattern(STACK, expression) for expression in STACK_HEADERS]
         ids: dict[tuple[str, bool, bool], int] = {}
 
         def id_of(text: str, *, literal: bool, caseless: bool = False) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forensics.engine import causes, diagnosis, identity, steps
-from forensics.engine.matcher import Matcher
+from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
     COLLECTIVES_COLUMNS,
@@ -24,6 +24,7 @@ from forensics.model import (
     Writer,
     schema,
 )
+from forensics.parsers import stacks
 from forensics.parsers.logs import WHOLE, read_log, windows
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
@@ -102,6 +103,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     for source, scan in zip(logs, scans, strict=True):
         found = read_log(source, scan, matcher, reference=_modified(source))
         observations += found.observations
+        starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
+        observations += stacks.in_log(source, starts, reference=_modified(source))
         tracebacks += found.tracebacks
         writers.append(found.writer)
         if found.metrics is not None and found.metrics.height:
@@ -174,14 +177,14 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     data = identity.number_attempts(data)
     world = identity.know_world(data)
     data = identity.place_ranks(data, world)
-    found = [*data.observations]
+    clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
+    found = collectives.still_standing(data.observations, clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
     found += collectives.desync(data.collectives, found, range(world.size) if world.size else None, data.tracebacks)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
     found = _often_enough([o for o in found if o.signature in catalogue], catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
-    clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     candidates = causes.candidates(found, catalogue, world)
     linked = causes.explain(candidates, catalogue, clock, world)
     causes.borrow_ranks(linked)
@@ -189,12 +192,11 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 
 
 def _often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
-    """Drop observations of signatures whose log rules ask for more matches in the run than there are."""
-    count = Counter[str]()
+    """Drop observations of evidence rules that ask for more matches in the run than there are."""
+    count = Counter[tuple[str, int | None]]()
     for o in found:
-        count[o.signature] += o.count
+        count[o.signature, o.rule] += o.count
     return [
         o for o in found
-        if count[o.signature] >= min((e.at_least for e in catalogue[o.signature].evidence if e.source == "log"), default=1)
-        or o.evidence[0].line is None
+        if o.rule is None or count[o.signature, o.rule] >= catalogue[o.signature].evidence[o.rule].at_least
     ]

@@ -39,7 +39,7 @@ _SPELLINGS: dict[str, str] = {
         "reduced_train_loss loss_total loss_train loss_training gpt_loss loss_mean avg_loss mean_loss loss_avg "
         "global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
         "crossentropy cross_entropy running_loss lm_loss_training cur_loss current_loss tr_loss average_loss "
-        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss"
+        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss ce"
     ),
     "eval_loss": (
         "loss_eval loss_val loss_valid loss_validation lm_loss_validation lm_loss_value lm_loss_value_validation "
@@ -71,7 +71,7 @@ _SPELLINGS: dict[str, str] = {
     ),
     "total_steps": "total_steps max_steps total_iterations train_iters",
     "total_timesteps": "total_timesteps",
-    "epoch": "epoch epochs training_epoch current_epoch trainer_epoch",
+    "epoch": "epoch epochs ep training_epoch current_epoch trainer_epoch",
     "throughput": (
         "tps wps tokens_per_sec tokens_per_second throughput samples_per_sec samples_per_second throughput_tps "
         "tokens_per_second_per_gpu tokens_per_sec_per_gpu tokens_per_gpu_per_second tgs currsamplespersec "

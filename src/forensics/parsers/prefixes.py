@@ -51,6 +51,8 @@ VOTED: dict[str, str] = {
 _NEVER_A_HOST = {
     "traceback", "error", "warning", "warn", "info", "debug", "file", "exception", "note", "epoch", "step", "iter",
     "loss", "fatal", "hint", "usage", "test", "train", "val", "eval", "runtimeerror", "valueerror", "userwarning",
+    "steps", "iters", "iteration", "iterations", "epochs", "ep", "batch", "global_step", "num_updates", "train_loss",
+    "val_loss", "eval_loss", "total_loss", "training", "validation", "valid", "lr", "progress", "critical", "notice",
 }  # fmt: skip
 
 _ALWAYS = {name: re.compile(pattern) for name, pattern in ALWAYS.items()}

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from forensics.model import Evidence, Identity, Observation, Source
-from forensics.parsers.prefixes import CleanLine, clean, parse_time, strip_ansi
+from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
 
 SIGNATURE = "stack-dump"
 # What the scan looks for; each opens the stack of one thread.
 HEADERS: tuple[str, ...] = (
     r"hread 0x[0-9a-f]+ [^\n]{0,80}\(most recent call first\)",
-    r'Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)',
+    r"Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)",
     r"Traceback \(most recent call first\)",
     r"#\d+ [^\n]{0,200}Frame 0x[0-9a-f]+, for (?:file )?",
     r"Stack trace of the failed collective: ?",
@@ -38,6 +38,7 @@ MAX_BYTES = 128 << 10  # of a log from a header on, other writers' lines include
 MAX_LINES = 3000  # the same in lines
 BUDGET = 200_000  # lines looked at in one log
 BEFORE = 8 << 10  # bytes before a header that may say what the stack is
+HEAD = 64 << 10  # bytes of a file's head that show which prefixes it uses
 TIME_BEFORE = 64 << 10  # bytes before a header in which a time is looked for
 
 _FAULT = re.compile(
@@ -336,7 +337,7 @@ def main_threads(stacks: Sequence[Stack]) -> list[Stack]:
 
 
 def observations(stacks: Sequence[Stack]) -> list[Observation]:
-    """Main threads as observations of `stack-dump`. `frames` holds "file:line function" a line each, innermost first."""
+    """Main threads as observations of `stack-dump`; `frames`: "file:line function" a line each, innermost first."""
     found = []
     for stack in main_threads(stacks):
         shown = next((frame for frame in stack.frames if is_users(frame.file)), stack.frames[0])
@@ -358,9 +359,7 @@ def observations(stacks: Sequence[Stack]) -> list[Observation]:
     return found
 
 
-def in_log(
-    source: Source, starts: Sequence[tuple[int, int]], *, voted: frozenset[str] = frozenset(), reference: float = 0.0
-) -> list[Observation]:
+def in_log(source: Source, starts: Sequence[tuple[int, int]], *, reference: float = 0.0) -> list[Observation]:
     """The stacks of a log file as observations. Reads only around `starts`; a file that vanished gives none."""
     if not starts:
         return []
@@ -376,6 +375,7 @@ def in_log(
             return b""
 
     try:
+        voted = vote(sample_lines(read(0, HEAD)))
         return observations(_stacks(read, starts, source.path, voted, source.identity, reference))
     finally:
         os.close(fd)

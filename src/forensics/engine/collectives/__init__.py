@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
-from forensics.engine.collectives.stacks import from_stack_dumps, from_tracebacks_of_waits
+from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
 from forensics.model import Observation, Traceback
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["desync", "vote"]
+__all__ = ["desync", "still_standing", "vote"]
 
 # Signatures whose log lines name the ranks themselves.
 NAMING = ("monitored-barrier-timeout", "uneven-inputs", "collective-desync", "rank-exited-early")
@@ -42,7 +42,8 @@ def desync(
     observations: of all logs; the family's captures are used, the rest only shows which ranks were heard.
     world: all global ranks of the run, or None where they are not known: then ranks below the highest one seen are
     known to exist.
-    tracebacks: of all logs; they say where ranks waited if there is no dump.
+    tracebacks: of all logs; they say where ranks waited if there is no dump. Stacks of living processes come as
+    observations of `stack-dump` (parsers.stacks).
     """
     dumped = {int(rank) for rank in collectives["rank"].drop_nulls().unique()}
     heard = {o.identity.rank for o in observations if o.identity.rank is not None}
@@ -69,14 +70,18 @@ def _of_attempt(
     table: pl.DataFrame, logs: Logs, tracebacks: Sequence[Traceback], everyone: frozenset[int], dumped: set[int]
 ) -> list[Observation]:
     found = from_dumps(table, logs, everyone, dumped)
-    if not any(o.culprits for o in found) and (stacks := from_tracebacks_of_waits(tracebacks, logs)):
-        found = [o for o in found if o.signature != "collective-timeout"] + stacks
+    if not _named(found) and (waits := from_waits(tracebacks, logs)):
+        found = [o for o in found if o.signature != "collective-timeout"] + waits
     found += fingerprints(logs)
-    if not any(o.culprits for o in found):
+    if not _named(found) and (stacks := from_stack_dumps(logs)):
+        found = [o for o in found if o.signature != "collective-timeout"] + stacks
+    if not _named(found):
         found += lagging(logs)
-    if not any(o.culprits for o in found):
-        found += from_stack_dumps(logs)
-    named = any(o.culprits for o in logs.observations if o.signature in NAMING)
-    if not named and all(o.signature == "collective-timeout" and not o.culprits for o in found):
+    told = any(o.culprits for o in logs.observations if o.signature in NAMING)
+    if not told and all(o.signature == "collective-timeout" and not o.culprits for o in found):
         found += silent(logs, everyone, tell_nobody=not found)
-    return found
+    return with_positions(found, logs)
+
+
+def _named(found: Sequence[Observation]) -> bool:
+    return any(o.culprits for o in found)

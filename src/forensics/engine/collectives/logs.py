@@ -75,6 +75,7 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
     timed_out: dict[int, Observation] = {}
     closed: dict[int, Observation] = {}
     epochs: dict[int, dict[str, int]] = defaultdict(dict)
+    unnumbered: dict[tuple[int, str], int] = defaultdict(int)
     for o in observations:
         rank = o.identity.rank
         if rank is None:
@@ -85,7 +86,11 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
             closed.setdefault(rank, o)
         elif o.signature == "epoch-finished":
             steps = number(o.captures.get("steps"))
-            epochs[rank][o.captures.get("epoch", "?")] = -1 if steps is None else steps
+            epoch = o.captures.get("epoch")
+            if epoch is None:  # "epoch done": the n-th such line of a file is the n-th epoch
+                unnumbered[rank, o.evidence[0].file] += 1
+                epoch = f"#{unnumbered[rank, o.evidence[0].file]}"
+            epochs[rank][epoch] = -1 if steps is None else steps
     raised = {
         t.identity.rank
         for t in tracebacks
@@ -95,15 +100,19 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
 
 
 def fingerprints(logs: Logs) -> list[Observation]:
-    """What TORCH_DISTRIBUTED_DEBUG=DETAIL printed. Each rank names the first rank unlike itself: all are counted."""
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL printed. Each rank names the first rank unlike itself: all are counted.
+
+    A rank knows its own call. What it read of another one's may be a helper collective of the comparison itself (which
+    says sequence number 0, and another operation), so that a rank's own line wins over what others say of it.
+    """
     lines = [o for o in logs.observations if {"rank_a", "rank_b", "op_a", "op_b"} <= set(o.captures)]
-    # A fingerprint that was read while the other rank was still exchanging its shape says sequence number 0.
     real = [o for o in lines if (o.captures.get("seq_a") == "0") == (o.captures.get("seq_b") == "0")]
     prints: dict[int, dict[str, str | None]] = {}
-    for o in real or lines:
-        for side in "ab":
+    for side, told in (("a", lines), ("b", real), ("b", [] if real else lines)):
+        for o in told:
             if (rank := number(o.captures[f"rank_{side}"])) is not None:
-                prints[rank] = {what: o.captures.get(f"{what}_{side}") for what in ("op", "shape", "dtype", "seq")}
+                said = {what: o.captures.get(f"{what}_{side}") for what in ("op", "shape", "dtype", "seq")}
+                prints.setdefault(rank, said)
     for what in ("op", "shape", "dtype", "seq"):
         values = {rank: said[what] for rank, said in prints.items() if said[what] is not None}
         if len(set(values.values())) > 1:
@@ -118,7 +127,8 @@ def fingerprints(logs: Logs) -> list[Observation]:
         text = {"op": f"{value}", "shape": f"{said['op']} of [{value}]", "dtype": f"{said['op']} of {value}"}
         groups[text.get(what, f"collective #{value}")].append(rank)
     note = "; ".join(f"{spoken(ranks)} called {t}" for t, ranks in sorted(groups.items(), key=lambda g: len(g[1])))
-    seq = prints[min(values)]["seq"]
+    own = {rank for o in lines if (rank := number(o.captures["rank_a"])) is not None}
+    seq = prints[min(own & set(values), default=min(values))]["seq"]
     end = "" if odd else f" {no_majority(len(values))}"
     if not odd and len(values) == 2:  # both are named: one of the two is at fault, and only the user can tell which
         odd = tuple(sorted(values))
@@ -244,8 +254,13 @@ def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[O
     lines = list(logs.timed_out.values()) or list(logs.closed.values())
     whole = all(default_name(group) == "0" for group in groups)
     quiet = sorted(everyone - complaining) if whole else []
-    if quiet and len(quiet) < len(complaining):
-        gone = not logs.timed_out or (len(logs.closed) > len(logs.timed_out))
+    did = "timed out" if logs.timed_out else "lost their connection"
+    if quiet and logs.finished_before(quiet, sorted(complaining)):
+        note = f"{spoken(complaining)} {did}; {spoken(quiet)} had come to the end of an epoch that the others had not."
+        return [from_lines("uneven-inputs", 0.75, tuple(quiet), lines, note)]
+    # A connection is closed by somebody: where all but one complain of it, it was that one, also where they are two.
+    gone = not logs.timed_out or (len(logs.closed) > len(logs.timed_out))
+    if quiet and (len(quiet) < len(complaining) or (not logs.timed_out and len(quiet) == 1)):
         signature = "rank-exited-early" if gone else "collective-timeout"
         did = "lost their connection" if gone else "timed out"
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} printed nothing of the kind: look there first."

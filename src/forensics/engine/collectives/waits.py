@@ -8,9 +8,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from forensics.engine.collectives.calls import Call, Group
+from forensics.engine.collectives.calls import Call, Group, declared
 from forensics.engine.collectives.logs import Logs
-from forensics.engine.collectives.observations import at_place, base, in_group, observe, plural, spoken, title, vote
+from forensics.engine.collectives.observations import (
+    DEFAULT_GROUPS,
+    at_place,
+    base,
+    in_group,
+    no_majority,
+    observe,
+    plural,
+    spoken,
+    title,
+    vote,
+)
 from forensics.model import Observation
 
 
@@ -45,10 +56,57 @@ def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:
     roots = {rank for rank in targets - set(edges) if assumed or waits_in[rank] <= wanted_in[rank]}
     if roots:
         return [_behind(edges, roots, groups, logs, assumed)]
+    alone = _alone(targets - set(edges), groups, waiting)
+    if alone:
+        return [_apart(alone, edges, groups, logs)]
     core = _circle({rank: {peer for _, _, peer in out} for rank, out in edges.items()})
     if core:
         return [_circular({r: [e for e in edges[r] if e[2] in core] for r in core}, assumed)]
     return [_blocked_elsewhere(edges, targets, groups, waiting)]
+
+
+def _alone(
+    ends: Collection[int], groups: Sequence[Group], waiting: Mapping[tuple[str, str], Mapping[int, Call]]
+) -> dict[int, Call]:
+    """Of the ranks at the ends of chains, those that wait alone in a group whose members no dump declares.
+
+    With one member such a call would have returned: it has others, and they never made it.
+    """
+    found: dict[int, Call] = {}
+    for group in groups:
+        if group.key[0] in DEFAULT_GROUPS or declared(group.key[1]) or len(group.members) != 1:
+            continue
+        for rank, call in waiting[group.key].items():
+            if rank in ends:
+                found[rank] = call
+    return found
+
+
+def _apart(
+    alone: Mapping[int, Call],
+    edges: Mapping[int, Sequence[tuple[Group, Call, int]]],
+    groups: Sequence[Group],
+    logs: Logs,
+) -> Observation:
+    """Some ranks wait in a group of their own, and others wait for them elsewhere."""
+    crowd = {rank: next(call for _, call, peer in out if peer in alone) for rank, out in edges.items()
+             if any(peer in alone for _, _, peer in out)}  # fmt: skip
+    odd = tuple(sorted(alone)) if len(alone) < len(crowd) else ()
+    first, theirs = alone[min(alone)], crowd[min(crowd)]
+    frames = {call.frame for group in groups for call in group.last.values() if call.rank not in alone}
+    signature, weight = "collective-desync", 0.75
+    if odd == (0,) and first.frame is not None and first.frame not in frames:
+        signature, weight = "rank-conditional-collective", 0.8
+    note = (
+        f"{spoken(alone)} {plural(alone, 'waits', 'wait')} in {first.name} of {in_group(first.group)}{at_place(first)}, "
+        f"a group in which nobody else ever called anything, while {spoken(crowd)} {plural(crowd, 'waits', 'wait')} in "
+        f"{theirs.name} of {in_group(theirs.group)}{at_place(theirs)}."
+    )
+    if not odd:
+        note += f" {no_majority(len(alone) + len(crowd))}"
+    weight *= 1.0 if logs.trouble else 0.9
+    shown = [alone[r] for r in sorted(alone)] + [crowd[r] for r in sorted(crowd)]
+    return observe(signature, weight, odd, shown, note, first.seq, first)
 
 
 def newest(groups: Sequence[Group]) -> dict[int, Call]:

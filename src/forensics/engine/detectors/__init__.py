@@ -67,7 +67,7 @@ def run_detectors(
         return ()
     found: list[Observation] = []
     for signature in catalogue.values():
-        for rule in signature.evidence:
+        for index, rule in enumerate(signature.evidence):
             if rule.source != "metrics" or rule.detector is None:
                 continue
             detector = REGISTRY.get(rule.detector)
@@ -77,5 +77,5 @@ def run_detectors(
                 seen = detector(metrics, observations, **rule.parameters)
             except TypeError as error:
                 raise SignatureError(f"{signature.file}: {rule.detector}: {error}") from error
-            found.extend(replace(o, signature=signature.name, weight=o.weight * rule.weight) for o in seen)
+            found.extend(replace(o, signature=signature.name, weight=o.weight * rule.weight, rule=index) for o in seen)
     return tuple(found)

@@ -68,13 +68,15 @@ def extract_windows(
 
     from forensics.parsers.metric_lines import bars, neighbours, notices, templates
     from forensics.parsers.metric_lines.pieces import cut
-    from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
+    from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context, without
 
     pieces = cut(windows)
     context = Context(voted, reference, source.identity.rank)
+    read = [frame for frame in templates.read(pieces.likely, context) if not frame.is_empty()]
     frames = [
-        *templates.read(pieces.likely, context),
+        *read,
         *bars.progress(pieces.bars, context),
+        *bars.counted(without(pieces.counted, read), context),
         *notices.overflows(pieces.rare, context),
         *(frame for data, first_line in windows for frame in notices.columns(data, first_line, context)),
     ]

@@ -26,12 +26,12 @@ _LIKELY = (
     r"|clip_frac|\| +learning_rate|train lr-)[a-z0-9_@/ ().-]{0,32}[\t -/:-@\[-`{-~]{1,24}" + _NUMBER + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
 )
-# A step counter where a message or a field of it begins, or in a record.
-_COUNTER = (
-    r"(?-u:(?:^|[\]|,;:({>\r-][ \t]*|[0-9][ ,]+)"
-    r"(?i:(?:global|train|training|optimizer)?[_ ]?(?:step|iter|iteration))[ \t]*[:=#\[]{0,2}[ \t]*[0-9])"
-    r"|[\"'](?:global_)?step[\"']: ?[0-9]"
+# A step counter where a message or a field of it begins, and one in a record; the group is the step.
+COUNTER_STEP = (
+    r"(?-u:(?:^[ \t]*|[\]\[|,;:][ \t]*|- +|[0-9][ ,]+)(?:[Gg]lobal[_ ]|[Tt]rain(?:ing)?[_ ]|[Oo]ptimizer[_ ])?"
+    r"(?:[Ss]tep|STEP|[Ii]teration|[Ii]ter)(?:[ \t]*[:=#\[]{1,2}[ \t]*|[ \t]+)([0-9]{1,15}))"
 )
+RECORD_STEP = r"(?-u:\"(?:global_)?step\": ?\"?([0-9]{1,15})[\",} ])"
 BAR = r"[0-9]+%\|[^|\n]*\| *([0-9.]+[kMG]?)/([0-9.]+[kMG]?) \["
 OVERFLOW = (
     r"(?-u:OVERFLOW! |[Gg]radient overflow|[Oo]verflow detected|Grad overflow on iteration|loss scale overflow!"
@@ -51,7 +51,8 @@ _BEHIND_A_BAR = r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *"
 class Pieces:
     """Frames of (line, sub, text): number of the line, of the piece within it, and its text without escape codes."""
 
-    likely: pl.DataFrame  # may hold metrics, a step counter or a header
+    likely: pl.DataFrame  # may hold metrics or a header
+    counted: pl.DataFrame  # may hold a step counter; may be among `likely` as well
     bars: pl.DataFrame  # frames of progress bars; may be among `likely` as well
     rare: pl.DataFrame  # overflow messages
     rules: pl.Series  # numbers of lines that are dashes
@@ -60,7 +61,7 @@ class Pieces:
 
 @cache
 def _any() -> str:
-    return "|".join((r"[ \t]Epoch +GPU_mem |vf_loss ", _LIKELY, _COUNTER, BAR, OVERFLOW))
+    return "|".join((r"[ \t]Epoch +GPU_mem |vf_loss ", _LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW))
 
 
 def may_hold_metrics(sample: bytes) -> bool:
@@ -98,6 +99,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
     columns = ("line", "sub", "text")
     return Pieces(
         likely=marked.filter("likely").select(columns),
+        counted=marked.filter("counted").select(columns),
         bars=marked.filter("bar").select(columns),
         rare=marked.filter("rare").select(columns),
         rules=rules,
@@ -138,8 +140,10 @@ def _marked(pieces: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     text = pl.col("text")
+    marks = ("likely", "counted", "bar", "rare")
     return pieces.with_columns(
-        likely=text.str.contains("|".join((_LIKELY, _COUNTER, _HEADER))) & (text.str.len_bytes() <= LONGEST),
-        bar=text.str.contains(BAR) & (text.str.len_bytes() <= LONGEST),
-        rare=text.str.contains(OVERFLOW) & (text.str.len_bytes() <= LONGEST),
-    ).filter(pl.col("likely") | pl.col("bar") | pl.col("rare"))
+        likely=text.str.contains(f"{_LIKELY}|{_HEADER}"),
+        counted=text.str.contains(f"{COUNTER_STEP}|{RECORD_STEP}"),
+        bar=text.str.contains(BAR),
+        rare=text.str.contains(OVERFLOW),
+    ).filter(pl.any_horizontal(marks) & (text.str.len_bytes() <= LONGEST))

@@ -31,6 +31,7 @@ _DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
 _LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b[:\s]*")
 _UNITS = re.compile(r"^(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?\s+")
 _CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
+_KEY_REACH = 200  # characters in front of a number in which its key is looked for; no key is that long
 _KEY = re.compile(r"[A-Za-z][\w /().@#*%-]*", re.A)
 _HELD_OUT_LINE = re.compile(
     r"(?<![\w./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test|testing)"
@@ -69,7 +70,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one line says. `kind`: "line", "bar" (repeats itself), "dict" (has no step), "table", "block", "header"."""
+    """What one line says.
+
+    kind: "line", "bar" (repeats itself), "dict" (has no step), "table" and "block" (rows whose step stands elsewhere) or
+    "header" (a step or epoch for the block under it).
+    """
 
     fields: tuple[Field, ...]
     kind: str = "line"
@@ -132,6 +137,7 @@ def _when(text: str) -> tuple[list[Field], float]:
     return [], 0.0
 
 
+@lru_cache(maxsize=4096)
 def _key(left: str) -> tuple[str, bool]:
     """The key that a number stands under, from the text between the number before it and it; and if `:`/`=` does."""
     text = left.rstrip(" \t\"'[(")
@@ -251,23 +257,28 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     after_epoch = False
     last = at
     first_value, before_it = -1, ""
-    alone = False
+    last_value = (0, 0, False)
     step_key = ""
     numbers = list(_NUMBER.finditer(text, at))
     if len(numbers) > 200:
         return None
     for m in numbers:
         start, end = m.span(1)
-        left = text[last:start]
+        left = text[max(last, start - _KEY_REACH) : start]
         last = end
         if bar_start <= start < bar_end:
             continue
         key, explicit = _key(left)
         name = canonical(key) if key else None
-        if key in ("Train", "train") and explicit and re.match(r"\s*\[", text[end : end + 3]):
-            name = "epoch"
+        if key in ("Train", "train") and explicit:
+            if re.match(r"\]?\s*\[", text[end : end + 4]):
+                name = "epoch"
+            elif left.rstrip().endswith("[") and _OF.match(text, end):
+                name = "step"
         digits = m.group(1).isdigit()
-        if name == "step" or (not key and digits and after_epoch and _OF.match(text, end)):
+        # `[7][450/743]` and `[7][450]` count within an epoch.
+        counts = after_epoch and (_OF.match(text, end) or (left.strip() == "][" and text[end : end + 1] == "]"))
+        if name == "step" or (not key and digits and counts):
             better = key.lower().replace(" ", "_") in ("global_step", "num_updates", "training/global_step")
             if digits and ("step" not in fields or (better and step_key not in ("global_step", "num_updates"))):
                 fields["step"] = Field("step", start, end)
@@ -292,12 +303,14 @@ def _read_keyed(text: str, at: int) -> Reading | None:
                 parts.append(field)
             else:
                 values.setdefault(name, field)
-            tail = text[end:].strip().rstrip(".")
-            alone = (
-                explicit and len(_key(text[at:start])[0]) == len(text[at:start].strip().rstrip(":= \"'->")) and not tail
-            )
+            last_value = (start, end, explicit)
     if not values and not parts:
         return None
+    start, end, explicit = last_value
+    alone = False
+    if explicit and end - at < _KEY_REACH and not text[end:].strip().rstrip("."):
+        before = text[at:start]
+        alone = len(_key(before)[0]) == len(before.strip().rstrip(":= \"'->"))
     kind = "line"
     if bar is not None and "step" not in fields:
         which = "n" if bar.group("n") else "n2"

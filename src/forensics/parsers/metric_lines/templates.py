@@ -11,7 +11,7 @@ from forensics.parsers import prefixes
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_lines.reader import Reading, read as read_one
 from forensics.parsers.metric_lines.rows import KEY_PER_PIECE, Context, key, row_schema, shaped, whose
-from forensics.parsers.metric_lines.times import seconds
+from forensics.parsers.metric_lines.times import STAMP, seconds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +30,7 @@ _RARE = r"\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?"
 _CAPTURES = {
     "value": rf"([-+]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
     "value with thousands": rf"([-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
-    "time": r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
+    "time": STAMP,
     "short_time": r"([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
     "unix": r"([0-9]+(?:\.[0-9]+)?)",
     "epoch": r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)",

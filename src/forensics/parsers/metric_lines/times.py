@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
+# A time with a year, as a group.
+STAMP = r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)"
 
 def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     """Printed times as seconds since the epoch, local time read as UTC; null where they are none.
@@ -26,9 +28,7 @@ def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     def digits(at: int) -> pl.Expr:
         return printed.str.slice(at, 2).cast(pl.Int32, strict=False)
 
-    parts = pl.select(
-        day=text.str.slice(0, 10),
-    ) if False else pl.DataFrame({"text": text}).select(
+    parts = pl.DataFrame({"text": text}).select(
         printed.str.slice(0, 10).alias("day"),
         (digits(11) * 3600 + digits(14) * 60 + digits(17)).cast(pl.Float64).alias("clock"),
         printed.str.slice(20).alias("fraction"),
@@ -37,7 +37,7 @@ def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     days = day.unique()
     midnight = days.str.replace_all("/", "-", literal=True).str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64) * 86400
     if len(days) == 1:
-        whole = parts["clock"] + midnight[0] if midnight[0] is not None else parts["clock"] * None
+        whole = parts["clock"] + midnight[0]
     else:
         whole = parts["clock"] + day.replace_strict(days, midnight, default=None, return_dtype=pl.Float64)
     fraction = parts["fraction"]

@@ -1,0 +1,127 @@
+"""Progress bars and step counters: how far a run came, where nothing else on the line says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from forensics.parsers.metric_lines.pieces import BAR, COUNTER_STEP, RECORD_STEP
+from forensics.parsers.metric_lines.rows import Context, shaped, with_ranks
+from forensics.parsers.metric_lines.times import STAMP, seconds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NO_TRAINING_BAR = (
+    r"(?i-u:valid|eval|test|sanity|load|download|map|token|predict|generat|infer|prepar|shard|fetch|convert|pack|filter|"
+    r"upload|writ|sav|resolv|merg|captur|compil|comput|extract|quantiz|rollout|process|check)"
+)
+_COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]?(?:i?B|examples|ex|tokens|file|files)/s)"
+_HELD_OUT = (
+    r"(?i-u:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
+    r"|testing)(?:[^a-z0-9_./-]|$))"
+)
+_RECORD_TIME = r'(?-u:"(?:ts|time|timestamp|created|_timestamp)": ?"?[12][0-9])'
+_EPOCH = r"""(?i-u:(?:^|[^a-z_])(?:epoch|ep)["']?[ :=#\[]{1,3}([0-9]+(?:\.[0-9]+)?))"""
+
+
+def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+    """Training progress from tqdm frames: `progress` (n) and `total_steps`, and the frames' own step for others to use.
+
+    frame: pieces (line, sub, text). Bars of loading, mapping or evaluation are told by their description and unit.
+    Frames that do not move are left out.
+    """
+    import polars as pl
+
+    if frame.is_empty():
+        return
+    text, desc = pl.col("text"), pl.col("desc")
+    groups = text.str.extract_groups(r"^(.*?):? *[0-9]+%\|[^|\n]*\| *([0-9]+)/([0-9]+) \[")
+    frame = (
+        frame.lazy()
+        .with_columns(groups=groups)
+        .select(
+            "line", "sub", "text",
+            desc=pl.col("groups").struct.field("1"),
+            n=pl.col("groups").struct.field("2").cast(pl.Int64, strict=False),
+            total=pl.col("groups").struct.field("3").cast(pl.Int64, strict=False),
+        )
+        .filter(
+            pl.col("n").is_not_null()
+            & pl.col("total").is_not_null()
+            & ~text.str.contains(_COUNTS_OTHER_THINGS)
+            & ~desc.str.contains(_NO_TRAINING_BAR)
+        )
+        .with_columns(
+            epoch=pl.coalesce(
+                desc.str.extract(r"(?i-u:epoch[ :\[]{0,3}([0-9]+)(?:/[0-9]+)?\]?)", 1),
+                desc.str.extract(r"^[ \t]*([0-9]+)/[0-9]+ +[0-9.]+[GM] ", 1),  # Ultralytics
+            ).cast(pl.Float64, strict=False)
+        )
+        .collect()
+    )  # fmt: skip
+    if frame.is_empty():
+        return
+    frame = with_ranks(frame, context)
+    # Nameless bars of different lengths: the longest is the training loop's, the others are evaluations.
+    nameless = frame.filter(pl.col("epoch").is_null())
+    if nameless["total"].n_unique() > 1:
+        longest = nameless["total"].max()
+        frame = frame.filter(pl.col("epoch").is_not_null() | (pl.col("total") * 4 > longest))
+    position = ("n", "total", "epoch", "rank", "local_rank")
+    frame = frame.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in position) | (pl.int_range(pl.len()) == 0))
+    yield shaped(frame, context, order=90, kind=pl.lit("frame"), step="n", name=pl.lit("progress"), value="n")
+    yield shaped(
+        frame.filter(pl.col("epoch").is_null()), context, order=101, kind=pl.lit("constant"), step="n",
+        name=pl.lit("total_steps"), value="total",
+    )  # fmt: skip
+
+
+def counted(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+    """`progress` from lines that only count: a step where the message or a field of it begins, or in a record.
+
+    frame: pieces (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other words), so
+    that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are instructions.
+    """
+    import polars as pl
+
+    if frame.is_empty():
+        return
+    text, before, rest = pl.col("text"), pl.col("before"), pl.col("rest")
+    frame = (
+        frame.lazy()
+        .with_columns(
+            counter=text.str.extract_groups(r"^(.*?)" + COUNTER_STEP + r"[ \t]*(?:/[ \t]*([0-9]{1,15}))?(.*)$"),
+            record=text.str.extract(RECORD_STEP, 1),
+        )
+        .with_columns(
+            before=pl.col("counter").struct.field("1"),
+            counter=pl.col("counter").struct.field("2"),
+            total=pl.col("counter").struct.field("3").cast(pl.Float64, strict=False),
+            rest=pl.col("counter").struct.field("4"),
+            epoch=text.str.extract(_EPOCH, 1).cast(pl.Float64, strict=False),
+        )
+        .filter(
+            (pl.col("record").is_not_null() & text.str.contains(_RECORD_TIME))
+            | (
+                pl.col("record").is_null()
+                & ~before.str.contains(_HELD_OUT)
+                & ~rest.str.contains(r"^(?:[.]?[0-9]|[A-Za-z_%])")
+                & ~((pl.col("total") <= 20).fill_null(False) & rest.str.contains(r"^[ \t]*:"))
+                & (
+                    pl.col("total").is_not_null()
+                    | pl.col("epoch").is_not_null()
+                    | rest.str.contains(r"[0-9A-Za-z]")
+                    | before.str.contains(r"[0-9]")
+                )
+            )
+        )
+        .with_columns(step=pl.coalesce("record", "counter").cast(pl.Int64, strict=False))
+        .filter(pl.col("step").is_not_null())
+        .select("line", "sub", "text", "step", "epoch", time=text.str.extract(STAMP, 1))
+        .collect()
+    )
+    if frame.is_empty():
+        return
+    frame = with_ranks(frame, context).with_columns(time=seconds(frame["time"], "time", context.reference))
+    yield shaped(frame, context, order=90, kind=pl.lit("counter"), name=pl.lit("progress"), value="step")

@@ -1,0 +1,157 @@
+"""What only other lines can tell: steps of dicts and blocks, repeated frames, running counts as differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from forensics.parsers.metric_lines.rows import KEY_PER_LINE, KEY_PER_PIECE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Rows of `progress` that a file keeps of each kind (bars, counters), spread over it; a rank's last one always stays.
+PROGRESS = 400
+
+
+def complete(frames: Sequence[pl.DataFrame], rules: pl.Series, starts: Sequence[int]) -> pl.DataFrame:
+    """All rows of a file in order, with the positions that other lines give them, and without repetitions.
+
+    frames: of `rows.row_schema()`, one kind or more each, none empty. rules: numbers of the lines that are dashes.
+    starts: numbers of the first lines of the windows: nothing is carried over from one window to the next.
+    """
+    import polars as pl
+
+    # Constants are kept apart, so that a few rows need no sorting of the many.
+    constant = [frame for frame in frames if frame["kind"][0] == "constant"]
+    rows = pl.concat([frame for frame in frames if frame["kind"][0] != "constant"] or [frames[0].clear()])
+    if not rows["key"].is_sorted():
+        rows = rows.sort("key", maintain_order=True)
+    kinds = frozenset(rows["kind"].unique().to_list())
+    rows = rows.with_columns(window=_windows(rows["key"], starts))
+    rows = _inherit(rows, kinds, rules)
+    rows = _fill_steps(rows, kinds)
+    rows = _thin(rows, kinds).drop("window")
+    if constant:
+        rows = rows.merge_sorted(_changes(pl.concat(constant).sort("key", maintain_order=True)), key="key")
+    return rows
+
+
+def _windows(key: pl.Series, starts: Sequence[int]) -> pl.Series:
+    """The number of the window that each row is from."""
+    import numpy as np
+    import polars as pl
+
+    borders = np.array(starts[1:], dtype=np.int64) * KEY_PER_LINE
+    return pl.Series(np.searchsorted(borders, key.to_numpy(), side="right").astype(np.int32))
+
+
+def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.DataFrame:
+    """Give rows of tables and blocks the step of their block: `total_timesteps` of a table, the header above a block.
+
+    rules: numbers of the lines that are dashes, which part one table from the next.
+    """
+    import polars as pl
+
+    if "table" in kinds:
+        table = pl.col("kind") == "table"
+        line = rows.select(pl.col("key") // KEY_PER_LINE)["key"]
+        block = rules.search_sorted(line) if len(rules) else pl.Series([0] * rows.height)
+        rows = rows.with_columns(block=block.cast(pl.Int64))
+        counter = table & (pl.col("name") == "total_timesteps")
+        steps = (
+            rows.filter(counter)
+            .group_by("window", "block")
+            .agg(pl.col("value").first().cast(pl.Int64, strict=False).alias("its"))
+        )
+        rows = (
+            rows.join(steps, on=["window", "block"], how="left", maintain_order="left")
+            .with_columns(step=pl.when(table).then("its").otherwise("step"))
+            .filter(~counter)
+            .drop("block", "its")
+        )
+    if "header" in kinds:
+        head = pl.col("kind") == "header"
+        under = pl.col("kind") == "block"
+        lacking = (pl.col("kind") == "line") & pl.col("epoch").is_null()
+        above = {name: pl.when(head).then(name).forward_fill().over("window") for name in ("step", "epoch")}
+        rows = rows.with_columns(
+            step=pl.when(under).then(above["step"]).otherwise("step"),
+            epoch=pl.when(under | lacking).then(above["epoch"]).otherwise("epoch"),
+        ).filter(~head)
+    return rows.filter(pl.col("name") != "total_timesteps") if "table" in kinds else rows
+
+
+def _fill_steps(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
+    """The step of HF Trainer dicts and overflow messages, from the frames of the bar around them.
+
+    HF draws its bar again right behind a dict, at exactly its step; where other text follows, the frame before it is
+    the nearest. One bar in the window is everybody's clock; of several, each is its own rank's.
+    """
+    import polars as pl
+
+    if "frame" not in kinds or not kinds & {"dict", "notice"}:
+        return rows
+    wanting = pl.col("kind").is_in(["dict", "notice"]) & pl.col("step").is_null()
+    frame = (pl.col("kind") == "frame") & pl.col("epoch").is_null() & (pl.col("name") == "progress")
+    own = ["window", "rank"] if rows.filter(frame)["rank"].n_unique() > 1 else ["window"]
+    shown = pl.when(frame).then("step")
+    line = pl.col("key") // KEY_PER_LINE
+    rows = rows.with_columns(
+        _before=shown.forward_fill().over(own),
+        _after=shown.backward_fill().over(own),
+        _after_at=pl.when(frame).then(line).backward_fill().over(own),
+    )
+    near = (pl.col("_after_at") - line).is_between(0, 1) & (pl.col("kind") == "dict")
+    near = near & (pl.col("_after") >= pl.col("_before").fill_null(0)) & (pl.col("_after") > 0)
+    step = pl.when(near).then("_after").otherwise("_before")
+    return rows.with_columns(step=pl.when(wanting & (step > 0)).then(step).otherwise("step")).drop(
+        "_before", "_after", "_after_at"
+    )
+
+
+def _unchanged(*columns: str) -> pl.Expr:
+    """Whether all these columns are what they were in the row before of the same rank and name."""
+    import polars as pl
+
+    own = ["rank", "name"]
+    same = [pl.col(column).eq_missing(pl.col(column).shift(1).over(own)) for column in columns]
+    return pl.all_horizontal(*same, pl.int_range(pl.len()).over(own).gt(0))
+
+
+def _changes(rows: pl.DataFrame) -> pl.DataFrame:
+    """What stays the same for long (total steps, batch size) only where it is first told or changes."""
+    return rows.filter(~_unchanged("value"))
+
+
+def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
+    """Leave out the repeated frames of bars and most of what only counts, and difference counters.
+
+    DeepSpeed's running count of skipped steps is also given as steps since the record before (`skipped_steps`).
+    """
+    import polars as pl
+
+    parts = []
+    if "bar" in kinds:
+        bars = rows["kind"] == "bar"
+        drawn = rows.filter(bars)
+        parts.append(drawn.filter(~_unchanged("value", "step", "epoch")))
+        rows = rows.filter(~bars)
+        if "frame" in kinds:  # a frame whose bar carries metrics has its step there already
+            carried = (drawn["key"] // KEY_PER_PIECE).unique().implode()
+            rows = rows.filter((pl.col("kind") != "frame") | ~(pl.col("key") // KEY_PER_PIECE).is_in(carried))
+    for kind in sorted(kinds & {"frame", "counter"}):
+        mine = rows["kind"] == kind
+        if (count := mine.sum()) > PROGRESS:
+            place = (pl.col("kind") == kind).cum_sum()
+            last = pl.col("key") == pl.when(pl.col("kind") == kind).then("key").max().over("rank")
+            rows = rows.filter((pl.col("kind") != kind) | (place % -(-count // PROGRESS) == 1) | last)
+    counted = rows["name"] == "skipped_total"
+    if counted.any():
+        since = pl.col("value") - pl.col("value").shift(1).over("window", "rank", "name")
+        skipped = pl.lit("skipped_steps").cast(rows.schema["name"])
+        fresh = rows.filter(counted).with_columns(
+            value=pl.when(since >= 0).then(since), name=skipped, key=pl.col("key") + 32
+        )
+        parts.append(fresh.filter(pl.col("value").is_not_null()))
+    return pl.concat([rows, *parts]).sort("key", maintain_order=True) if parts else rows

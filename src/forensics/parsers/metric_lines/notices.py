@@ -1,0 +1,100 @@
+"""Overflow messages, and tables whose header names the columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from forensics.parsers.metric_lines import to_float
+from forensics.parsers.metric_lines.reader import ANCHORS
+from forensics.parsers.metric_lines.rows import Context, shaped, with_ranks
+from forensics.parsers.metric_lines.times import STAMP, seconds
+from forensics.parsers.names import canonical
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_COLUMN_HEADER = re.compile(
+    rb"^(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}"
+    rb"|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
+    re.M,
+)
+_ITERATION = re.compile(rb"\*{4,} Iteration (\d{1,15}) \*{4,}")
+
+
+def overflows(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+    """Skipped steps and changes of the loss scale as DeepSpeed, apex, fairseq and Megatron announce them."""
+    import polars as pl
+
+    if frame.is_empty():
+        return
+    text = pl.col("text")
+    number = r"([0-9][0-9.]*(?:e[-+]?[0-9]+)?)"
+    new = pl.coalesce(
+        text.str.extract(r"(?-u:reducing(?: loss scale)? to " + number + ")", 1),
+        text.str.extract(r"(?-u:setting (?:loss )?scale to(?: to)?:? " + number + ")", 1),
+        text.str.extract(r"(?-u:loss scale from [0-9.e+]+ (?:to|->) " + number + ")", 1),
+        text.str.extract(r"(?-u:Attempted loss scale: " + number + ")", 1),
+        text.str.extract(r"(?-u:static loss scale of:? " + number + ")", 1),
+    ).str.strip_chars_end(".")
+    frame = with_ranks(frame, context).with_columns(
+        scale=new.cast(pl.Float64, strict=False),
+        step=text.str.extract(r"(?-u:Grad overflow on iteration:? ([0-9]+))", 1).cast(pl.Int64, strict=False),
+        skipped=~text.str.contains(r"(?-u:dynamic loss scale from |setting loss scale from |static loss scale)"),
+        kind=pl.when(text.str.contains(r"(?-u:Grad overflow on iteration)"))
+        .then(pl.lit("line"))
+        .otherwise(pl.lit("notice")),
+    )
+    stamps = text.str.extract(STAMP, 1)
+    frame = frame.with_columns(time=seconds(frame.select(stamps.alias("t"))["t"], "time", context.reference))
+    yield shaped(frame.filter("skipped"), context, order=80, name=pl.lit("overflow"), value=pl.lit(1.0))
+    scaled = frame.filter(pl.col("scale").is_not_null())
+    yield shaped(scaled, context, order=81, name=pl.lit("loss_scale"), value="scale")
+
+
+def columns(data: bytes, first_line: int, context: Context) -> Iterator[pl.DataFrame]:
+    """Tables whose header names the columns: Ultralytics' (box, cls, dfl loss an epoch) and OpenAI Baselines' (kl, ..).
+
+    Ultralytics prints the terms of its loss and not their sum, which is what it optimises: `loss` is the sum.
+    """
+    import polars as pl
+
+    if b" GPU_mem " not in data and b" vf_loss " not in data:  # a column that each of them has
+        return
+    rows = []
+    line, counted = first_line, 0
+    for header in _COLUMN_HEADER.finditer(data):
+        titles = header.group("titles").decode("utf-8", "replace").replace("|", " ").split()
+        names = [canonical(title) for title in titles]
+        if not set(names) & ANCHORS:
+            continue
+        line += data.count(b"\n", counted, header.end())
+        counted = header.end()
+        title = _ITERATION.findall(data[max(0, header.start() - 400) : header.start()])
+        step = int(title[-1]) if title else None
+        at = header.end() + 1
+        for count in range(1, 2001):
+            end = data.find(b"\n", at)
+            raw = data[at : end if end >= 0 else None]
+            at = end + 1 if end >= 0 else len(data)
+            pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
+            cells = pieces[-1][:400].decode("utf-8", "replace").replace("|", " ").split() if pieces else []
+            numbers = [to_float(cell.split("/")[0].rstrip(":GMK")) for cell in cells[: len(names)]]
+            if len(numbers) < len(names) or None in numbers:
+                break
+            said: dict[str, Any] = {"line": line + count, "sub": len(pieces), "step": step, "epoch": None}
+            if "/" in cells[0] and names[0] == "epoch":
+                said["epoch"] = numbers[0]
+            pairs = [
+                (n, v) for n, v in zip(names, numbers, strict=True) if n and n not in ("epoch", "step", "batch_size")
+            ]
+            parts = [v for n, v in pairs if n == "loss_part" and v is not None]
+            if len(parts) > 1 and "loss" not in names:
+                pairs.append(("loss", sum(parts)))
+            rows += [{**said, "order": order, "name": n, "value": v} for order, (n, v) in enumerate(pairs)]
+    if rows:
+        types = {"name": pl.String, "value": pl.Float64, "epoch": pl.Float64}
+        names_of = ("line", "sub", "step", "epoch", "order", "name", "value")
+        frame = pl.DataFrame(rows, schema={name: types.get(name, pl.Int64) for name in names_of})
+        yield shaped(frame, context, kind=pl.lit("line"))

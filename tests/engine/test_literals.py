@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+import regex
+
+from forensics.engine.literals import Literal, required
+from forensics.signatures.schema import load_catalogue
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literals"),
+    [
+        (r"CUDA out of memory\. Tried", {Literal("CUDA out of memory. Tried")}),
+        (r"(?:Alpha one|Beta two) \d+", {Literal("Alpha one"), Literal("Beta two")}),
+        (r"(?i:Bus error)\d", {Literal("Bus error", True)}),
+        (r"rank (?P<rank>\d+) Watchdog caught", {Literal(" Watchdog caught")}),
+        (r"(?:No space left)? on device 4", {Literal(" on device 4")}),
+        (r"checkpoint", None),
+        (r"\d+ \w+", None),
+        (r"(?:Long literal|\d+)", None),
+    ],
+)
+def test_required(pattern: str, literals: set[Literal] | None) -> None:
+    (found,) = required([pattern])
+    assert (set(found) if found else None) == literals
+
+
+def test_syntax_that_only_the_regex_module_knows_is_left_alone() -> None:
+    assert required([r"\p{Lu}+ (?>atomic groups)"]) in ([None], [(Literal("atomic groups"),)])
+
+
+def test_no_example_of_the_catalogue_is_missed_for_want_of_a_literal() -> None:
+    rules = [(s, r.pattern) for s in load_catalogue().values() for r in s.evidence if r.source == "log" and r.pattern]
+    checked = 0
+    for (signature, pattern), literals in zip(rules, required([p for _, p in rules]), strict=True):
+        for line in (line for example in signature.examples for line in example.log.split("\n")):
+            if literals and regex.search(pattern, line, regex.ASCII):
+                checked += 1
+                assert any(x.text.lower() in line.lower() if x.caseless else x.text in line for x in literals), (pattern, line)
+    assert checked > 300
