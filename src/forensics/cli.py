@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -74,6 +75,11 @@ def analyze(
         diagnosis = analyse(paths, options, load_catalogue(*signature_folders))
     except (NothingToRead, SignatureError) as error:
         raise _stop(str(error)) from None
+    except Exception as error:
+        if os.environ.get("FORENSICS_DEBUG"):
+            raise
+        what = f"{type(error).__name__}: {str(error)[:300]}"
+        raise _stop(f"a fault of forensics, not of your run: {what} (FORENSICS_DEBUG=1 shows where)") from None
     finally:
         if show is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
@@ -199,7 +205,6 @@ def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file:
         from forensics.report import markdown
 
         return markdown.render(diagnosis)
-    import os
     import shutil
 
     from forensics.report import terminal

@@ -4,10 +4,12 @@ A explains B where the catalogue says that A can bring B about and their order d
 explains is a root. The rules, in this order:
 
 1. A parent is absorbed by its child (out of memory in cuDNN is not also a CUDA out of memory).
-2. A cause explains what its `causes` lists, in the same or a later attempt.
-3. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones.
-4. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
-5. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
+2. A hang that stood for some seconds explains the stop (a termination request, a time limit) that ended it; a stop that
+   came first explains the hang of those that waited for the stopped process.
+3. A cause explains what its `causes` lists, in the same or a later attempt.
+4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones.
+5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
+6. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
 """
 
 from __future__ import annotations
@@ -23,6 +25,12 @@ from forensics.signatures.schema import Signature
 
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
+# A rank that is stopped in mid-step leaves peers in a call that they began up to a step earlier: only a wait that is
+# older than this many seconds was there before the stop.
+HANG_BEFORE_STOP = 5.0
+# Offsets of time zones are multiples of 15 minutes: times of which one's zone is unknown, and that differ by less than
+# half of that, are of one zone (seconds).
+SAME_ZONE = 450.0
 # A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
 MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
@@ -234,7 +242,8 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
         )
         if child is not None:
             _link(child, c)
-    for c in live:  # 2: what the catalogue says
+    _link_hangs_and_stops(live, catalogue)  # 2
+    for c in live:  # 3: what the catalogue says
         if c.explained_by is not None:
             continue
         reach_of = {id(o): _reach(o.signature.name, catalogue) for o in live if o is not c}
@@ -246,7 +255,7 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
             _link(o, c)
             break
     causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in _ENDS_A_RUN]
-    for c in live:  # 3: a cause that ends a run explains all symptoms and echoes
+    for c in live:  # 4: a cause that ends a run explains all symptoms and echoes
         if c.explained_by is not None or c.signature.kind == "cause":
             continue
         reasons = [
@@ -256,7 +265,7 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
         if reasons:
             _link(reasons[0], c)
     symptoms = sorted((c for c in live if c.signature.kind == "symptom" and c.explained_by is None), key=_symptom_order)
-    for c in symptoms[1:]:  # 4: the first symptom explains the others
+    for c in symptoms[1:]:  # 5: the first symptom explains the others
         if _before(symptoms[0], c):
             _link(symptoms[0], c)
     for c in live:
@@ -273,6 +282,68 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
         echoes[0].explains.clear()
         return [c for c in live if c.context is None]
     return live
+
+
+def is_hang(candidate: Candidate) -> bool:
+    """Whether it says that ranks wait: what comparing ranks can show, and what has the verdict `hung`."""
+    signature = candidate.signature
+    return signature.kind in ("cause", "symptom") and (
+        signature.verdict == "hung" or any(rule.source == "collectives" for rule in signature.evidence)
+    )
+
+
+def is_stop(candidate: Candidate) -> bool:
+    """Whether it says that the run was ended from outside."""
+    return candidate.signature.verdict == "interrupted" and candidate.signature.kind in ("cause", "symptom", "echo")
+
+
+def ended_by_a_stop(candidate: Candidate) -> bool:
+    """Whether a stop follows from a candidate, directly or not."""
+    return any(is_stop(effect) or ended_by_a_stop(effect) for effect in candidate.explains)
+
+
+def _link_hangs_and_stops(live: Sequence[Candidate], catalogue: Mapping[str, Signature]) -> None:
+    hangs = [c for c in live if is_hang(c)]
+    for stop in [c for c in live if is_stop(c)]:
+        reach = _reach(stop.signature.name, catalogue)
+        for hang in hangs:
+            if hang.attempt != stop.attempt:
+                continue
+            first = _hang_came_first(hang, stop)
+            if first and stop.explained_by is None and not _depends(hang, stop):
+                _link(hang, stop)
+            elif first is False and hang.explained_by is None and not _depends(stop, hang):
+                name = hang.signature.name
+                if name in reach or any(_descends(name, effect, catalogue) for effect in reach):
+                    _link(stop, hang)
+
+
+def _hang_came_first(hang: Candidate, stop: Candidate) -> bool | None:
+    """Whether the wait had lasted for some time when the stop came; None where neither clocks nor lines tell."""
+    starts = [_onset(o) for o in hang.observations]
+    known = [(time, o.zone_known) for time, o in zip(starts, hang.observations, strict=True) if time is not None]
+    stops = [(o.time, o.zone_known) for o in stop.observations if o.time is not None]
+    if known and stops:
+        (began, began_known), (ended, ended_known) = min(known), min(stops)
+        if began_known == ended_known or abs(ended - began) < SAME_ZONE:
+            return ended - began > HANG_BEFORE_STOP
+    lines = [(o.evidence[0].file, o.evidence[0].line) for o in stop.observations if o.evidence[0].line is not None]
+    order = [
+        e.line < line
+        for o in hang.observations
+        for e in o.evidence
+        for file, line in lines
+        if e.file == file and e.line is not None and line is not None
+    ]
+    return order[0] if order and len(set(order)) == 1 else None
+
+
+def _onset(observation: Observation) -> float | None:
+    """When a wait began: a line that tells of a timeout comes that much later."""
+    if observation.time is None:
+        return None
+    waited = observation.captures.get("elapsed_ms") or observation.captures.get("timeout_ms") or "0"
+    return observation.time - (int(waited) / 1000 if waited.isdigit() and len(waited) < 12 else 0)
 
 
 def borrow_ranks(linked: Sequence[Candidate]) -> None:

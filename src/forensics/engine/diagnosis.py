@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from forensics.engine.causes import Candidate, roots, with_step
+from forensics.engine.causes import Candidate, ended_by_a_stop, is_hang, roots, with_step
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.model import (
@@ -212,10 +212,18 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         failed_at = max(c.attempt for c in top)
         if ends and failed_at < max(c.attempt for c in ends) == last:
             return Verdict.RECOVERED
+        if top[0].signature.verdict == "failed" and is_hang(top[0]) and _nothing_ended_it(top[0], found):
+            return Verdict.HUNG
         return Verdict(top[0].signature.verdict)
     if any(c.signature.name == FINISHED for c in found) or _progress(data):
         return Verdict.HEALTHY
     return Verdict.UNKNOWN
+
+
+def _nothing_ended_it(hang: Candidate, found: Sequence[Candidate]) -> bool:
+    """Whether a run hung until somebody stopped it, or hangs still: no timeout and no crash ended it."""
+    others = [c for c in found if c is not hang and c.context is None and c.signature.kind in ("cause", "symptom", "echo")]
+    return ended_by_a_stop(hang) or not others
 
 
 def _progress(data: RunData) -> bool:

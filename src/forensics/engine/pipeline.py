@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +102,12 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         progress=advance,
     )
     for source, scan in zip(logs, scans, strict=True):
-        found = read_log(source, scan, matcher, reference=_modified(source))
+        try:
+            found = read_log(source, scan, matcher, reference=_modified(source))
+        except Exception as error:  # a parser's fault must not cost the other files
+            _raise_if_debugging()
+            coverage.append(_row(source, Status.PARTIAL, _fault(error)))
+            continue
         observations += found.observations
         starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
         observations += stacks.in_log(source, starts, reference=_modified(source))
@@ -167,7 +173,20 @@ def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observati
             return frame, (), problem
     except OSError as error:
         return None, (), error.strerror or str(error)
+    except Exception as error:
+        _raise_if_debugging()
+        return None, (), _fault(error)
     return None, (), None
+
+
+def _fault(error: Exception) -> str:
+    return f"the parser failed, which is a fault of forensics: {type(error).__name__}: {str(error)[:200]}"
+
+
+def _raise_if_debugging() -> None:
+    """Let the current exception through where FORENSICS_DEBUG is set."""
+    if os.environ.get("FORENSICS_DEBUG"):
+        raise
 
 
 def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:

@@ -321,11 +321,12 @@ def _metrics(
 ) -> tuple[pl.DataFrame | None, bool]:
     from forensics.parsers import metric_lines
 
-    if not metric_lines.has_metrics(head) and not metric_lines.has_metrics(tail):
+    middle = scan.bytes // 2
+    if not any(map(metric_lines.has_metrics, (head, tail))) and (
+        scan.bytes <= 2 * HEAD or not metric_lines.has_metrics(reader.read(middle, HEAD))
+    ):
         return None, False
-    import polars as pl
-
-    frames = []
+    windows = []
     for start, end, first_line in _spans(scan, source.size):
         data = reader.read(start, end - start)
         if start > 0:  # begin at a line
@@ -333,11 +334,9 @@ def _metrics(
             data, first_line = (data[nl + 1 :], first_line + 1) if nl >= 0 else (b"", first_line)
         if end < scan.bytes:
             data = data[: data.rfind(b"\n") + 1]
-        frames.append(
-            metric_lines.extract(data, first_line=first_line, source=source, voted=voted, reference=reference)
-        )
-    frames = [frame for frame in frames if frame.height]
-    return (pl.concat(frames) if frames else None), len(scan.marks) > 0
+        windows.append((data, first_line))
+    rows = metric_lines.extract_windows(windows, source=source, voted=voted, reference=reference)
+    return (rows if rows.height else None), len(scan.marks) > 0
 
 
 def _spans(scan: Scan, size: int) -> list[tuple[int, int, int]]:

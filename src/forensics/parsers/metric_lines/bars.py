@@ -18,11 +18,11 @@ _NO_TRAINING_BAR = (
 )
 _COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]?(?:i?B|examples|ex|tokens|file|files)/s)"
 _HELD_OUT = (
-    r"(?i-u:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
+    r"(?i:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
     r"|testing)(?:[^a-z0-9_./-]|$))"
 )
 _RECORD_TIME = r'(?-u:"(?:ts|time|timestamp|created|_timestamp)": ?"?[12][0-9])'
-_EPOCH = r"""(?i-u:(?:^|[^a-z_])(?:epoch|ep)["']?[ :=#\[]{1,3}([0-9]+(?:\.[0-9]+)?))"""
+_EPOCH = r"""(?i:(?:^|[^a-z_])(?:epoch|ep)["']?[ :=#\[]{1,3}([0-9]+(?:\.[0-9]+)?))"""
 
 
 def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:

@@ -18,6 +18,7 @@ ANCHORS = STRONG | {
     "eval_reward", "skipped_total", "total_timesteps", "reward_chosen",
 }  # fmt: skip
 
+SI = {"K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12, "": 1.0}
 _VALUE = (
     r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
     r"|(?i:nan|inf(?:inity)?)(?![A-Za-z_]))"
@@ -292,7 +293,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
             fields.setdefault("epoch", Field("epoch", start, end))
             after_epoch = True
         elif name is not None and name != "total_steps":
-            suffix = text[end : end + 1] in _SI and not re.match(r"\w", text[end + 1 : end + 2])
+            suffix = text[end : end + 1] in SI and not re.match(r"\w", text[end + 1 : end + 2])
             scale = factor(key)
             if name in ("step_time", "data_time") and scale == 1.0 and re.match(r" ?ms\b", text[end : end + 4]):
                 scale = 1e-3

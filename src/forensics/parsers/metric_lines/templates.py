@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.parsers import prefixes
 from forensics.parsers.metric_lines import to_float
-from forensics.parsers.metric_lines.reader import Reading, read as read_one
+from forensics.parsers.metric_lines.reader import SI, Reading
+from forensics.parsers.metric_lines.reader import read as read_one
 from forensics.parsers.metric_lines.rows import KEY_PER_PIECE, Context, key, row_schema, shaped, whose
 from forensics.parsers.metric_lines.times import STAMP, seconds
 
@@ -23,9 +24,8 @@ FEW = 32  # so few lines are read one by one
 # Lines of a file that are read one by one where no template takes them: reading one takes a third of a millisecond.
 SINGLY = 256
 SINGLY_NONFINITE = 128  # of those that say nan or inf: from the first one on
-_NONFINITE = r"(?i-u:(?:^|[^a-z])(?:nan|-?inf|infinity)(?:[^a-z]|$))"
+_NONFINITE = r"(?i:(?:^|[^a-z])(?:nan|-?inf|infinity)(?:[^a-z]|$))"
 
-_SI = {"K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12, "": 1.0}
 _RARE = r"\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?"
 _CAPTURES = {
     "value": rf"([-+]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
@@ -220,7 +220,7 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
                 letters = groups[:, column]
                 column += 1
                 if field.name != "memory" and (letters != "").any():
-                    number = number * letters.replace_strict(_SI, default=1.0, return_dtype=pl.Float64)
+                    number = number * letters.replace_strict(SI, default=1.0, return_dtype=pl.Float64)
             if field.factor != 1.0:
                 number = number * field.factor
             (seldom if field.name == "batch_size" else values).append((field.name, number))
@@ -321,7 +321,7 @@ def _said(text: str, reading: Reading, context: Context) -> tuple[Mapping[str, A
             if number is None:
                 continue
             if field.suffix and field.name != "memory":
-                number *= _SI.get(text[field.end : field.end + 1], 1.0)
+                number *= SI.get(text[field.end : field.end + 1], 1.0)
             values.append((field.name, number * field.factor))
         elif field.role == "epoch":
             base["epoch"] = to_float(raw)
