@@ -23,7 +23,6 @@ from literals import catalogue_literals
 from logs import write_rank_logs
 
 
-
 def measure(command: list[str]) -> tuple[float, float, float]:
     """(wall seconds, CPU seconds, peak MB) of one run of a command."""
     started = time.perf_counter()
@@ -58,7 +57,9 @@ def main() -> None:
                 result = measure(command)
                 if round_:
                     runs[name].append(result)
-    print(f"{len(files)} files, {total / 1e9:.2f} GB, {len(words)} literals, {args.rounds} rounds, {os.cpu_count()} CPUs")
+    print(
+        f"{len(files)} files, {total / 1e9:.2f} GB, {len(words)} literals, {args.rounds} rounds, {os.cpu_count()} CPUs"
+    )
     medians = {}
     for name, results in runs.items():
         wall, cpu, peak = (statistics.median(column) for column in zip(*results, strict=True))

@@ -9,11 +9,57 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-_WORDS = (
-    "loading shard checkpoint worker tokenizer batch dataset prefetch queue rank optimizer state layer module cache "
-    "saved restored elapsed memory allocated reserved stream device host node link socket buffer bucket gradient "
-    "the of to in for with from at on and by step epoch is was not all new old"
-).split()
+_WORDS = [
+    "loading",
+    "shard",
+    "checkpoint",
+    "worker",
+    "tokenizer",
+    "batch",
+    "dataset",
+    "prefetch",
+    "queue",
+    "rank",
+    "optimizer",
+    "state",
+    "layer",
+    "module",
+    "cache",
+    "saved",
+    "restored",
+    "elapsed",
+    "memory",
+    "allocated",
+    "reserved",
+    "stream",
+    "device",
+    "host",
+    "node",
+    "link",
+    "socket",
+    "buffer",
+    "bucket",
+    "gradient",
+    "the",
+    "of",
+    "to",
+    "in",
+    "for",
+    "with",
+    "from",
+    "at",
+    "on",
+    "and",
+    "by",
+    "step",
+    "epoch",
+    "is",
+    "was",
+    "not",
+    "all",
+    "new",
+    "old",
+]
 _LOGGERS = ("trainer", "data.loader", "checkpoint.io", "torch.distributed", "scheduler", "monitor")
 
 
@@ -23,7 +69,7 @@ def _chatter(random_: random.Random, step: int, clock: str) -> str:
     if kind < 0.6:
         return f"{clock},{random_.randint(0, 999):03d} INFO [{random_.choice(_LOGGERS)}] {words} {random_.randint(0, 99999)}"
     if kind < 0.75:
-        return f"  File \"/opt/train/{random_.choice(_WORDS)}.py\", {words}"
+        return f'  File "/opt/train/{random_.choice(_WORDS)}.py", {words}'
     if kind < 0.9:
         done = step % 1000
         return f"\r{done // 10:3d}%|{'█' * (done // 100)}{' ' * (10 - done // 100)}| {done}/1000 [00:{done % 60:02d}<01:00,  3.1it/s]"
@@ -59,8 +105,14 @@ def write_rank_logs(folder: Path, ranks: int, megabytes: float) -> list[Path]:
         size, step, lines = 0, 0, []
         while size < megabytes * 1e6:
             step += 1
-            clock = f"2026-11-{1 + step // 86400 % 28:02d} {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}"
-            block = [_metric(random_, rank, step, clock), _chatter(random_, step, clock), _chatter(random_, step, clock)]
+            clock = (
+                f"2026-11-{1 + step // 86400 % 28:02d} {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}"
+            )
+            block = [
+                _metric(random_, rank, step, clock),
+                _chatter(random_, step, clock),
+                _chatter(random_, step, clock),
+            ]
             lines += block
             size += sum(len(line) + 1 for line in block)
         if rank == ranks // 2:

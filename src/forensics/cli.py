@@ -30,12 +30,33 @@ def main() -> None:
 @main.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file; the format follows its suffix (.md, .json, .txt).")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files whose path or name matches. Can be repeated.")
-@click.option("--since", metavar="WHEN", help="Leave out files last changed before WHEN: 2h, 3d, or 2026-11-27[T20:00].")
-@click.option("--redact/--no-redact", default=None, help="Take names, hosts, addresses and secrets out. Default: only in Markdown.")
-@click.option("--fail-on", type=click.Choice(("any", "failed", "never")), default="any", help="Which verdicts exit with status 1.")
-@click.option("--signatures", "signature_folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Your own signatures, beside the built-in ones. Can be repeated.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to a file; the format follows its suffix (.md, .json, .txt).",
+)
+@click.option(
+    "--exclude", multiple=True, metavar="GLOB", help="Leave out files whose path or name matches. Can be repeated."
+)
+@click.option(
+    "--since", metavar="WHEN", help="Leave out files last changed before WHEN: 2h, 3d, or 2026-11-27[T20:00]."
+)
+@click.option(
+    "--redact/--no-redact",
+    default=None,
+    help="Take names, hosts, addresses and secrets out. Default: only in Markdown.",
+)
+@click.option(
+    "--fail-on", type=click.Choice(("any", "failed", "never")), default="any", help="Which verdicts exit with status 1."
+)
+@click.option(
+    "--signatures",
+    "signature_folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Your own signatures, beside the built-in ones. Can be repeated.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 def analyze(
@@ -173,12 +194,16 @@ def test_signatures(paths: tuple[Path, ...]) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _stop(message: str) -> click.ClickException:
+class _Stop(click.ClickException):
+    """Ends the program with a line on stderr and status 2."""
+
+    exit_code = 2
+
+
+def _stop(message: str) -> _Stop:
     from forensics.report.inert import inert
 
-    error = click.ClickException(inert(message))
-    error.exit_code = 2
-    return error
+    return _Stop(inert(message))
 
 
 def _print(text: str) -> None:
@@ -225,7 +250,10 @@ def exit_status(verdict: Verdict, fail_on: str = "any") -> int:
 
 
 def parse_since(text: str, now: float) -> float:
-    """ "90m", "2h", "3d", "1w" before `now`, or an ISO date (local time), as seconds since the epoch. Raises ValueError."""
+    """Seconds since the epoch of "90m", "2h", "3d", "1w" before `now`, or of an ISO date (local time).
+
+    Raises ValueError.
+    """
     from datetime import datetime
 
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -237,7 +265,7 @@ def parse_since(text: str, now: float) -> float:
         raise ValueError(f"{text!r} is neither a span such as 2h or 3d nor a date such as 2026-11-27") from None
 
 
-class _progress_display:  # noqa: N801 - used like a function
+class _progress_display:
     """One line on stderr, drawn only after half a second, so that small runs show nothing."""
 
     def __init__(self) -> None:

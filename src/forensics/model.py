@@ -154,13 +154,17 @@ class Traceback:
     identity: Identity = Identity()
     time: float | None = None
     zone_known: bool = False
-    chained: str | None = None  # "cause": raised from the traceback above it; "context": raised while handling that one
+    # "cause": raised from the traceback above it; "context": raised while handling that one; "ignored": raised where
+    # the interpreter reports it and goes on (a destructor, an exit handler, a logging handler)
+    chained: str | None = None
 
     @property
     def user_frame(self) -> tuple[str, int, str] | None:
         """The innermost frame that is not in an installed package or the standard library."""
         for frame in reversed(self.frames):
-            if not any(part in frame[0] for part in ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>")):
+            if not any(
+                part in frame[0] for part in ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>")
+            ):
                 return frame
         return self.frames[-1] if self.frames else None
 

@@ -24,7 +24,7 @@ MAX_DEPTH = 40
 
 # Folders that hold programs, not traces of a run.
 _SKIPPED_FOLDERS = {".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache"}
-_PROGRAM_SUFFIXES = {".py", ".pyi", ".ipynb", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".rs", ".go", ".js", ".ts", ".css", ".diff", ".patch"}  # fmt: skip
+_PROGRAM_SUFFIXES = frozenset(".py .pyi .ipynb .c .cc .cpp .cu .h .hpp .rs .go .js .ts .css .diff .patch".split())
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n", "image"),
     (b"\xff\xd8\xff", "image"),
@@ -89,7 +89,9 @@ class Sniffers:
 def identity_of(path: str) -> Identity:
     """What the path of a file says about rank, node, attempt and stream. `path` is relative, with "/"."""
     if m := _ATTEMPT_LAYOUT.search(path):  # torchrun --log-dir
-        return Identity(local_rank=int(m[2]), attempt=int(m[1]), stream=m[3], node=_first(_NODE_IN_PATH, path[: m.start()]))
+        return Identity(
+            local_rank=int(m[2]), attempt=int(m[1]), stream=m[3], node=_first(_NODE_IN_PATH, path[: m.start()])
+        )
     name = path.rsplit("/", 1)[-1]
     local = _LOCAL_RANK_IN_NAME.search(name)
     rank = _RANK_IN_NAME.search(re.sub(_LOCAL_RANK_IN_NAME, "", name)) or _RANK_IN_NAME.search(
@@ -126,7 +128,13 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
         m = _TASK_SUFFIX.match(source.path)
         tasks = groups.get((m["stem"], m["end"]), set()) if m else set()
         gapless = len(tasks) > 1 and tasks == set(range(len(tasks)))
-        if m and gapless and source.identity.rank is None and source.identity.local_rank is None and not m["end"].startswith("_log"):
+        if (
+            m
+            and gapless
+            and source.identity.rank is None
+            and source.identity.local_rank is None
+            and not m["end"].startswith("_log")
+        ):
             source = replace(source, identity=replace(source.identity, task=int(m["task"])))
         numbered.append(source)
     return numbered
@@ -179,7 +187,9 @@ class _Walk:
         self.skipped: list[Coverage] = []
         self.seen: dict[tuple[int, int], str] = {}
 
-    def skip(self, path: str, reason: str, *, status: Status = Status.SKIPPED, kind: str = "file", size: int = 0) -> None:
+    def skip(
+        self, path: str, reason: str, *, status: Status = Status.SKIPPED, kind: str = "file", size: int = 0
+    ) -> None:
         self.skipped.append(Coverage(path, kind, size, status, reason))
 
     def excluded(self, path: str) -> bool:

@@ -95,7 +95,10 @@ def test_the_run_directory_is_not_written_to(run: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in run.rglob("*")} == before
 
 
-@pytest.mark.parametrize("kind", ["missing", "empty directory", "only images", "only a FIFO", "only a socket", "loop", "core file", "empty file"])
+@pytest.mark.parametrize(
+    "kind",
+    ["missing", "empty directory", "only images", "only a FIFO", "only a socket", "loop", "core file", "empty file"],
+)
 def test_bad_input_is_a_clear_line_and_status_2(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
@@ -135,7 +138,14 @@ def test_bad_files_beside_good_ones_are_coverage(run: Path) -> None:
     got = report(run)
     rows = {c["path"]: c for c in got["coverage"]["sources"]}  # type: ignore[index]
     assert got["findings"][0]["name"] == "cuda-oom"  # type: ignore[index]
-    assert set(rows) == {"train.log", "pipe", "a.png", "trace_rank_0", "events.out.tfevents.1.node-0.1.0", "metrics.jsonl"}
+    assert set(rows) == {
+        "train.log",
+        "pipe",
+        "a.png",
+        "trace_rank_0",
+        "events.out.tfevents.1.node-0.1.0",
+        "metrics.jsonl",
+    }
     assert all(c["reason"] for p, c in rows.items() if p in ("pipe", "a.png", "trace_rank_0"))
 
 
@@ -152,7 +162,10 @@ def test_hostile_bytes_reach_no_terminal(run: Path) -> None:
 
 def test_a_closed_pipe_is_no_error(run: Path) -> None:
     reader = subprocess.Popen(
-        f"{sys.executable} -m forensics analyze {run} --format json | head -c 10", shell=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        f"{sys.executable} -m forensics analyze {run} --format json | head -c 10",
+        shell=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     out, err = reader.communicate(timeout=60)
     assert len(out) == 10

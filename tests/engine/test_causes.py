@@ -23,7 +23,9 @@ from forensics.signatures.schema import Signature
 
 
 def signature(name: str, kind: str, **fields: object) -> Signature:
-    return Signature(name=name, area="x", title=name, kind=kind, severity=str(fields.pop("severity", "fatal")), why="w", **fields)  # type: ignore[arg-type]
+    return Signature(
+        name=name, area="x", title=name, kind=kind, severity=str(fields.pop("severity", "fatal")), why="w", **fields
+    )  # type: ignore[arg-type]
 
 
 CATALOGUE = {
@@ -42,7 +44,9 @@ CATALOGUE = {
 }
 
 
-def seen(name: str, rank: int | None = 0, time: float | None = 100.0, line: int = 1, attempt: int = 0, **more: object) -> Observation:
+def seen(
+    name: str, rank: int | None = 0, time: float | None = 100.0, line: int = 1, attempt: int = 0, **more: object
+) -> Observation:
     return Observation(
         signature=name,
         weight=float(more.pop("weight", 0.9)),  # type: ignore[arg-type]
@@ -59,7 +63,17 @@ def world(size: int = 8) -> World:
 
 def metrics(*rows: tuple[str, int, int, int]) -> pl.DataFrame:
     table = [
-        {"source": source, "line": line, "rank": rank, "attempt": None, "step": step, "epoch": None, "time": None, "name": "loss", "value": 1.0}
+        {
+            "source": source,
+            "line": line,
+            "rank": rank,
+            "attempt": None,
+            "step": step,
+            "epoch": None,
+            "time": None,
+            "name": "loss",
+            "value": 1.0,
+        }
         for source, line, rank, step in rows
     ]
     return pl.DataFrame(table, schema=schema(METRICS_COLUMNS))
@@ -97,7 +111,10 @@ def test_a_disk_full_in_the_first_attempt_explains_the_corrupt_file_of_the_secon
 
 
 def test_a_later_attempts_cause_explains_nothing_before_it() -> None:
-    assert set(names(link(seen("corrupt", 0, None, attempt=0), seen("disk-full", 0, None, attempt=1)))) == {"corrupt", "disk-full"}
+    assert set(names(link(seen("corrupt", 0, None, attempt=0), seen("disk-full", 0, None, attempt=1)))) == {
+        "corrupt",
+        "disk-full",
+    }
 
 
 def test_what_only_makes_a_run_suspect_explains_no_crash() -> None:
@@ -178,6 +195,9 @@ def test_launches_that_follow_each_other_are_attempts_and_nodes_of_one_launch_ar
     paths = ["a/attempt_0/0/stdout.log", "b/attempt_0/0/stdout.log", "c/attempt_0/0/stdout.log"]
     spans = [(0.0, 10.0), (1.0, 11.0), (20.0, 30.0)]
     numbered = number_attempts(
-        data([source(p, local_rank=0, attempt=0) for p in paths], [writer(p, *s) for p, s in zip(paths, spans, strict=True)])
+        data(
+            [source(p, local_rank=0, attempt=0) for p in paths],
+            [writer(p, *s) for p, s in zip(paths, spans, strict=True)],
+        )
     )
     assert [s.identity.attempt for s in numbered.sources] == [0, 0, 1]

@@ -36,5 +36,8 @@ def test_no_example_of_the_catalogue_is_missed_for_want_of_a_literal() -> None:
         for line in (line for example in signature.examples for line in example.log.split("\n")):
             if literals and regex.search(pattern, line, regex.ASCII):
                 checked += 1
-                assert any(x.text.lower() in line.lower() if x.caseless else x.text in line for x in literals), (pattern, line)
+                assert any(x.text.lower() in line.lower() if x.caseless else x.text in line for x in literals), (
+                    pattern,
+                    line,
+                )
     assert checked > 300

@@ -86,7 +86,9 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(
-    parts=st.lists(st.sampled_from([b"BOOM 1", b"\n", b"\r", b"x", b"\0", b"\xff", b"filler " * 40, b"\n\n"]), max_size=60),
+    parts=st.lists(
+        st.sampled_from([b"BOOM 1", b"\n", b"\r", b"x", b"\0", b"\xff", b"filler " * 40, b"\n\n"]), max_size=60
+    ),
     span=st.integers(20, 3000),
     block=st.sampled_from([256, 1024, 1 << 16]),
 )

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 -- log lines stand here as they are printed
+
 """Structured metric files of several frameworks, whole and cut off."""
 
 from __future__ import annotations

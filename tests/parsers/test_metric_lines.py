@@ -1,4 +1,4 @@
-# ruff: noqa: E501 -- log lines stand here as they are printed
+
 """Log lines of many frameworks, in the shapes their sources print them, and the traps among them."""
 
 from __future__ import annotations

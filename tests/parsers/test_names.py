@@ -1,4 +1,4 @@
-# ruff: noqa: E501 -- log lines stand here as they are printed
+
 """Keys and tags of many frameworks, as their sources spell them, and what must not be taken for a metric."""
 
 from __future__ import annotations

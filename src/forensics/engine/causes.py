@@ -18,8 +18,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from forensics.engine import survival
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
+from forensics.engine.survival import ENDS_A_RUN
 from forensics.model import Observation, Traceback
 from forensics.signatures.schema import Signature
 
@@ -35,8 +37,6 @@ SAME_ZONE = 450.0
 MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
 _NAMES = {"local_rank", "device", "task", "pid"}
-_ENDS_A_RUN = ("failed", "hung", "interrupted")
-_DEATHS = ("child-failed-error", "sigkill-unknown-sender", "rank-segfault", "rank-sigabrt", "srun-task-exited", "worker-restart")
 GENERIC_EXCEPTION = "python-exception"
 
 
@@ -53,6 +53,7 @@ class Candidate:
     explained_by: Candidate | None = None
     explains: list[Candidate] = field(default_factory=list)
     context: str | None = None  # why it is context and no trouble
+    recovered: bool = False  # a later start of the run got over it and reached the end
     subject: str = ""  # tells candidates of one signature apart (an exception's type)
 
     @property
@@ -91,6 +92,8 @@ def exception_observations(
             continue
         if traceback.exception.rsplit(".", 1)[-1] in ("KeyboardInterrupt", "SystemExit", "StopIteration"):
             continue
+        if traceback.chained == "ignored":
+            continue
         if traceback.chained == "cause" and i and ordered[i - 1].header.file == traceback.header.file:
             continue
         frame = traceback.user_frame
@@ -106,13 +109,16 @@ def exception_observations(
                 time=traceback.time,
                 zone_known=traceback.zone_known,
                 captures=captures,
-                note=f"{traceback.exception} was raised" + (f" at {frame[0]}:{frame[1]} in {frame[2]}" if frame else ""),
+                note=f"{traceback.exception} was raised"
+                + (f" at {frame[0]}:{frame[1]} in {frame[2]}" if frame else ""),
             )
         )
     return tuple(found)
 
 
-def _blamed(signature: Signature, observations: Sequence[Observation], world: World) -> tuple[tuple[int, ...] | None, bool]:
+def _blamed(
+    signature: Signature, observations: Sequence[Observation], world: World
+) -> tuple[tuple[int, ...] | None, bool]:
     """(culprit ranks or None, whether every known rank shows it)."""
     named: set[int] = set()
     shown: set[int] = set()
@@ -123,7 +129,9 @@ def _blamed(signature: Signature, observations: Sequence[Observation], world: Wo
             nobody = nobody or not o.culprits
             continue
         rank = world.of(o)
-        if rank is not None and (signature.culprit == "self" or (signature.culprit == "named" and _NAMES & o.captures.keys())):
+        if rank is not None and (
+            signature.culprit == "self" or (signature.culprit == "named" and _NAMES & o.captures.keys())
+        ):
             shown.add(rank)
     if named:
         ranks = named
@@ -212,7 +220,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     severity = {"fatal": 0, "error": 1, "warning": 2, "info": 3}[c.signature.severity]
     kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
     return (
-        c.signature.verdict not in _ENDS_A_RUN,
+        c.signature.verdict not in ENDS_A_RUN,
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
         kind,
         severity,
@@ -227,17 +235,25 @@ def _link(cause: Candidate, effect: Candidate) -> None:
     cause.explains.append(effect)
 
 
-def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], steps: StepClock, world: World) -> list[Candidate]:
+def explain(
+    found: Sequence[Candidate], catalogue: Mapping[str, Signature], steps: StepClock, world: World
+) -> list[Candidate]:
     """Link candidates by the rules above; returns them with the roots first, in order of how telling they are."""
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
     finished = [c for c in found if c.signature.name == "run-finished"]
-    _set_survived_aside(live, steps, world, finished)
+    survival.set_aside(found, live, steps, world)
     live = [c for c in live if c.context is None]
     live.sort(key=_order)
     for c in live:  # 1: parents
         child = next(
-            (o for o in live if o is not c and o.attempt == c.attempt and _descends(o.signature.name, c.signature.name, catalogue)
-             and (o.signature.kind == "cause" or c.signature.kind != "cause")),
+            (
+                o
+                for o in live
+                if o is not c
+                and o.attempt == c.attempt
+                and _descends(o.signature.name, c.signature.name, catalogue)
+                and (o.signature.kind == "cause" or c.signature.kind != "cause")
+            ),
             None,
         )
         if child is not None:
@@ -250,17 +266,25 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
         for o in live:
             if o is c or c.signature.name not in reach_of[id(o)] or not _before(o, c) or _depends(o, c):
                 continue
-            if c.signature.name in o.signature.causes_on_rank and o.ranks and c.ranks and not set(o.ranks) & set(c.ranks):
+            if (
+                c.signature.name in o.signature.causes_on_rank
+                and o.ranks
+                and c.ranks
+                and not set(o.ranks) & set(c.ranks)
+            ):
                 continue
             _link(o, c)
             break
-    causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in _ENDS_A_RUN]
+    causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in ENDS_A_RUN]
     for c in live:  # 4: a cause that ends a run explains all symptoms and echoes
         if c.explained_by is not None or c.signature.kind == "cause":
             continue
         reasons = [
-            o for o in causes
-            if (o.attempt == c.attempt or (c.signature.kind == "echo" and o.attempt < c.attempt)) and _before(o, c) and not _depends(o, c)
+            o
+            for o in causes
+            if (o.attempt == c.attempt or (c.signature.kind == "echo" and o.attempt < c.attempt))
+            and _before(o, c)
+            and not _depends(o, c)
         ]
         if reasons:
             _link(reasons[0], c)
@@ -276,9 +300,9 @@ def explain(found: Sequence[Candidate], catalogue: Mapping[str, Signature], step
     echoes = sorted((c for c in live if c.signature.kind == "echo" and c.explained_by is None), key=_order)
     for c in echoes[1:]:
         _link(echoes[0], c)
-    if echoes and all(_outlived(e, steps, finished) for e in echoes):
+    if echoes and all(_outlived(e, steps, finished) is not None for e in echoes):
         for c in echoes:
-            c.explained_by, c.context = None, "training went on afterwards"
+            c.explained_by, c.context = None, _outlived(c, steps, finished)
         echoes[0].explains.clear()
         return [c for c in live if c.context is None]
     return live
@@ -360,9 +384,14 @@ def borrow_ranks(linked: Sequence[Candidate]) -> None:
             c.ranks = tuple(ranks)
 
 
-def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) -> bool:
-    last = echo.observations[-1]
-    return steps.goes_on_after(last, None) or any(_finished_after(f, last) for f in finished)
+def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) -> str | None:
+    """Why an echo that nothing explains is none of a failure: training or the end came after it, or the end before."""
+    first, last = echo.observations[0], echo.observations[-1]
+    if steps.goes_on_after(last, None) or any(survival.finished_after(f, last) for f in finished):
+        return "training went on afterwards"
+    if any(survival.ended_before(f, first) for f in finished):
+        return "the run had reached its end before"
+    return None
 
 
 def _symptom_order(c: Candidate) -> tuple[object, ...]:
@@ -376,37 +405,6 @@ def _depends(a: Candidate, b: Candidate) -> bool:
         if at is b:
             return True
         at = at.explained_by
-    return False
-
-
-def _set_survived_aside(
-    live: Sequence[Candidate], steps: StepClock, world: World, finished: Sequence[Candidate]
-) -> None:
-    died = {c.attempt for c in live if c.signature.name in _DEATHS}
-    for c in live:
-        last = c.observations[-1]
-        if c.signature.verdict == "interrupted" and any(_finished_after(f, last) for f in finished):
-            c.context = "the run was started again and reached its end"
-            continue
-        if c.signature.verdict == "interrupted" and steps.goes_on_after(last, None):
-            c.context = "the run was started again and went on"
-            continue
-        if c.signature.severity != "fatal" or c.signature.verdict not in _ENDS_A_RUN or c.attempt in died:
-            continue
-        if steps.goes_on_after(last, world.of(last)):
-            c.context = "the same process went on training afterwards, so it was handled"
-        elif any(_finished_after(f, last) for f in finished if f.attempt == c.attempt):
-            c.context = "the run reached its end afterwards, so it was handled"
-
-
-def _finished_after(finish: Candidate, observation: Observation) -> bool:
-    for f in finish.observations:
-        here, there = f.evidence[0], observation.evidence[0]
-        if here.file == there.file and here.line is not None and there.line is not None:
-            if here.line > there.line:
-                return True
-        elif f.time is not None and observation.time is not None and f.time > observation.time:
-            return True
     return False
 
 

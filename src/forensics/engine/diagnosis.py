@@ -29,6 +29,8 @@ FINISHED = "run-finished"
 INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
+PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
+_LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
 
 def stamp(time: float | None, zone_known: bool) -> str | None:
@@ -159,7 +161,11 @@ def _evidence(c: Candidate) -> tuple[Evidence, ...]:
 
 
 def diagnose(
-    data: RunData, found: Sequence[Candidate], linked: Sequence[Candidate], world: World, steps: StepClock,
+    data: RunData,
+    found: Sequence[Candidate],
+    linked: Sequence[Candidate],
+    world: World,
+    steps: StepClock,
     catalogue: Mapping[str, Signature],
 ) -> Diagnosis:
     """The diagnosis of a run from its linked candidates."""
@@ -210,11 +216,14 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         last = max((c.attempt for c in found), default=0)
         ends = [c for c in found if c.signature.name == FINISHED]
         failed_at = max(c.attempt for c in top)
-        if ends and failed_at < max(c.attempt for c in ends) == last:
+        over = bool(ends) and max(c.attempt for c in ends) == last
+        if all(c.recovered for c in top) or (over and failed_at < last):
             return Verdict.RECOVERED
-        if top[0].signature.verdict == "failed" and is_hang(top[0]) and _nothing_ended_it(top[0], found):
+        # Where the last attempt came to its end, what earlier ones died of is over; what is wrong with the last counts.
+        first = next((c for c in top if over and c.attempt == last and not c.recovered), top[0])
+        if first.signature.verdict == "failed" and is_hang(first) and _nothing_ended_it(first, found):
             return Verdict.HUNG
-        return Verdict(top[0].signature.verdict)
+        return Verdict(first.signature.verdict)
     if any(c.signature.name == FINISHED for c in found) or _progress(data):
         return Verdict.HEALTHY
     return Verdict.UNKNOWN
@@ -222,7 +231,9 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
 
 def _nothing_ended_it(hang: Candidate, found: Sequence[Candidate]) -> bool:
     """Whether a run hung until somebody stopped it, or hangs still: no timeout and no crash ended it."""
-    others = [c for c in found if c is not hang and c.context is None and c.signature.kind in ("cause", "symptom", "echo")]
+    others = [
+        c for c in found if c is not hang and c.context is None and c.signature.kind in ("cause", "symptom", "echo")
+    ]
     return ended_by_a_stop(hang) or not others
 
 
@@ -233,9 +244,15 @@ def _progress(data: RunData) -> bool:
     import polars as pl
 
     counters = data.metrics.with_columns(
-        pl.coalesce("step", pl.when(pl.col("name") == "progress").then(pl.col("value")).cast(pl.Int64, strict=False)).alias("count")
+        pl.coalesce(
+            "step", pl.when(pl.col("name") == "progress").then(pl.col("value")).cast(pl.Int64, strict=False)
+        ).alias("count")
     )
-    return bool(counters.group_by("source").agg(pl.col("count").n_unique())["count"].max() or 0 >= PROGRESS_RECORDS)
+    counted = counters.group_by("source").agg(
+        pl.col("count").drop_nulls().n_unique(),
+        pl.col("value").filter(pl.col("name").is_in(_LEARNING) & pl.col("value").is_finite()).len().alias("losses"),
+    )
+    return counted.filter((pl.col("count") >= PROGRESS_RECORDS) | (pl.col("losses") >= PROGRESS_LOSSES)).height > 0
 
 
 def _nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:

@@ -7,11 +7,14 @@ printed; else it stays what it is, and the finding says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from forensics.model import Identity, Observation, RunData
+from forensics.model import Identity, Observation, RunData, Source
+
+if TYPE_CHECKING:
+    import polars as pl
 
 NCCL_INIT = "nccl-init"
 _RUN_FOLDER = re.compile(r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:filtered_)?std(?:out|err)\.log$")
@@ -74,9 +77,7 @@ def pci_bus(text: str) -> str | None:
 
 
 def _stated_size(observations: Iterable[Observation]) -> int | None:
-    sizes = [
-        int(o.captures["world_size"]) for o in observations if o.captures.get("world_size", "").isdigit()
-    ]
+    sizes = [int(o.captures["world_size"]) for o in observations if o.captures.get("world_size", "").isdigit()]
     return max(sizes, default=None)
 
 
@@ -193,11 +194,34 @@ def number_attempts(data: RunData) -> RunData:
     sources = tuple(replace(s, identity=numbered(s.identity, s.path)) for s in data.sources)
     return replace(
         data,
+        metrics=_numbered_rows(data.metrics, of_source),
         sources=sources,
         observations=tuple(replace(o, identity=numbered(o.identity, o.evidence[0].file)) for o in data.observations),
         tracebacks=tuple(replace(t, identity=numbered(t.identity, t.header.file)) for t in data.tracebacks),
         writers=tuple(replace(w, identity=numbered(w.identity, w.source)) for w in data.writers),
     )
+
+
+def _numbered_rows(metrics: pl.DataFrame, of_source: Mapping[str, int | None]) -> pl.DataFrame:
+    """The metrics with the attempts of their sources."""
+    import polars as pl
+
+    known = {path: attempt for path, attempt in of_source.items() if attempt is not None}
+    if not metrics.height or not known:
+        return metrics
+    attempts = pl.col("source").replace_strict(known, default=None, return_dtype=pl.Int32)
+    return metrics.with_columns(pl.coalesce(attempts, "attempt").alias("attempt"))
+
+
+def in_their_attempts(observations: Iterable[Observation], sources: Iterable[Source]) -> list[Observation]:
+    """Observations that were made of several lines or of numbers, with the attempt of the source of their key line."""
+    of_source = {s.path: s.identity.attempt for s in sources}
+    return [
+        o
+        if o.identity.attempt is not None or (attempt := of_source.get(o.evidence[0].file)) is None
+        else replace(o, identity=replace(o.identity, attempt=attempt))
+        for o in observations
+    ]
 
 
 def place_ranks(data: RunData, world: World) -> RunData:

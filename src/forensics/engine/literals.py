@@ -1,7 +1,8 @@
 """What a regex cannot match without: literals of which every match holds at least one.
 
-Scanning for the literals of a thousand rules is several times faster than scanning for the rules themselves, and the few
-lines that hold one are then given to the regex. The analysis is sound, not complete: where it is not sure, it says None.
+Scanning for the literals of a thousand rules is several times faster than scanning for the rules themselves, and the
+few lines that hold one are then given to the regex. The analysis is sound, not complete: where it is not sure, it says
+None.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Reader:
         return self._sequence(list(tree), bool(tree.state.flags & self.ignorecase))
 
     def _sequence(self, items: Sequence[tuple[Any, Any]], caseless: bool) -> tuple[Literal, ...] | None:
-        """The best set of a concatenation: its parts all occur, so the part with the longest shortest literal is chosen."""
+        """The best set of a concatenation: all parts occur, so the one with the longest shortest literal is chosen."""
         codes = self.codes
         best: tuple[Literal, ...] | None = None
         run = ""
@@ -84,7 +85,7 @@ def _better(a: tuple[Literal, ...] | None, b: tuple[Literal, ...] | None) -> tup
 
 
 def required(patterns: Sequence[str]) -> list[tuple[Literal, ...] | None]:
-    """For each pattern, literals one of which every match contains; None where there are none of SHORTEST characters."""
+    """For each pattern, literals one of which every match contains; None where there are none worth looking for."""
     reader = _Reader()
     found: list[tuple[Literal, ...] | None] = []
     for pattern in patterns:

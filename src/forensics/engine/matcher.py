@@ -1,8 +1,8 @@
 """The catalogue's log rules, compiled: what to scan for, and what a line that was hit means.
 
-The scan looks for literals that a rule's matches must contain (engine.literals), and for the few rules that have none as
-they are. The `regex` module then decides what the lines say (`match`): signatures can come from users, so a search that
-takes too long is given up.
+The scan looks for literals that a rule's matches must contain (engine.literals), and for the few rules that have none
+as they are. The `regex` module then decides what the lines say (`match`): signatures can come from users, so a search
+that takes too long is given up.
 """
 
 from __future__ import annotations
@@ -75,7 +75,11 @@ class Matcher:
         ]
         expressions = list(dict.fromkeys(r.evidence.pattern or "" for r in rules))
         literals = dict(zip(expressions, _required(expressions, use_cache), strict=True))
-        patterns = [Pattern(TRACEBACK, HEADER), Pattern(WORKER_ROW, ROW), *(Pattern(NONFINITE, expression) for expression in _NONFINITE)]
+        patterns = [
+            Pattern(TRACEBACK, HEADER),
+            Pattern(WORKER_ROW, ROW),
+            *(Pattern(NONFINITE, expression) for expression in _NONFINITE),
+        ]
         patterns += [Pattern(STACK, expression) for expression in STACK_HEADERS]
         ids: dict[tuple[str, bool, bool], int] = {}
 
@@ -106,7 +110,7 @@ class Matcher:
             raise SignatureError(f"{error}; give the rule a literal `anchor`") from None
 
     def match(self, rule: Rule, texts: Iterable[str]) -> Match | None:
-        """What a rule captures from a line, given as cleaned text first and as printed second; None if it does not match."""
+        """What a rule captures from a line (its cleaned text first, then as printed); None if it does not match."""
         for text in texts:
             try:
                 found = compiled(rule.evidence.pattern or "").search(text, timeout=TIMEOUT)

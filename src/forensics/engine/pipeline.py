@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine import causes, diagnosis, identity, steps
+from forensics.engine import causes, diagnosis, identity, progress, steps
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
@@ -55,7 +55,9 @@ def sniffers() -> Sniffers:
     )
 
 
-def analyse(paths: Sequence[str], options: Options = Options(), catalogue: Mapping[str, Signature] | None = None) -> Diagnosis:  # noqa: B008 - frozen
+def analyse(
+    paths: Sequence[str], options: Options = Options(), catalogue: Mapping[str, Signature] | None = None
+) -> Diagnosis:
     """Diagnose the run whose traces lie under `paths`. Raises NothingToRead where there is nothing to analyse."""
     run = discover(paths, sniffers(), exclude=options.exclude, since=options.since)
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
@@ -74,7 +76,6 @@ def _why_nothing(run: Run) -> str:
 
 def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     """Parse every source of a run. A parser that fails costs its own source only, and coverage says so."""
-    import polars as pl
 
     observations: list[Observation] = []
     tracebacks: list[Traceback] = []
@@ -127,7 +128,13 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         if frame is not None and frame.height:
             (collectives if source.kind is Kind.FLIGHT_RECORDER else metrics).append(frame)
         observations += rows
-        coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem or ("empty" if source.kind is Kind.EMPTY else None)))
+        coverage.append(
+            _row(
+                source,
+                Status.PARTIAL if problem else Status.READ,
+                problem or ("empty" if source.kind is Kind.EMPTY else None),
+            )
+        )
     return RunData(
         path=run.path,
         sources=run.sources,
@@ -154,7 +161,9 @@ def _modified(source: Source) -> float:
 
 
 def _row(source: Source, status: Status, reason: str | None) -> Coverage:
-    return Coverage(source.path, source.kind.value, source.size, status, reason, source.identity.rank, source.identity.node)
+    return Coverage(
+        source.path, source.kind.value, source.size, status, reason, source.identity.rank, source.identity.node
+    )
 
 
 def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], str | None]:
@@ -200,6 +209,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     found = collectives.still_standing(data.observations, clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
     found += collectives.desync(data.collectives, found, range(world.size) if world.size else None, data.tracebacks)
+    found += progress.reached_total(data.metrics)
+    found = identity.in_their_attempts(found, data.sources)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
     found = _often_enough([o for o in found if o.signature in catalogue], catalogue)
     data = replace(data, observations=tuple(found))
@@ -216,6 +227,7 @@ def _often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signatur
     for o in found:
         count[o.signature, o.rule] += o.count
     return [
-        o for o in found
+        o
+        for o in found
         if o.rule is None or count[o.signature, o.rule] >= catalogue[o.signature].evidence[o.rule].at_least
     ]

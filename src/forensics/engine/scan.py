@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,6 @@ class Scan:
     problem: str | None = None
 
 
-
 def _expression(pattern: Pattern) -> bytes:
     text = re.escape(pattern.expression) if pattern.literal else pattern.expression
     return text.encode()
@@ -83,7 +83,7 @@ class Database:
         flags = [hs.HS_FLAG_CASELESS if p.caseless else 0 for p in patterns]
         key = hashlib.sha256(repr((getattr(hs, "__version__", ""), ids, flags, expressions)).encode()).hexdigest()[:32]
         name = f"patterns-{key}"
-        self._db = self._load(name) if cache else None
+        self._db: Any = self._load(name) if cache else None
         if self._db is None:
             self._db = hs.Database(mode=hs.HS_MODE_BLOCK)
             try:
@@ -264,7 +264,7 @@ def scan_files(
     jobs: list[list[tuple[Path, int, int, Sequence[int]]]] = []
     for file, size, marks in files:
         borders = [*range(0, max(size, 1), SPAN), max(size, 1)]
-        jobs.append([(file, a, b, marks) for a, b in zip(borders, borders[1:], strict=False)])
+        jobs.append([(file, a, b, marks) for a, b in pairwise(borders)])
 
     def one(job: tuple[Path, int, int, Sequence[int]]) -> Scan:
         span = scan_span(database, *job)

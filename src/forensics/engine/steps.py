@@ -45,7 +45,7 @@ class StepClock:
             for source, marks in self.marks.items()
             if source != evidence.file and (attempt is None or self.attempt.get(source) in (None, attempt))
         ]
-        for wanted in ([rank, None] if rank is not None else [None]):
+        for wanted in [rank, None] if rank is not None else [None]:
             steps: list[tuple[int, str]] = []
             for source, marks in others:
                 rows = [m for m in marks if wanted is None or m.rank == wanted]
@@ -56,6 +56,25 @@ class StepClock:
             if steps:
                 return max(steps)
         return None
+
+    @property
+    def began(self) -> float | None:
+        """The earliest time of any record; None where no record bears one."""
+        return min((m.time for marks in self.marks.values() for m in marks if m.time is not None), default=None)
+
+    def first_in(self, source: str) -> int | None:
+        """The first step that a source records."""
+        return self.marks[source][0].step if self.marks.get(source) else None
+
+    def last_in(self, source: str) -> int | None:
+        """The last step that a source records."""
+        return self.marks[source][-1].step if self.marks.get(source) else None
+
+    def began_before(self, observation: Observation) -> bool:
+        """Whether the event's own source recorded steps before it."""
+        line = observation.evidence[0].line
+        marks = self.marks.get(observation.evidence[0].file, ())
+        return line is not None and any(m.line is not None and m.line < line for m in marks)
 
     def goes_on_after(self, observation: Observation, rank: int | None, by: int = 2) -> bool:
         """True where the same writer records at least `by` later steps after an event."""
@@ -84,7 +103,9 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
         name = str(source)
         stepped = rows.filter(pl.col("step").is_not_null())
         bars = rows.filter(pl.col("step").is_null() & pl.col("progress").is_not_null())
-        chosen, column, what = (stepped, "step", "global step") if stepped.height else (bars, "progress", "progress bar")
+        chosen, column, what = (
+            (stepped, "step", "global step") if stepped.height else (bars, "progress", "progress bar")
+        )
         if not chosen.height:
             continue
         marks[name] = tuple(
@@ -93,5 +114,3 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
         )
         unit[name] = what
     return StepClock(marks, unit, attempts)
-
-

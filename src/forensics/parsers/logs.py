@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
-from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
+from forensics.model import Evidence, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
@@ -275,7 +275,9 @@ def _observation(
     policy = rule.evidence.culprit or rule.signature.culprit
     if policy == "named" and captures.get("pid", "").isdigit():
         # The line speaks of that process, which is seldom the one that wrote it.
-        identity = replace(identity, pid=int(captures["pid"]), rank=None if "local_rank" not in captures else identity.rank)
+        identity = replace(
+            identity, pid=int(captures["pid"]), rank=None if "local_rank" not in captures else identity.rank
+        )
     culprits = () if policy == "none" else _ranks(captures)
     time, zone_known = line.time, line.zone_known
     if time is None:
@@ -293,6 +295,7 @@ def _observation(
         step_is="exact" if step is not None else None,
         epoch=_number(captures.get("epoch")),
         captures=dict(captures),
+        rule=rule.index,
     )
 
 
@@ -327,8 +330,9 @@ def _metrics(
     ):
         return None, False
     windows = []
-    for start, end, first_line in _spans(scan, source.size):
-        data = reader.read(start, end - start)
+    for start, end, (offset, line) in _spans(scan, source.size):
+        data = reader.read(max(0, start - 1), end - max(0, start - 1))
+        first_line = line - data.count(b"\n", 0, offset - max(0, start - 1))
         if start > 0:  # begin at a line
             nl = data.find(b"\n")
             data, first_line = (data[nl + 1 :], first_line + 1) if nl >= 0 else (b"", first_line)
@@ -339,23 +343,22 @@ def _metrics(
     return (rows if rows.height else None), len(scan.marks) > 0
 
 
-def _spans(scan: Scan, size: int) -> list[tuple[int, int, int]]:
-    """(start, end, line number of start) of the parts of a file to read for metrics: merged windows in file order."""
+def _spans(scan: Scan, size: int) -> list[tuple[int, int, tuple[int, int]]]:
+    """(start, end, (offset, number of the line it is in)) of the parts of a file to read for metrics, in file order."""
     if not scan.marks:
-        return [(0, scan.bytes, 1)] if scan.bytes <= WHOLE else [(0, EDGE, 1)]
+        return [(0, scan.bytes if scan.bytes <= WHOLE else EDGE, (0, 1))]
     spans = []
     for mark, newlines in sorted(scan.marks.items()):
         length = EDGE if mark in (0, size - EDGE) else WINDOW
-        spans.append((mark, min(mark + length, scan.bytes), newlines + 1))
+        spans.append((mark, min(mark + length, scan.bytes), (mark, newlines + 1)))
     for hit in [h for h in scan.hits if h.pattern == NONFINITE][:4]:  # the onset of trouble is read exactly
-        spans.append((hit.offset, min(hit.offset + WINDOW, scan.bytes), hit.line))
+        start = max(0, hit.offset - WINDOW // 2)
+        spans.append((start, min(hit.offset + WINDOW, scan.bytes), (hit.offset, hit.line)))
     spans.sort()
-    merged: list[tuple[int, int, int]] = []
-    for start, end, line in spans:
-        if merged and start <= merged[-1][1]:
+    merged = spans[:1]
+    for start, end, known in spans[1:]:
+        if start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
         else:
-            merged.append((start, end, line))
+            merged.append((start, end, known))
     return merged
-
-

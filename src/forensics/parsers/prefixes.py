@@ -25,7 +25,10 @@ _ANSI = re.compile(ANSI)
 ALWAYS: dict[str, str] = {
     "cri": r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) (?P<stream>stdout|stderr) [FP] ",
     "kubectl": r"^\[pod/(?P<host>[^/\]]+)/[^\]]+\] ",
-    "stamp": r"^(?P<ts>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?):? (?P<rest>\[\d+,\d+\]|\[pod/|\(|\[\w+\d+\]:)",
+    "stamp": (
+        r"^(?P<ts>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?):? "
+        r"(?P<rest>\[\d+,\d+\]|\[pod/|\(|\[\w+\d+\]:)"
+    ),
     "open_mpi": (
         r"^(?:\[?(?P<ts>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]?)?"
         r"\[[^,\]\s]*,(?P<rank>\d+)\](?:\[(?P<host>[^:\]]+):(?P<pid>\d+)\])?<(?P<stream>stdout|stderr|stddiag)>: ?"
@@ -65,7 +68,8 @@ HEADS: dict[str, str] = {
         r"(?P<file>[\w.+-]+):\d+\] (?:\[c10d\] )?(?P<message>.*)$"
     ),
     "glog": (
-        r"^(?P<level>[FEWIV])(?P<md>\d{4}) (?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?) +(?P<pid>\d+) (?P<file>[^\s:\]]+):\d+\] (?P<message>.*)$"
+        r"^(?P<level>[FEWIV])(?P<md>\d{4}) (?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?) +(?P<pid>\d+) "
+        r"(?P<file>[^\s:\]]+):\d+\] (?P<message>.*)$"
     ),
     "nccl": (
         r"^(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] )?(?P<host>[^\s:\[\]]+):(?P<pid>\d+):\d+ "
@@ -86,10 +90,14 @@ IN_TEXT_RANK: tuple[str, ...] = (
 _IN_TEXT_RANK = tuple(re.compile(pattern) for pattern in IN_TEXT_RANK)
 
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
-_CTIME = re.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (?:[A-Z]{2,5} )?(\d{4}))?")
+_CTIME = re.compile(
+    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
+)
 _MD_CLOCK = re.compile(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
 _UNIX = re.compile(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
-_MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_MONTHS = {
+    m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,18 @@ MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
 MAX_LINES = 3000
 STRAY = 40  # foreign lines in a row, without a prefix to tell them apart, before a traceback counts as cut off
 
+NOBODY = Identity()
+
 _FRAME = re.compile(r'^\s*(?:[│|>] ?)*\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
 _RICH_FRAME = re.compile(r"^[│|]\s*(?P<file>/[^:│]+\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
-_LEVEL = r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTE|TIP|Epoch|Step|Iter|Loss|Rank|File|Traceback|During|The|Root|Hint)"
+_LEVEL = (
+    r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTE|TIP|Epoch|Step|Iter|Loss|Rank|File|Traceback|During|The|Root|"
+    r"Hint)"
+)
 _FINAL = re.compile(
-    rf"^(?!{_LEVEL}\b)(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|error|timeout|gaierror|herror))(?::(?: (?P<message>.*))?)?$", re.S
+    rf"^(?!{_LEVEL}\b)(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|error|timeout|gaierror|herror))"
+    r"(?::(?: (?P<message>.*))?)?$",
+    re.S,
 )
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
@@ -31,14 +38,13 @@ _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 def _pieces(data: bytes) -> Iterator[tuple[int, int, str]]:
     """(offset, newlines before it, text) of every piece between newlines and carriage returns."""
-    at = newlines = 0
-    for raw in data.split(b"\n"):
+    at = 0
+    for newlines, raw in enumerate(data.split(b"\n")):
         inner = at
         for piece in raw.split(b"\r"):
             yield inner, newlines, piece.decode("utf-8", "replace")
             inner += len(piece) + 1
         at += len(raw) + 1
-        newlines += 1
 
 
 def _writer(prefix: str) -> str:
@@ -52,7 +58,7 @@ def read_traceback(
     offset: int,
     line: int,
     voted: frozenset[str] = frozenset(),
-    outer: Identity = Identity(),
+    outer: Identity = NOBODY,
     reference: float = 0.0,
 ) -> Traceback | None:
     """The traceback whose header is the first piece of `data`; None if it is cut off before its last line.
@@ -82,7 +88,7 @@ def read_traceback(
             frames.append((m["file"], int(m["line"]), (m["function"] or "").strip()))
             stray = 0
             continue
-        if text[0] in " \t│╭╰|>" or text.startswith("[Previous line repeated") or text.startswith("frame #"):
+        if text[0] in " \t│╭╰|>" or text.startswith(("[Previous line repeated", "frame #")):
             stray = 0
             continue
         cut_off = at + len(raw.encode()) >= len(data) and ":" not in text
@@ -106,12 +112,19 @@ def read_traceback(
 
 
 def _ends_like_an_exception(name: str) -> bool:
-    return name.endswith(("Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "error", "timeout"))
+    return name.endswith(
+        ("Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "error", "timeout")
+    )
 
 
 def chained(before: str) -> str | None:
-    """How a traceback hangs on the one above it: "cause", "context" or None; `before` is the text before its header."""
+    """How a traceback hangs on the one above it: "cause", "context", "ignored" or None.
+
+    before: the text before its header.
+    """
     tail = before[-600:]
+    if _IGNORED.search(tail.rstrip().rpartition("\n")[2]):
+        return "ignored"
     cause, context = tail.rfind(_CAUSE), tail.rfind(_CONTEXT)
     if max(cause, context) < 0:
         return None

@@ -65,7 +65,11 @@ def render(signature: Signature, *, width: int = 100) -> str:
 
     def block(text: str, indent: str = "  ", first: str | None = None) -> str:
         return textwrap.fill(
-            " ".join(text.split()), width, initial_indent=first or indent, subsequent_indent=indent, break_on_hyphens=False
+            " ".join(text.split()),
+            width,
+            initial_indent=first or indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         )
 
     def items(title: str, entries: Sequence[str]) -> list[str]:

@@ -33,7 +33,9 @@ def check_signature(signature: Signature) -> list[str]:
     patterns = [rule.pattern for rule in signature.evidence if rule.source == "log" and rule.pattern]
     for pattern in patterns:
         if pattern.endswith((".*", ".+", ".*?")):
-            problems.append(f"{signature.name}: a pattern must not end in {pattern[-3:]!r}: every byte would be a match end")
+            problems.append(
+                f"{signature.name}: a pattern must not end in {pattern[-3:]!r}: every byte would be a match end"
+            )
         for part in (pattern, *(r.unless for r in signature.evidence if r.unless)):
             try:
                 compiled(part)

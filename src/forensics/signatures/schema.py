@@ -45,7 +45,9 @@ class EvidenceRule:
     # log: a regex on one cleaned line (prefixes, ANSI codes and progress bars taken off), ASCII classes.
     # Named groups that localise: rank, ranks, local_rank, device, pid, node, step, epoch, signal, exitcode.
     pattern: str | None = None
-    anchor: str | None = None  # a literal for the scan, where hyperscan cannot take the pattern (look-around, back-reference)
+    anchor: str | None = (
+        None  # a literal for the scan, where hyperscan cannot take the pattern (look-around, back-reference)
+    )
     unless: str | None = None  # regex on the same line that takes the match back
     near: str | None = None  # regex that must match some line within near_lines of it, before or after
     unless_near: str | None = None
@@ -99,11 +101,10 @@ class Signature:
     file: str = ""
 
 
-_TOP = {
-    "name", "codes", "title", "kind", "severity", "status", "verdict", "culprit", "why", "causes", "causes_on_rank", "parent", "specificity",
-    "fix",
-    "confirm", "references", "versions", "lookalike", "evidence", "example",
-}  # fmt: skip
+_TOP = frozenset(
+    "name codes title kind severity status verdict culprit why causes causes_on_rank parent specificity fix confirm "
+    "references versions lookalike evidence example".split()
+)
 _RULE = {f for f in EvidenceRule.__dataclass_fields__ if f != "parameters"}
 
 
@@ -124,7 +125,9 @@ def _rule(where: str, table: Mapping[str, Any]) -> EvidenceRule:
     parameters = {key: value for key, value in table.items() if key not in _RULE}
     source = _choice(where, "evidence.source", table.get("source"), SOURCES)
     if source == "log" and (parameters or "pattern" not in known):
-        raise SignatureError(f"{where}: log evidence needs a pattern, and knows no {', '.join(parameters) or 'detector'}")
+        raise SignatureError(
+            f"{where}: log evidence needs a pattern, and knows no {', '.join(parameters) or 'detector'}"
+        )
     if source in ("metrics", "collectives", "file") and "detector" not in known:
         raise SignatureError(f"{where}: {source} evidence needs a detector")
     if "culprit" in known:

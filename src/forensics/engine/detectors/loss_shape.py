@@ -6,6 +6,7 @@ for nothing. Losses of reinforcement learning and preference tuning do not measu
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from statistics import median
@@ -93,6 +94,8 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         return None
     records, curve = [i for i, _ in finite], [v for _, v in finite]
     stop = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
+    if _range_test(part, records):
+        return None
     before = curve if stop is None else list(values[:stop])
     if (escape := _escape([abs(v) for v in before])) is not None and (stop is not None or len(before) - escape >= 5):
         end = f" before it overflows at {part.where(at[stop])}" if stop is not None else ""
@@ -132,6 +135,19 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
     return _rise(
         part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back"
     )
+
+
+def _range_test(part: Stream, records: Sequence[int]) -> bool:
+    """Whether the learning rate grows by a thousand and more, to the very end: a search for the rate at which it breaks.
+
+    A warm-up that has such a range starts near 0 and is linear: half of it is above half of the peak. A range test is
+    exponential (Smith 2015; fastai and Lightning use it), and most of it lies below a tenth of where it ends.
+    """
+    lr = part.column("lr")
+    rates = [r for i in records if (r := lr[i]) is not None and math.isfinite(r) and r > 0]
+    if len(rates) < 20 or rates[-1] < 1e3 * rates[0] or any(b < a for a, b in itertools.pairwise(rates)):
+        return False
+    return median(rates) < 0.1 * rates[-1]
 
 
 def _rise(part: Stream, records: Sequence[int], curve: Sequence[float], onset: int, end: int, note: str) -> Sign:

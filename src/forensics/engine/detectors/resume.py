@@ -40,7 +40,8 @@ def _pairs(
         parts = [p for p in segments(stream, marks.get(stream.source, ())) if any(s is not None for s in p.steps)]
         if not parts:
             continue
-        pairs.extend((a, b) for a, b in itertools.pairwise(parts) if _continues(a, b))
+        said = marks.get(stream.source, ())
+        pairs.extend((a, b) for a, b in itertools.pairwise(parts) if _continues(a, b) and _is_new_start(a, b, said))
         heads.append(parts[0])
         tails.append(parts[-1])
     alone = []
@@ -98,6 +99,18 @@ def _continues(before: Stream, after: Stream) -> bool:
         return False
     gap = max(1, round((a[-1] - a[0]) / (len(a) - 1)))
     return b[0] > 1 and (a[0] + a[-1]) / 2 <= b[0] <= a[-1] + 2 * gap
+
+
+def _is_new_start(before: Stream, after: Stream, marks: Sequence[int]) -> bool:
+    """Whether a process began anew between two records of one source.
+
+    Phases of training, folds and stages of a curriculum start epoch, schedule and loss over by design while one process
+    counts its steps on: there no line speaks of a resume, no step is repeated, and the attempt is the same.
+    """
+    a, b = before.lines[-1], after.lines[0]
+    if a is None or b is None or before.attempts[-1] != after.attempts[0]:
+        return True
+    return _known(after)[0] <= _known(before)[-1] or any(a <= m < b for m in marks)
 
 
 def _run(

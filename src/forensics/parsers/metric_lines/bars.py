@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forensics.parsers.metric_lines.pieces import BAR, COUNTER_STEP, RECORD_STEP
+from forensics.parsers.metric_lines.pieces import COUNTER_STEP, RECORD_STEP
 from forensics.parsers.metric_lines.rows import Context, shaped, with_ranks
 from forensics.parsers.metric_lines.times import STAMP, seconds
 
@@ -16,7 +16,7 @@ _NO_TRAINING_BAR = (
     r"(?i-u:valid|eval|test|sanity|load|download|map|token|predict|generat|infer|prepar|shard|fetch|convert|pack|filter|"
     r"upload|writ|sav|resolv|merg|captur|compil|comput|extract|quantiz|rollout|process|check)"
 )
-_COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]?(?:i?B|examples|ex|tokens|file|files)/s)"
+_COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]? ?(?:i?B|examples|ex|tokens|file|files)/s)"
 _HELD_OUT = (
     r"(?i:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
     r"|testing)(?:[^a-z0-9_./-]|$))"
@@ -69,7 +69,9 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
         longest = nameless["total"].max()
         frame = frame.filter(pl.col("epoch").is_not_null() | (pl.col("total") * 4 > longest))
     position = ("n", "total", "epoch", "rank", "local_rank")
-    frame = frame.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in position) | (pl.int_range(pl.len()) == 0))
+    frame = frame.filter(
+        pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in position) | (pl.int_range(pl.len()) == 0)
+    )
     yield shaped(frame, context, order=90, kind=pl.lit("frame"), step="n", name=pl.lit("progress"), value="n")
     yield shaped(
         frame.filter(pl.col("epoch").is_null()), context, order=101, kind=pl.lit("constant"), step="n",

@@ -86,7 +86,9 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         whole = whole.replace("\r\n", "\n")
     text = pl.Series("text", whole.split("\n"), dtype=pl.String)
     counts = [t.count("\n") + 1 for t in texts]
-    numbers = np.concatenate([np.arange(n, dtype=np.int64) + first for (_, first), n in zip(windows, counts, strict=True)])
+    numbers = np.concatenate(
+        [np.arange(n, dtype=np.int64) + first for (_, first), n in zip(windows, counts, strict=True)]
+    )
     lines = pl.DataFrame({"line": pl.Series(numbers), "text": text})
     if "\x1b" in whole:
         lines = lines.with_columns(pl.col("text").str.replace_all(prefixes.ANSI, ""))
@@ -116,9 +118,7 @@ def _parted(lines: pl.DataFrame, whole: str) -> tuple[pl.DataFrame, pl.DataFrame
     returns, framed = "\r" in whole, "it/s" in whole or "s/it" in whole
     if not returns and not framed:
         return lines.with_columns(single), lines.clear().with_columns(single)
-    lines = lines.with_columns(
-        parted=text.str.contains(r"(?-u:\r|it/s|s/it)" if framed else "\r", literal=not framed)
-    )
+    lines = lines.with_columns(parted=text.str.contains(r"(?-u:\r|it/s|s/it)" if framed else "\r", literal=not framed))
     plain = lines.filter(~pl.col("parted")).select("line", "text", single)
     # What is written behind a bar's closing bracket is another message. A window can be one line with a hundred
     # thousand frames of a bar.

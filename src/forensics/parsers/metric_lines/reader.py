@@ -352,5 +352,3 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         if not taken or field.start >= taken[-1].end:
             taken.append(field)
     return Reading(tuple(taken), kind, lost)
-
-

@@ -44,7 +44,9 @@ _LITERAL = re.compile(
     r"|(?P<number>[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)|(?P<other>.)",
     re.A | re.S,
 )
-_SHAPE = re.compile(r"\|[^|\n]{0,200}\|(?= *\d+/\d)|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|\b[-+]?(?:nan|inf)\b| +", re.A | re.I)
+_SHAPE = re.compile(
+    r"\|[^|\n]{0,200}\|(?= *\d+/\d)|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|\b[-+]?(?:nan|inf)\b| +", re.A | re.I
+)
 
 # Where another writer's record begins in the middle of a line: a second object, a rank's prefix, a time stamp.
 _GLUED = (
@@ -110,9 +112,7 @@ def read(lines: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     yield from _one_by_one(_chosen(left), context)
 
 
-def _by_template(
-    left: pl.DataFrame, context: Context, known: dict[str, Reading]
-) -> Iterator[pl.DataFrame]:
+def _by_template(left: pl.DataFrame, context: Context, known: dict[str, Reading]) -> Iterator[pl.DataFrame]:
     import polars as pl
 
     for pattern, reading in known.items():
@@ -145,9 +145,7 @@ def _by_template(
     return left
 
 
-def _applied(
-    left: pl.DataFrame, pattern: str, reading: Reading, context: Context
-) -> Iterator[pl.DataFrame]:
+def _applied(left: pl.DataFrame, pattern: str, reading: Reading, context: Context) -> Iterator[pl.DataFrame]:
     """Yields the rows of the lines that a template takes; returns the other lines."""
     import polars as pl
 
@@ -251,7 +249,10 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
     for order, (name, number) in enumerate(seldom, 100):
         distinct = number.n_unique() > 1
         told = wide.with_columns(
-            key=pl.col("key") + order, kind=pl.lit("constant", types["kind"]), name=pl.lit(name, name_type), value=number
+            key=pl.col("key") + order,
+            kind=pl.lit("constant", types["kind"]),
+            name=pl.lit(name, name_type),
+            value=number,
         ).filter(pl.col("value").is_not_null() & (pl.lit(distinct) | pl.col("rank").is_first_distinct()))
         if distinct:
             told = told.filter(pl.col("value").ne_missing(pl.col("value").shift(1).over("rank")))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 # A time with a year, as a group.
 STAMP = r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)"
 
+
 def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     """Printed times as seconds since the epoch, local time read as UTC; null where they are none.
 
@@ -55,7 +56,9 @@ def _without_year(text: pl.Series, reference: float) -> pl.Series:
     year = datetime.fromtimestamp(max(0.0, min(reference, 4e9)), UTC).year
 
     def in_year(number: int) -> pl.Expr:
-        stamp = (pl.lit(f"{number}/") + pl.col("text")).str.to_datetime("%Y/%m/%d %H:%M:%S", time_unit="us", strict=False)
+        stamp = (pl.lit(f"{number}/") + pl.col("text")).str.to_datetime(
+            "%Y/%m/%d %H:%M:%S", time_unit="us", strict=False
+        )
         return stamp.dt.epoch("us").cast(pl.Float64) / 1e6
 
     both = pl.DataFrame({"text": text}).select(this=in_year(year), before=in_year(year - 1))

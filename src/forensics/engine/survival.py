@@ -1,0 +1,193 @@
+"""What a run survived: signs of failure that training outlived are context and not causes.
+
+A message is no proof of a failure. A handler logs an exception and goes on, a language model prints a text about
+crashes, a data set is named after them, the kernel log is older than the run. What tells them from a failure is what
+comes afterwards: the same writer records further steps, or says that the run reached its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from forensics.engine.identity import World
+from forensics.engine.steps import StepClock
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    from forensics.engine.causes import Candidate
+
+ENDS_A_RUN = ("failed", "hung", "interrupted")
+DEATHS = (
+    "child-failed-error",
+    "sigkill-unknown-sender",
+    "rank-segfault",
+    "rank-sigabrt",
+    "srun-task-exited",
+    "worker-restart",
+)
+# Steps that a writer must record after a message of a process's death. A step or two may still be printed by ranks that
+# had them under way; in a run of one process none can follow at all.
+STEPS_AFTER_DEATH = 5
+# Lines that only a new process prints.
+_STARTS = ("worker-group-restarted", "run-started")
+# Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by more
+# than any offset from UTC is known to be older (seconds).
+OLDER = 15 * 3600.0
+CLOCK_SLACK = 90.0
+_KERNEL = re.compile(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
+
+
+def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: StepClock, world: World) -> None:
+    """Give every candidate in `live` that the run survived its `context`, and mark what a restart made good.
+
+    found: all candidates of the run, milestones among them; live: those that could be causes, symptoms or echoes.
+    """
+    finished = [c for c in found if c.signature.name == "run-finished"]
+    resumed = [o for c in found if c.signature.name == "run-resumed" for o in c.observations]
+    starts = [o for c in found if c.signature.name in _STARTS for o in c.observations]
+    for c in live:
+        if _is_older(c, steps):
+            c.context = "the kernel said so long before the run began"
+    died = {
+        c.attempt
+        for c in live
+        if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, steps, world, starts, finished)
+    }
+    for c in live:
+        if c.context is None:
+            c.context = _survived(c, steps, world, finished, resumed, starts, died)
+
+
+def _survived(
+    c: Candidate,
+    steps: StepClock,
+    world: World,
+    finished: Sequence[Candidate],
+    resumed: Sequence[Observation],
+    starts: Sequence[Observation],
+    died: set[int],
+) -> str | None:
+    """Why a candidate is context; None where it is not."""
+    if c.signature.verdict not in ENDS_A_RUN:
+        return None
+    last = c.observations[-1]
+    ended = any(finished_after(f, last) for f in finished)
+    if c.signature.verdict == "interrupted":
+        if ended:
+            return "the run was started again and reached its end"
+        if steps.goes_on_after(last, None) or _resumed_elsewhere(last, resumed, steps):
+            return "the run was started again and went on"
+        return None
+    if c.signature.name in DEATHS:
+        return "training went on afterwards" if c.attempt not in died else None
+    if c.attempt in died:
+        return None
+    if steps.goes_on_after(last, world.of(last)):
+        if ended and _started_between(c, last, starts, resumed, steps):
+            c.recovered = True
+            return None
+        return "the same process went on training afterwards, so it was handled"
+    if any(finished_after(f, last) for f in finished if f.attempt == c.attempt):
+        return "the run reached its end afterwards, so it was handled"
+    return None
+
+
+def _last_of_each_file(c: Candidate) -> list[Observation]:
+    return list({o.evidence[0].file: o for o in c.observations}.values())
+
+
+def _outlived_death(
+    c: Candidate, steps: StepClock, world: World, starts: Sequence[Observation], finished: Sequence[Candidate]
+) -> bool:
+    """Whether every message of a death is followed by training in its own file, with no new start between.
+
+    A file in which it was said again and again while training went on says nothing by the last time before its end.
+    """
+    for last in _last_of_each_file(c):
+        if any(_follows(s, last) for s in starts):
+            return False
+        if steps.goes_on_after(last, world.of(last), STEPS_AFTER_DEATH):
+            continue
+        file = last.evidence[0].file
+        outlived = sum(
+            steps.goes_on_after(o, world.of(o), STEPS_AFTER_DEATH) for o in c.observations if o.evidence[0].file == file
+        )
+        if outlived < 2 or not any(finished_after(f, last, same_file=True) for f in finished):
+            return False
+    return True
+
+
+def _follows(later: Observation, earlier: Observation) -> bool:
+    """Whether one observation stands below another in the same file."""
+    a, b = earlier.evidence[0], later.evidence[0]
+    return a.file == b.file and a.line is not None and b.line is not None and b.line > a.line
+
+
+def _started_between(
+    c: Candidate, last: Observation, starts: Sequence[Observation], resumed: Sequence[Observation], steps: StepClock
+) -> bool:
+    """Whether a new process, and not the one that failed, went on after the last sign.
+
+    A checkpoint that cannot be read while the run resumes is handled by the process that reads the next one.
+    """
+    if not steps.began_before(last):
+        return False
+    if any(_follows(s, last) for s in starts):
+        return True
+    if c.signature.severity != "fatal" or c.signature.area == "checkpoints":
+        return False
+    return any(_follows(r, last) for r in resumed)
+
+
+def _resumed_elsewhere(last: Observation, resumed: Iterable[Observation], steps: StepClock) -> bool:
+    """Whether another file goes on from the state that this one had reached when it was interrupted.
+
+    Its clock must not contradict; without clocks the step at which it resumes has to lie in what was done.
+    """
+    known = steps.last_before(last, None)
+    if known is None:
+        return False
+    step = known[0]
+    for r in resumed:
+        if r.evidence[0].file == last.evidence[0].file:
+            continue
+        if r.time is not None and last.time is not None and r.time + CLOCK_SLACK < last.time:
+            continue
+        at = r.step if r.step is not None else steps.first_in(r.evidence[0].file)
+        if at is not None and step / 2 < at <= step + 1 and (steps.last_in(r.evidence[0].file) or 0) > step:
+            return True
+    return False
+
+
+def _is_older(c: Candidate, steps: StepClock) -> bool:
+    """Whether all signs are lines of a kernel log from before the first step of the run."""
+    begin = steps.began
+    if begin is None:
+        return False
+    for o in c.observations:
+        if o.time is None or not _KERNEL.search(o.evidence[0].text):
+            return False
+        if o.time > begin - (OLDER):
+            return False
+    return True
+
+
+def finished_after(finish: Candidate, observation: Observation, *, same_file: bool = False) -> bool:
+    """Whether the run's end is said after an observation: further down in its file, or later by the clock."""
+    return any(_later(f, observation, same_file) for f in finish.observations)
+
+
+def ended_before(finish: Candidate, observation: Observation) -> bool:
+    """Whether the run's end was said before an observation."""
+    return any(_later(observation, f, False) for f in finish.observations)
+
+
+def _later(later: Observation, earlier: Observation, same_file: bool) -> bool:
+    a, b = earlier.evidence[0], later.evidence[0]
+    if a.file == b.file and a.line is not None and b.line is not None:
+        return b.line > a.line
+    if same_file:
+        return False
+    return later.time is not None and earlier.time is not None and later.time > earlier.time
