@@ -139,6 +139,7 @@ class Observation:
     captures: Mapping[str, str] = field(default_factory=dict)
     count: int = 1
     note: str | None = None  # a sentence on what this sign shows here, for people
+    timed: bool = False  # the time is printed with the sign, and not on an earlier line of the file
     rule: int | None = None  # which of the signature's evidence rules it is, counted from 0; None where none is
 
 
@@ -154,6 +155,7 @@ class Traceback:
     identity: Identity = Identity()
     time: float | None = None
     zone_known: bool = False
+    timed: bool = False  # the time is printed with it or on the line above it
     # "cause": raised from the traceback above it; "context": raised while handling that one; "ignored": raised where
     # the interpreter reports it and goes on (a destructor, an exit handler, a logging handler)
     chained: str | None = None

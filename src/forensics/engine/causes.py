@@ -5,7 +5,8 @@ explains is a root. The rules, in this order:
 
 1. A parent is absorbed by its child (out of memory in cuDNN is not also a CUDA out of memory).
 2. A hang that stood for some seconds explains the stop (a termination request, a time limit) that ended it; a stop that
-   came first explains the hang of those that waited for the stopped process.
+   came first explains the hang of those that waited for the stopped process. What a missing rank itself said before the
+   others gave up explains why it was missing.
 3. A cause explains what its `causes` lists, in the same or a later attempt.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones.
 5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
@@ -80,15 +81,17 @@ def exception_observations(
     """
     if GENERIC_EXCEPTION not in catalogue:
         return ()
-    known: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    known: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
     for o in observations:
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
-            known[o.evidence[0].file].append((o.evidence[0].line, o.signature))
+            known[o.evidence[0].file].append((o.evidence[0].line, o.identity.rank))
     found = []
     ordered = sorted(tracebacks, key=lambda t: (t.header.file, t.header.line or 0))
     for i, traceback in enumerate(ordered):
         first, last = traceback.header.line or 0, (traceback.final.line or 0) + MESSAGE_LINES
-        if any(first <= line <= last for line, _ in known[traceback.header.file]):
+        own = (None, traceback.identity.rank)  # in a file of several ranks, other ranks' lines lie close by
+        near = [rank for line, rank in known[traceback.header.file] if first <= line <= last]
+        if any(rank in own or traceback.identity.rank is None for rank in near):
             continue
         if traceback.exception.rsplit(".", 1)[-1] in ("KeyboardInterrupt", "SystemExit", "StopIteration"):
             continue
@@ -108,6 +111,7 @@ def exception_observations(
                 identity=traceback.identity,
                 time=traceback.time,
                 zone_known=traceback.zone_known,
+                timed=traceback.timed,
                 captures=captures,
                 note=f"{traceback.exception} was raised"
                 + (f" at {frame[0]}:{frame[1]} in {frame[2]}" if frame else ""),
@@ -259,6 +263,7 @@ def explain(
         if child is not None:
             _link(child, c)
     _link_hangs_and_stops(live, catalogue)  # 2
+    _link_missing_ranks(live)
     for c in live:  # 3: what the catalogue says
         if c.explained_by is not None:
             continue
@@ -342,6 +347,39 @@ def _link_hangs_and_stops(live: Sequence[Candidate], catalogue: Mapping[str, Sig
                     _link(stop, hang)
 
 
+def _link_missing_ranks(live: Sequence[Candidate]) -> None:
+    for hang in live:
+        if not is_hang(hang) or not hang.ranks or hang.explained_by is not None:
+            continue
+        for own in live:  # the most telling first
+            if (
+                own.ranks
+                and own.attempt == hang.attempt
+                and set(own.ranks) <= set(hang.ranks)
+                and own.signature.kind in ("cause", "symptom")
+                and own.signature.verdict == "failed"
+                and own.signature.severity in ("fatal", "error")
+                and not is_hang(own)
+                and own.explained_by is None
+                and _said_before(own, hang)
+            ):
+                _link(own, hang)
+                break
+
+
+def _said_before(own: Candidate, hang: Candidate) -> bool:
+    """Whether something was printed before the ranks that waited gave up.
+
+    Unknown times do not speak against it, except for a process's death: at the end of a hang all processes are killed.
+    """
+    said = [(o.time, o.zone_known) for o in own.observations if o.time is not None]
+    gave_up = [(o.time, o.zone_known) for o in hang.observations if o.time is not None]
+    if not said or not gave_up:
+        return own.signature.name not in DEATHS
+    (a, a_known), (b, b_known) = min(said), min(gave_up)
+    return a <= b + HANG_BEFORE_STOP or (a_known != b_known and abs(a - b) >= SAME_ZONE)
+
+
 def _hang_came_first(hang: Candidate, stop: Candidate) -> bool | None:
     """Whether the wait had lasted for some time when the stop came; None where neither clocks nor lines tell."""
     starts = [_onset(o) for o in hang.observations]
@@ -395,7 +433,10 @@ def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) 
 
 
 def _symptom_order(c: Candidate) -> tuple[object, ...]:
-    return (c.attempt, -c.signature.specificity, -c.weight, c.time if c.time is not None else float("inf"))
+    # What a process says of itself comes before what it misses of its peers.
+    about_peers = c.signature.area in ("collectives", "nccl")
+    time = c.time if c.time is not None else float("inf")
+    return (c.attempt, about_peers, -c.signature.specificity, -c.weight, time)
 
 
 def _depends(a: Candidate, b: Candidate) -> bool:

@@ -62,6 +62,24 @@ class StepClock:
         """The earliest time of any record; None where no record bears one."""
         return min((m.time for marks in self.marks.values() for m in marks if m.time is not None), default=None)
 
+    def goes_on_elsewhere(self, observation: Observation, rank: int | None, by: int = 2) -> bool:
+        """True where another file of the same process records at least `by` later steps after an event, by the clock.
+
+        Only for an event whose own time is printed: that of an earlier line may be of any time before it. rank: None
+        stands for a run of a single process.
+        """
+        if observation.time is None or not observation.timed:
+            return False
+        for source, marks in self.marks.items():
+            if source == observation.evidence[0].file or self.attempt.get(source) != observation.identity.attempt:
+                continue
+            own = [m for m in marks if m.rank == rank and m.time is not None]
+            before = [m.step for m in own if m.time is not None and m.time <= observation.time]
+            after = [m.step for m in own if m.time is not None and m.time > observation.time]
+            if before and after and max(after) >= before[-1] + by:
+                return True
+        return False
+
     def first_in(self, source: str) -> int | None:
         """The first step that a source records."""
         return self.marks[source][0].step if self.marks.get(source) else None

@@ -80,18 +80,31 @@ def _survived(
         if steps.goes_on_after(last, None) or _resumed_elsewhere(last, resumed, steps):
             return "the run was started again and went on"
         return None
-    if c.signature.name in DEATHS:
-        return "training went on afterwards" if c.attempt not in died else None
-    if c.attempt in died:
+    c.recovered = ended and _started_between(c, last, starts, resumed, steps)
+    if c.recovered or c.attempt in died:
         return None
+    if c.signature.name in DEATHS:
+        return "training went on afterwards"
     if steps.goes_on_after(last, world.of(last)):
-        if ended and _started_between(c, last, starts, resumed, steps):
-            c.recovered = True
-            return None
         return "the same process went on training afterwards, so it was handled"
     if any(finished_after(f, last) for f in finished if f.attempt == c.attempt):
         return "the run reached its end afterwards, so it was handled"
+    ends = _last_of_each_file(c)
+    if all(steps.goes_on_elsewhere(o, world.of(o)) for o in ends):
+        return "the same process went on training by what it wrote to its other files, so it was handled"
+    if all(_ended_well_elsewhere(o, world.of(o), finished) for o in ends):
+        return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _ended_well_elsewhere(o: Observation, rank: int | None, finished: Sequence[Candidate]) -> bool:
+    """Whether a message without a time, which may stand before or after the end, is of a process that ended well.
+
+    Its own other file must hold the end, and the launcher must have seen exit codes of 0.
+    """
+    said = [f for c in finished for f in c.observations if f.identity.attempt in (None, o.identity.attempt)]
+    own = [f for f in said if f.identity.rank == rank and f.evidence[0].file != o.evidence[0].file]
+    return not o.timed and rank is not None and bool(own) and any("exits" in f.captures for f in said)
 
 
 def _last_of_each_file(c: Candidate) -> list[Observation]:

@@ -117,9 +117,15 @@ def _tracebacks(
         before = reader.read(start, hit.offset - start).decode("utf-8", "replace")
         if link := tb.chained(before):
             traceback = replace(traceback, chained=link)
-        if traceback.time is None:
+        if (local := tb.spawned(before)) is not None:
+            traceback = replace(traceback, identity=replace(traceback.identity, local_rank=local, rank=None))
+        timed = traceback.time is not None
+        if not timed:
             time, known = _time_before(reader, hit.offset, reference)
+            above = before.rstrip().rpartition("\n")[2]
+            timed = parse_time(strip_ansi(above[:400]), reference)[0] is not None
             traceback = replace(traceback, time=time, zone_known=known)
+        traceback = replace(traceback, timed=timed)
         found.append(traceback)
     return tuple(found)
 
@@ -295,6 +301,7 @@ def _observation(
         step_is="exact" if step is not None else None,
         epoch=_number(captures.get("epoch")),
         captures=dict(captures),
+        timed=line.time is not None,
         rule=rule.index,
     )
 

@@ -72,6 +72,7 @@ _FORMATS = (
 
 # Where the code of others lies. py-spy shortens paths, so that libraries are known by their first folder as well.
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python", "/lib64/python", "<frozen", "<string>", "<stdin>")
+_COMPILED = re.compile(r"\.(?:so(?:\.[\d.]+)?|pyx|cpp|cc|c|cu)$")
 _LIBRARIES = frozenset((
     "torch", "torchvision", "torchdata", "numpy", "scipy", "pandas", "polars", "pyarrow", "datasets", "transformers",
     "accelerate", "peft", "trl", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric",
@@ -134,7 +135,7 @@ class Stack:
 
 def is_users(file: str) -> bool:
     """Whether a frame's file is the user's own, and neither the standard library nor an installed package."""
-    if not file or any(part in file for part in _INSTALLED) or file.endswith((".so", ".pyx", ".cpp", ".cc", ".c")):
+    if not file or any(part in file for part in _INSTALLED) or _COMPILED.search(file):
         return False
     if file[0] == "/" or file[1:2] == ":":
         return True
@@ -268,9 +269,9 @@ def _stacks(
         before = read(start, offset - start).decode("utf-8", "replace")
         prefix = clean(read(offset, 4096).split(b"\n", 1)[0].decode("utf-8", "replace"), voted, reference).prefix
         above = _above(before, prefix, voted, reference)
-        if stack.kind == "gdb" and above.lstrip().startswith("#"):
-            continue  # a frame further down in the backtrace that was read from its first one
         previous = last.get(prefix)
+        if previous is not None and line <= previous[0]:
+            continue  # a frame further down in the backtrace that was read from its first one
         stack = _named(stack, above, before, previous[1] if previous else None)
         if stack.time is None:
             time, known = _time_before(read, offset, reference)

@@ -33,6 +33,9 @@ _FINAL = re.compile(
 )
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
+_SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error:\s*$")
+# What CPython (sys.unraisablehook, atexit) and logging.Handler.handleError print above a traceback that ends nothing.
+_IGNORED = re.compile(r"Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---")
 _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
@@ -129,3 +132,9 @@ def chained(before: str) -> str | None:
     if max(cause, context) < 0:
         return None
     return "cause" if cause > context else "context"
+
+
+def spawned(before: str) -> int | None:
+    """The local rank whose traceback torch.multiprocessing.spawn passes on; `before` is the text before its header."""
+    match = _SPAWNED.search(before[-200:])
+    return int(match[1]) if match else None

@@ -273,5 +273,8 @@ def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[O
     if len(seqs) > 1 and not groups:
         numbers = ", ".join(f"#{seq}" for seq in seqs[:4])
         apart = f" The numbers ({numbers}) may be those of different groups, which the lines do not name."
-    note = f"{spoken(logs.timed_out)} timed out{where}, and the log names no rank that is missing: {NEXT_TIME}.{apart}"
+    half = ""
+    if quiet:
+        half = f" {spoken(quiet)} printed nothing of the kind; they are no minority, and their logs may be missing."
+    note = f"{spoken(logs.timed_out)} timed out{where}, and the log names no rank that is missing: {NEXT_TIME}.{half}{apart}"
     return [from_lines("collective-timeout", 0.6, (), lines, note)]

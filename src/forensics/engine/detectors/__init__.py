@@ -12,11 +12,11 @@ surely the shape stands for the signature (1 where nothing speaks against it). S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors import dynamics, loss_scale, loss_shape, nonfinite, resume, rl
+from forensics.engine.detectors import dynamics, loss_scale, loss_shape, nonfinite, resume, rl, series
 from forensics.model import Observation
 from forensics.signatures.schema import Signature, SignatureError
 
@@ -65,7 +65,15 @@ def run_detectors(
     """
     if metrics.is_empty():
         return ()
-    found: list[Observation] = []
+    try:
+        return tuple(_run(catalogue, metrics, observations))
+    finally:
+        series.forget()
+
+
+def _run(
+    catalogue: Mapping[str, Signature], metrics: pl.DataFrame, observations: Sequence[Observation]
+) -> Iterator[Observation]:
     for signature in catalogue.values():
         for index, rule in enumerate(signature.evidence):
             if rule.source != "metrics" or rule.detector is None:

@@ -128,6 +128,8 @@ def _collapse(
             shown = (at[reached], at[-1], at[reached], at[reached])
         return Sign(part, at[reached], _evidence(part, shown), note, "loss_scale")
     for fall in falls:
+        if fall.halvings < min(halvings, late):
+            continue
         settled = fall.start > growth and all(
             b >= a
             for a, b in zip(

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -70,8 +71,8 @@ class Stream:
 
     def curve(self, name: str) -> tuple[list[int], list[float]]:
         """Record numbers and values of a metric where it is given."""
-        pairs = [(i, v) for i, v in enumerate(self.column(name)) if v is not None]
-        return [i for i, _ in pairs], [v for _, v in pairs]
+        values = self.column(name)
+        return [i for i, v in enumerate(values) if v is not None], [v for v in values if v is not None]
 
     def every_step(self, at: int, name: str) -> bool:
         """Whether the records of `name` around record `at` follow each other step by step."""
@@ -103,11 +104,37 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:.6g}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A table as a key: equal only to itself."""
+
+    table: pl.DataFrame
+
+    def __hash__(self) -> int:
+        return id(self.table)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.table is self.table
+
+
 def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
-    """The streams of a METRICS_COLUMNS table that have at least one of the metrics `names`, with these columns."""
+    """The streams of a METRICS_COLUMNS table that have at least one of the metrics `names`, with these columns.
+
+    Detectors that follow each other often ask for the same ones, so the last answers are kept until `forget`.
+    """
+    return _streams(_Same(metrics), tuple(dict.fromkeys(names)))
+
+
+def forget() -> None:
+    """Let go of the tables that `streams` was last asked about."""
+    _streams.cache_clear()
+
+
+@lru_cache(maxsize=2)  # each holds every number of a table as an object
+def _streams(same: _Same, wanted: tuple[str, ...]) -> tuple[Stream, ...]:
     import polars as pl
 
-    wanted = list(dict.fromkeys(names))
+    metrics = same.table
     rows = metrics.filter(pl.col("name").is_in(wanted))
     if rows.is_empty():
         return ()
@@ -117,23 +144,7 @@ def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
         metrics.filter(pl.col("name").is_in(RL_NAMES | set(wanted))).select("source", "name").unique().iter_rows()
     ):
         all_names.setdefault(source, set()).add(name)
-    place = ["source", "rank", "attempt", "line", "step"]
-    rows = rows.with_row_index("order").with_columns(twice=pl.struct(*place, "name").is_duplicated())
-    once = rows.filter(~pl.col("twice")).with_columns(nth=pl.lit(0, dtype=pl.Int64))
-    # The same metric twice on one line (or, in a binary source, at one step) is two records.
-    again = rows.filter("twice").with_columns(nth=pl.int_range(pl.len()).over(*place, "name"))
-    records = (
-        pl.concat([once, again])
-        .sort("order")
-        .group_by(*place, "nth")
-        .agg(
-            pl.col("order").min(),
-            pl.col("epoch").drop_nulls().first(),
-            pl.col("time").drop_nulls().first(),
-            *(pl.col("value").filter(pl.col("name") == name).first().alias(f"value:{name}") for name in present),
-        )
-        .sort("order")
-    )
+    records = _records(rows, present)
     found = []
     for (source, rank), part in records.group_by(["source", "rank"], maintain_order=True):
         lines = part["line"].to_list()
@@ -141,7 +152,7 @@ def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
             Stream(
                 str(source),
                 int(str(rank)) if rank is not None else None,
-                all(line is None for line in lines),
+                part["line"].null_count() == part.height,
                 lines,
                 part["step"].to_list(),
                 part["epoch"].to_list(),
@@ -156,6 +167,66 @@ def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
             )
         )
     return tuple(found)
+
+
+_PLACE = ("source", "rank", "attempt", "line", "step")
+
+
+def _records(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """One row a record, in the order of their first rows, with a column `value:<name>` for each name.
+
+    The rows of a record nearly always follow each other. Then a record is a run of rows, which costs a tenth of looking
+    for equal places all over the table.
+    """
+    import polars as pl
+
+    place = [pl.col(column).ne_missing(pl.col(column).shift(1)) for column in _PLACE]
+    code = pl.col("name").replace_strict({name: i for i, name in enumerate(names)}, return_dtype=pl.Int64)
+    run = rows.select(
+        run=pl.any_horizontal(place).cast(pl.UInt32).cum_sum() - pl.any_horizontal(place).first().cast(pl.UInt32),
+        code=code,
+    )
+    said = run.select(pl.col("run").cast(pl.Int64) * len(names) + pl.col("code"))["run"]
+    first = run["run"].rle_id().is_first_distinct()
+    records = rows.filter(first).select(*_PLACE)
+    if said.is_duplicated().any() or records.is_duplicated().any():
+        return _scattered_records(rows, names)
+    height = records.height
+
+    def spread(chosen: pl.Series, column: str) -> pl.Series:
+        empty = pl.repeat(None, height, dtype=pl.Float64, eager=True)
+        return empty.scatter(run["run"].filter(chosen), rows[column].filter(chosen))
+
+    columns = []
+    for column in ("epoch", "time"):
+        given = rows[column].is_not_null()
+        at = run["run"].filter(given)
+        empty = pl.repeat(None, height, dtype=pl.Float64, eager=True)
+        once = at.is_first_distinct()
+        columns.append(empty.scatter(at.filter(once), rows[column].filter(given).filter(once)).alias(column))
+    columns += [spread(run["code"] == i, "value").alias(f"value:{name}") for i, name in enumerate(names)]
+    return records.with_columns(columns)
+
+
+def _scattered_records(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """`_records` where the rows of a record may lie apart, or one metric stands twice at a place: two records then."""
+    import polars as pl
+
+    rows = rows.with_row_index("order").with_columns(twice=pl.struct(*_PLACE, "name").is_duplicated())
+    once = rows.filter(~pl.col("twice")).with_columns(nth=pl.lit(0, dtype=pl.Int64))
+    again = rows.filter("twice").with_columns(nth=pl.int_range(pl.len()).over(*_PLACE, "name"))
+    return (
+        pl.concat([once, again])
+        .sort("order")
+        .group_by(*_PLACE, "nth")
+        .agg(
+            pl.col("order").min(),
+            pl.col("epoch").drop_nulls().first(),
+            pl.col("time").drop_nulls().first(),
+            *(pl.col("value").filter(pl.col("name") == name).first().alias(f"value:{name}") for name in names),
+        )
+        .sort("order")
+    )
 
 
 def segments(stream: Stream, marks: Iterable[int] = ()) -> tuple[Stream, ...]:

@@ -68,17 +68,17 @@ def extract_windows(
 
     from forensics.parsers.metric_lines import bars, neighbours, notices, templates
     from forensics.parsers.metric_lines.pieces import cut
-    from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context, without
+    from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
 
     pieces = cut(windows)
     context = Context(voted, reference, source.identity.rank)
-    read = [frame for frame in templates.read(pieces.likely, context) if not frame.is_empty()]
+    read, unread = templates.read(pieces.likely, context)
     frames = [
         *read,
         *bars.progress(pieces.bars, context),
-        *bars.counted(without(pieces.counted, read), context),
+        *bars.counted([pieces.others, *unread], context),
         *notices.overflows(pieces.rare, context),
-        *(frame for data, first_line in windows for frame in notices.columns(data, first_line, context)),
+        *(notices.columns(windows, context) if pieces.titled else ()),
     ]
     frames = [frame for frame in frames if not frame.is_empty()]
     if not frames:

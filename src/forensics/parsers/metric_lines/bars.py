@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from forensics.parsers.metric_lines.pieces import COUNTER_STEP, RECORD_STEP
@@ -36,15 +36,15 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     if frame.is_empty():
         return
     text, desc = pl.col("text"), pl.col("desc")
-    groups = text.str.extract_groups(r"^(.*?):? *[0-9]+%\|[^|\n]*\| *([0-9]+)/([0-9]+) \[")
+    groups = text.str.extract_groups(r"%\|[^|\n]*\| *([0-9]+)/([0-9]+) \[")
     frame = (
         frame.lazy()
         .with_columns(groups=groups)
         .select(
             "line", "sub", "text",
-            desc=pl.col("groups").struct.field("1"),
-            n=pl.col("groups").struct.field("2").cast(pl.Int64, strict=False),
-            total=pl.col("groups").struct.field("3").cast(pl.Int64, strict=False),
+            desc=text.str.splitn("%|", 2).struct.field("field_0"),
+            n=pl.col("groups").struct.field("1").cast(pl.Int64, strict=False),
+            total=pl.col("groups").struct.field("2").cast(pl.Int64, strict=False),
         )
         .filter(
             pl.col("n").is_not_null()
@@ -74,22 +74,23 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     )
     yield shaped(frame, context, order=90, kind=pl.lit("frame"), step="n", name=pl.lit("progress"), value="n")
     yield shaped(
-        frame.filter(pl.col("epoch").is_null()), context, order=101, kind=pl.lit("constant"), step="n",
+        frame.filter(pl.col("epoch").is_null() & pl.col("total").ne_missing(pl.col("total").shift(1))), context, order=101, kind=pl.lit("constant"), step="n",
         name=pl.lit("total_steps"), value="total",
     )  # fmt: skip
 
 
-def counted(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.DataFrame]:
     """`progress` from lines that only count: a step where the message or a field of it begins, or in a record.
 
-    frame: pieces (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other words), so
+    pieces: frames of (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other words), so
     that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are instructions.
     """
     import polars as pl
 
+    text, before, rest = pl.col("text"), pl.col("before"), pl.col("rest")
+    frame = pl.concat([f.filter(text.str.contains(f"{COUNTER_STEP}|{RECORD_STEP}")) for f in pieces if not f.is_empty()] or pieces)
     if frame.is_empty():
         return
-    text, before, rest = pl.col("text"), pl.col("before"), pl.col("rest")
     frame = (
         frame.lazy()
         .with_columns(

@@ -39,11 +39,12 @@ def complete(frames: Sequence[pl.DataFrame], rules: pl.Series, starts: Sequence[
 
 def _windows(key: pl.Series, starts: Sequence[int]) -> pl.Series:
     """The number of the window that each row is from."""
-    import numpy as np
     import polars as pl
 
-    borders = np.array(starts[1:], dtype=np.int64) * KEY_PER_LINE
-    return pl.Series(np.searchsorted(borders, key.to_numpy(), side="right").astype(np.int32))
+    borders = pl.Series([start * KEY_PER_LINE for start in starts[1:]], dtype=pl.Int64)
+    if borders.is_empty():
+        return pl.zeros(len(key), dtype=pl.UInt32, eager=True)
+    return borders.search_sorted(key, side="right").cast(pl.UInt32)
 
 
 def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.DataFrame:
@@ -124,6 +125,16 @@ def _changes(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(~_unchanged("value"))
 
 
+def _some(mine: pl.Series, rank: pl.Series, stride: int) -> pl.Series:
+    """A mask of all rows that are not `mine`, of every `stride`-th one that is, and of each rank's last one."""
+    import polars as pl
+
+    places = pl.DataFrame({"at": mine.arg_true()}).with_columns(rank=rank.gather(mine.arg_true()))
+    last = places.group_by("rank").agg(pl.col("at").max())["at"]
+    kept = pl.concat([places["at"].gather_every(stride), last])
+    return pl.select(~pl.lit(mine) | pl.int_range(len(mine)).is_in(kept.implode()))[:, 0]
+
+
 def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
     """Leave out the repeated frames of bars and most of what only counts, and difference counters.
 
@@ -143,9 +154,7 @@ def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
     for kind in sorted(kinds & {"frame", "counter"}):
         mine = rows["kind"] == kind
         if (count := mine.sum()) > PROGRESS:
-            place = (pl.col("kind") == kind).cum_sum()
-            last = pl.col("key") == pl.when(pl.col("kind") == kind).then("key").max().over("rank")
-            rows = rows.filter((pl.col("kind") != kind) | (place % -(-count // PROGRESS) == 1) | last)
+            rows = rows.filter(_some(mine, rows["rank"], -(-count // PROGRESS)))
     counted = rows["name"] == "skipped_total"
     if counted.any():
         since = pl.col("value") - pl.col("value").shift(1).over("window", "rank", "name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from forensics.parsers.metric_lines import to_float
@@ -53,46 +53,45 @@ def overflows(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     yield shaped(scaled, context, order=81, name=pl.lit("loss_scale"), value="scale")
 
 
-def columns(data: bytes, first_line: int, context: Context) -> Iterator[pl.DataFrame]:
+def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl.DataFrame]:
     """Tables whose header names the columns: Ultralytics' (box, cls, dfl loss an epoch) and OpenAI Baselines' (kl, ..).
 
     Ultralytics prints the terms of its loss and not their sum, which is what it optimises: `loss` is the sum.
     """
     import polars as pl
 
-    if b" GPU_mem " not in data and b" vf_loss " not in data:  # a column that each of them has
-        return
     rows = []
-    line, counted = first_line, 0
-    for header in _COLUMN_HEADER.finditer(data):
-        titles = header.group("titles").decode("utf-8", "replace").replace("|", " ").split()
-        names = [canonical(title) for title in titles]
-        if not set(names) & ANCHORS:
-            continue
-        line += data.count(b"\n", counted, header.end())
-        counted = header.end()
-        title = _ITERATION.findall(data[max(0, header.start() - 400) : header.start()])
-        step = int(title[-1]) if title else None
-        at = header.end() + 1
-        for count in range(1, 2001):
-            end = data.find(b"\n", at)
-            raw = data[at : end if end >= 0 else None]
-            at = end + 1 if end >= 0 else len(data)
-            pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
-            cells = pieces[-1][:400].decode("utf-8", "replace").replace("|", " ").split() if pieces else []
-            numbers = [to_float(cell.split("/")[0].rstrip(":GMK")) for cell in cells[: len(names)]]
-            if len(numbers) < len(names) or None in numbers:
-                break
-            said: dict[str, Any] = {"line": line + count, "sub": len(pieces), "step": step, "epoch": None}
-            if "/" in cells[0] and names[0] == "epoch":
-                said["epoch"] = numbers[0]
-            pairs = [
-                (n, v) for n, v in zip(names, numbers, strict=True) if n and n not in ("epoch", "step", "batch_size")
-            ]
-            parts = [v for n, v in pairs if n == "loss_part" and v is not None]
-            if len(parts) > 1 and "loss" not in names:
-                pairs.append(("loss", sum(parts)))
-            rows += [{**said, "order": order, "name": n, "value": v} for order, (n, v) in enumerate(pairs)]
+    for data, first_line in windows:
+        line, counted = first_line, 0
+        for header in _COLUMN_HEADER.finditer(data):
+            titles = header.group("titles").decode("utf-8", "replace").replace("|", " ").split()
+            names = [canonical(title) for title in titles]
+            if not set(names) & ANCHORS:
+                continue
+            line += data.count(b"\n", counted, header.end())
+            counted = header.end()
+            title = _ITERATION.findall(data[max(0, header.start() - 400) : header.start()])
+            step = int(title[-1]) if title else None
+            at = header.end() + 1
+            for count in range(1, 2001):
+                end = data.find(b"\n", at)
+                raw = data[at : end if end >= 0 else None]
+                at = end + 1 if end >= 0 else len(data)
+                pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
+                cells = pieces[-1][:400].decode("utf-8", "replace").replace("|", " ").split() if pieces else []
+                numbers = [to_float(cell.split("/")[0].rstrip(":GMK")) for cell in cells[: len(names)]]
+                if len(numbers) < len(names) or None in numbers:
+                    break
+                said: dict[str, Any] = {"line": line + count, "sub": len(pieces), "step": step, "epoch": None}
+                if "/" in cells[0] and names[0] == "epoch":
+                    said["epoch"] = numbers[0]
+                pairs = [
+                    (n, v) for n, v in zip(names, numbers, strict=True) if n and n not in ("epoch", "step", "batch_size")
+                ]
+                parts = [v for n, v in pairs if n == "loss_part" and v is not None]
+                if len(parts) > 1 and "loss" not in names:
+                    pairs.append(("loss", sum(parts)))
+                rows += [{**said, "order": order, "name": n, "value": v} for order, (n, v) in enumerate(pairs)]
     if rows:
         types = {"name": pl.String, "value": pl.Float64, "epoch": pl.Float64}
         names_of = ("line", "sub", "step", "epoch", "order", "name", "value")

@@ -28,7 +28,7 @@ _LIKELY = (
 )
 # A step counter where a message or a field of it begins, and one in a record; the group is the step.
 COUNTER_STEP = (
-    r"(?-u:(?:^[ \t]*|[\]\[|,;:][ \t]*|- +|[0-9][ ,]+)(?:[Gg]lobal[_ ]|[Tt]rain(?:ing)?[_ ]|[Oo]ptimizer[_ ])?"
+    r"(?-u:(?:(?:^|\r)[ \t]*|[\]\[|,;:][ \t]*|- +|[0-9][ ,]+)(?:[Gg]lobal[_ ]|[Tt]rain(?:ing)?[_ ]|[Oo]ptimizer[_ ])?"
     r"(?:[Ss]tep|STEP|[Ii]teration|[Ii]ter)(?:[ \t]*[:=#\[]{1,2}[ \t]*|[ \t]+)([0-9]{1,15}))"
 )
 RECORD_STEP = r"(?-u:\"(?:global_)?step\": ?\"?([0-9]{1,15})[\",} ])"
@@ -42,8 +42,11 @@ _HEADER = (
     r"(?-u:(?:^|\r)(?:\[[A-Za-z]+=[0-9/]+\])*\[batch=[0-9]+/[0-9]+\]:?[ \t]*(?:\r|$)"
     r"|(?:^|\r)Epoch [0-9]+/[0-9]+[ \t]*(?:\r|$))"
 )
-_RULE = r"(?-u:-{12,}[ \t]*$)"
+_RULE = r"(?-u:-{12,}[ \t\r]*$)"
+# Headers of tables whose columns `notices.columns` knows.
+_TITLES = r"[ \t]Epoch +GPU_mem |vf_loss "
 _FRAME_END = r"(?-u:it/s|s/it)"
+# The closing bracket of a frame, with what comes behind it.
 _BEHIND_A_BAR = r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *"
 
 
@@ -51,21 +54,22 @@ _BEHIND_A_BAR = r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *"
 class Pieces:
     """Frames of (line, sub, text): number of the line, of the piece within it, and its text without escape codes."""
 
-    likely: pl.DataFrame  # may hold metrics or a header
-    counted: pl.DataFrame  # may hold a step counter; may be among `likely` as well
-    bars: pl.DataFrame  # frames of progress bars; may be among `likely` as well
+    likely: pl.DataFrame  # may hold metrics or are a header
+    others: pl.DataFrame  # those that are not
+    bars: pl.DataFrame  # frames of progress bars
     rare: pl.DataFrame  # overflow messages
     rules: pl.Series  # numbers of lines that are dashes
     starts: Sequence[int]  # number of the first line of each window
+    titled: bool  # whether there may be tables whose header names the columns
 
 
 @cache
 def _any() -> str:
-    return "|".join((r"[ \t]Epoch +GPU_mem |vf_loss ", _LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW))
+    return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, _TITLES))
 
 
 def may_hold_metrics(sample: bytes) -> bool:
-    """Whether any of the candidates of `cut` may be in a piece of a log."""
+    """Whether any of the candidates of `cut`, or the header of a table, may be in a piece of a log."""
     import polars as pl
 
     lines = pl.Series([sample.decode("utf-8", "replace")]).str.replace_all(prefixes.ANSI, "").str.split("\n").explode()
@@ -74,76 +78,80 @@ def may_hold_metrics(sample: bytes) -> bool:
 
 def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
     """Candidate pieces of all windows (bytes of whole lines, number of the first line), in the order of the file."""
-    import numpy as np
     import polars as pl
 
-    texts = [data.decode("utf-8", "replace") for data, _ in windows]
-    texts = [text[:-1] if text.endswith("\n") else text for text in texts]
-    whole = "\n".join(texts)
-    if "\x08" in whole:
-        whole = re.sub("\x08+", "\r", whole)
-    if "\r\n" in whole:
-        whole = whole.replace("\r\n", "\n")
-    text = pl.Series("text", whole.split("\n"), dtype=pl.String)
-    counts = [t.count("\n") + 1 for t in texts]
-    numbers = np.concatenate(
-        [np.arange(n, dtype=np.int64) + first for (_, first), n in zip(windows, counts, strict=True)]
+    texts = [_decoded(data) for data, _ in windows]
+    split = [text.split("\n") for text in texts]
+    numbers = [
+        pl.int_range(first, first + len(part), dtype=pl.Int64, eager=True)
+        for (_, first), part in zip(windows, split, strict=True)
+    ]
+    lines = pl.DataFrame(
+        {
+            "line": pl.concat(numbers),
+            "text": pl.Series([line for part in split for line in part] if len(split) > 1 else split[0], dtype=pl.String),
+        }
     )
-    lines = pl.DataFrame({"line": pl.Series(numbers), "text": text})
-    if "\x1b" in whole:
-        lines = lines.with_columns(pl.col("text").str.replace_all(prefixes.ANSI, ""))
-    ruled = "-" * 12 in whole and "| " in whole
-    rules = lines.filter(pl.col("text").str.contains(_RULE))["line"] if ruled else pl.Series([], dtype=pl.Int64)
-    plain, parted = _parted(lines, whole)
-    marked = pl.concat([_marked(part) for part in (plain, parted) if not part.is_empty()] or [_marked(plain)])
-    if not parted.is_empty() and not plain.is_empty():
-        marked = marked.sort("line", "sub")
-    columns = ("line", "sub", "text")
-    return Pieces(
-        likely=marked.filter("likely").select(columns),
-        counted=marked.filter("counted").select(columns),
-        bars=marked.filter("bar").select(columns),
-        rare=marked.filter("rare").select(columns),
-        rules=rules,
-        starts=tuple(first for _, first in windows),
-    )
-
-
-def _parted(lines: pl.DataFrame, whole: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(lines that are one piece, pieces of the other lines), each with `sub`."""
-    import polars as pl
-
     text = pl.col("text")
-    single = pl.lit(0, pl.Int64).alias("sub")
-    returns, framed = "\r" in whole, "it/s" in whole or "s/it" in whole
-    if not returns and not framed:
-        return lines.with_columns(single), lines.clear().with_columns(single)
-    lines = lines.with_columns(parted=text.str.contains(r"(?-u:\r|it/s|s/it)" if framed else "\r", literal=not framed))
-    plain = lines.filter(~pl.col("parted")).select("line", "text", single)
-    # What is written behind a bar's closing bracket is another message. A window can be one line with a hundred
-    # thousand frames of a bar.
-    pieces = (
-        lines.lazy()
-        .filter("parted")
-        .select("line", (text.str.replace_all(_BEHIND_A_BAR, "${1}\r") if framed else text).str.split("\r"))
-        .explode("text")
-        .filter(text.str.contains(r"[^ \t]"))
-        .with_columns(sub=pl.int_range(pl.len(), dtype=pl.Int64).over("line"))
-        .select("line", "text", "sub")
-        .collect()
-    )
-    return plain, pieces
-
-
-def _marked(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces that are candidates, with columns that say for what."""
-    import polars as pl
-
-    text = pl.col("text")
-    marks = ("likely", "counted", "bar", "rare")
-    return pieces.with_columns(
+    if any("\x1b" in whole for whole in texts):
+        lines = lines.with_columns(text.str.replace_all(prefixes.ANSI, ""))
+    rules = pl.Series([], dtype=pl.Int64)
+    if any("-" * 12 in whole and "| " in whole for whole in texts):
+        rules = lines.filter(text.str.contains(_RULE))["line"]
+    lines = lines.filter(text.str.contains(f"{_any()}|{_HEADER}"))
+    pieces = _parted(lines, any("\r" in whole for whole in texts))
+    marked = pieces.select(
         likely=text.str.contains(f"{_LIKELY}|{_HEADER}"),
-        counted=text.str.contains(f"{COUNTER_STEP}|{RECORD_STEP}"),
         bar=text.str.contains(BAR),
         rare=text.str.contains(OVERFLOW),
-    ).filter(pl.any_horizontal(marks) & (text.str.len_bytes() <= LONGEST))
+        titled=text.str.contains(_TITLES),
+    )
+    return Pieces(
+        likely=pieces.filter(marked["likely"]),
+        others=pieces.filter(~marked["likely"]),
+        bars=pieces.filter(marked["bar"]),
+        rare=pieces.filter(marked["rare"]),
+        rules=rules,
+        starts=tuple(first for _, first in windows),
+        titled=bool(marked["titled"].any()),
+    )
+
+
+def _decoded(data: bytes) -> str:
+    text = data.decode("utf-8", "replace").removesuffix("\n")
+    return re.sub("\x08+", "\r", text) if "\x08" in text else text
+
+
+def _parted(lines: pl.DataFrame, returns: bool) -> pl.DataFrame:
+    """The pieces of lines, in order, with `sub`. returns: whether there are carriage returns at all."""
+    import polars as pl
+
+    text = pl.col("text")
+    short = text.str.len_bytes() <= LONGEST
+    if returns:
+        lines = lines.with_columns(text.str.strip_chars("\r"))
+    marks = lines.select(
+        returns=text.str.contains("\r", literal=True) if returns else pl.lit(False),
+        framed=text.str.count_matches(_FRAME_END),
+        closed=text.str.ends_with("]"),
+    )
+    # What is written behind a bar's closing bracket is another message.
+    glued = (marks["framed"] > 1) | ((marks["framed"] == 1) & ~marks["closed"])
+    several = glued | marks["returns"]
+    single = pl.lit(0, pl.Int64).alias("sub")
+    if not several.any():
+        return lines.lazy().filter(short).select("line", single, "text").collect()
+    # A window can be one line with a hundred thousand frames of a bar.
+    behind = text.str.replace_all(_BEHIND_A_BAR, "${1}\r")
+    pieces = (
+        lines.with_columns(glued=glued)
+        .filter(several)
+        .lazy()
+        .select("line", pl.when("glued").then(behind).otherwise(text).str.split("\r"))
+        .select("line", pl.int_ranges(0, text.list.len()).alias("sub"), "text")
+        .explode("sub", "text")
+        .filter(short & text.str.contains(r"[^ \t]"))
+        .collect()
+    )
+    whole = lines.lazy().filter(~several & short).select("line", single, "text").collect()
+    return pl.concat([whole, pieces]).sort("line", "sub") if whole.height else pieces

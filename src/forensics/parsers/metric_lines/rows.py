@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -99,13 +98,3 @@ def with_ranks(frame: pl.DataFrame, context: Context) -> pl.DataFrame:
         orient="row",
     )
     return frame.with_columns(head=heads).join(said, on="head", how="left", nulls_equal=True, maintain_order="left")
-
-
-def without(pieces: pl.DataFrame, rows: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The pieces (line, sub, text) from which none of these rows were read."""
-    import polars as pl
-
-    if pieces.is_empty() or not rows:
-        return pieces
-    read = pl.concat([frame["key"] // KEY_PER_LINE for frame in rows]).unique().implode()
-    return pieces.filter(~pl.col("line").is_in(read))

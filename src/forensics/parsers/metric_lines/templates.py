@@ -17,7 +17,7 @@ from forensics.parsers.metric_lines.times import STAMP, seconds
 if TYPE_CHECKING:
     import polars as pl
 
-SAMPLE = 64  # lines looked at in each round for templates
+SAMPLE = 48  # lines looked at in each round for templates
 ROUNDS = 24
 NEW_SHAPES = 16  # read in each round: the most frequent ones of its sample
 FEW = 32  # so few lines are read one by one
@@ -96,27 +96,41 @@ def template(text: str, reading: Reading) -> str:
     return re.sub(r"(?:\[ \\t\]\*){2,}", r"[ \\t]*", pattern)
 
 
-def read(lines: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
-    """The rows of candidate pieces (line, sub, text).
+def read(lines: pl.DataFrame, context: Context) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
+    """(frames of rows, frames of pieces without metrics) of candidate pieces (line, sub, text).
 
     Reads a sample, applies its templates to all, and so on with what is left. Lines that several writers glued together
     are parted then and go through once more, and what no template takes is read one by one, within bounds.
     """
+    rows: list[pl.DataFrame] = []
+    unread: list[pl.DataFrame] = []
     known: dict[str, Reading] = {}
-    left = yield from _by_template(lines, context, known)
-    if left.is_empty():
-        return
+    left = _by_template(lines, context, known, rows, unread)
     parted = _unglued(left)
     if parted is not None:
-        left = yield from _by_template(parted, context, known)
-    yield from _one_by_one(_chosen(left), context)
+        left = _by_template(parted, context, known, rows, unread)
+    if not left.is_empty():
+        chosen, others = _chosen(left)
+        rows += _one_by_one(chosen, context, unread)
+        unread.append(others)
+    return [frame for frame in rows if not frame.is_empty()], unread
 
 
-def _by_template(left: pl.DataFrame, context: Context, known: dict[str, Reading]) -> Iterator[pl.DataFrame]:
+def _by_template(
+    left: pl.DataFrame,
+    context: Context,
+    known: dict[str, Reading],
+    rows: list[pl.DataFrame],
+    unread: list[pl.DataFrame],
+) -> pl.DataFrame:
+    """Add to `rows` what templates read, to `unread` lines of shapes without metrics, and new templates to `known`.
+
+    Returns the lines that are left.
+    """
     import polars as pl
 
     for pattern, reading in known.items():
-        left = yield from _applied(left, pattern, reading, context)
+        left = _applied(left, pattern, reading, context, rows)
     for _ in range(ROUNDS):
         if left.height <= FEW:
             break
@@ -134,19 +148,23 @@ def _by_template(left: pl.DataFrame, context: Context, known: dict[str, Reading]
                 pattern = template(text, reading)
                 if pattern not in known:
                     known[pattern] = reading
-                    left = yield from _applied(left, pattern, reading, context)
+                    left = _applied(left, pattern, reading, context, rows)
             elif count > 1:
                 try:
-                    left = left.filter(~pl.col("text").str.contains("^" + literal(text) + "$"))
+                    alike = left["text"].str.contains("^" + literal(text) + "$")
                 except pl.exceptions.ComputeError:
                     continue
+                unread.append(left.filter(alike))
+                left = left.filter(~alike)
         if left.height > 0.95 * height:  # no two lines alike
             break
     return left
 
 
-def _applied(left: pl.DataFrame, pattern: str, reading: Reading, context: Context) -> Iterator[pl.DataFrame]:
-    """Yields the rows of the lines that a template takes; returns the other lines."""
+def _applied(
+    left: pl.DataFrame, pattern: str, reading: Reading, context: Context, rows: list[pl.DataFrame]
+) -> pl.DataFrame:
+    """Add the rows of the lines that a template takes to `rows`; returns the other lines."""
     import polars as pl
 
     try:
@@ -155,11 +173,11 @@ def _applied(left: pl.DataFrame, pattern: str, reading: Reading, context: Contex
         return left
     missed = groups[:, 0].is_null()
     if not missed.any():
-        yield from _rows(left, groups, reading, context)
+        rows += _rows(left, groups, reading, context)
         return left.clear()
     if not missed.all():
         hit = ~missed
-        yield from _rows(left.filter(hit), groups.filter(hit), reading, context)
+        rows += _rows(left.filter(hit), groups.filter(hit), reading, context)
         return left.filter(missed)
     return left
 
@@ -188,21 +206,23 @@ def _unglued(lines: pl.DataFrame) -> pl.DataFrame | None:
     return pl.concat([lines.filter(~glued), pieces]).sort("line", "sub")
 
 
-def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
-    """Of lines that no template takes, those to read one by one: the first with nan or inf, and some of all others."""
+def _chosen(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(lines to read one by one: the first with nan or inf and some of all others; the rest)"""
     import polars as pl
 
     if lines.height <= SINGLY:
-        return lines
+        return lines, lines.clear()
     odd = lines["text"].str.contains(_NONFINITE)
-    rest = lines.filter(~odd)
-    stride = -(-rest.height // SINGLY)
-    return pl.concat([lines.filter(odd).head(SINGLY_NONFINITE), rest.gather_every(max(1, stride))]).sort("line", "sub")
+    place = pl.int_range(pl.len())
+    stride = -(-(lines.height - int(odd.sum())) // SINGLY)
+    kept = lines.select(
+        pl.when(odd).then(odd.cum_sum() <= SINGLY_NONFINITE).otherwise(place % max(1, stride) == 0).alias("kept")
+    )["kept"]
+    return lines.filter(kept), lines.filter(~kept)
 
 
 def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: Context) -> Iterator[pl.DataFrame]:
     """The rows of all lines of one shape. groups: one String column a captured field, in the order of the line."""
-    import numpy as np
     import polars as pl
 
     said: dict[str, pl.Expr | pl.Series] = {}
@@ -259,17 +279,17 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
         yield told
     if not values:
         return
+    # One row a value, in the order of the lines and within them.
     width, height = len(values), wide.height
-    long = wide[np.repeat(np.arange(height, dtype=np.uint32), width)].with_columns(
-        key=pl.col("key") + pl.Series(np.tile(np.arange(1, width + 1), height)),
-        name=pl.Series([name for name, _ in values], dtype=name_type).gather(
-            np.tile(np.arange(width, dtype=np.uint32), height)
-        ),
-        value=pl.Series(np.stack([number.to_numpy() for _, number in values], axis=1).ravel()),
+    place = pl.int_range(width * height, dtype=pl.UInt32, eager=True)
+    row, nth = place // width, place % width
+    long = wide[row].with_columns(
+        key=pl.col("key") + nth + 1,
+        name=pl.Series([name for name, _ in values], dtype=name_type).gather(nth),
+        value=pl.concat([number for _, number in values]).gather(nth * height + row),
     )
     if reading.kind != "header" and any(number.null_count() for _, number in values):
-        known = np.stack([number.is_not_null().to_numpy() for _, number in values], axis=1).ravel()
-        long = long.filter(pl.Series(known))
+        long = long.filter(pl.col("value").is_not_null())
     yield long
 
 
@@ -284,14 +304,16 @@ def _floats(text: pl.Series) -> pl.Series:
     return number.fill_null(again.cast(pl.Float64, strict=False))
 
 
-def _one_by_one(lines: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
-    """Lines of shapes too rare for a template."""
+def _one_by_one(lines: pl.DataFrame, context: Context, unread: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The rows of lines of shapes too rare for a template; lines without metrics are added to `unread`."""
     import polars as pl
 
     columns = ("line", "sub", "order", "kind", "rank", "task", "local_rank", "step", "epoch", "time", "name", "value")
     rows: list[tuple[Any, ...]] = []
+    nothing: list[bool] = []
     for line, sub, text in lines.iter_rows():
         reading = read_one(text, context.voted)
+        nothing.append(reading is None)
         if reading is None:
             continue
         base, values = _said(text, reading, context)
@@ -299,6 +321,7 @@ def _one_by_one(lines: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]
         for order, (name, number) in enumerate(values, 1):
             said.update(order=min(order, KEY_PER_PIECE - 1), name=name, value=number)
             rows.append(tuple(said.get(column) for column in columns))
+    unread.append(lines.filter(pl.Series(nothing, dtype=pl.Boolean)))
     if rows:
         types = {
             "kind": pl.String, "name": pl.String, "epoch": pl.Float64, "time": pl.Float64, "value": pl.Float64

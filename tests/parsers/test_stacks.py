@@ -1,0 +1,240 @@
+"""Stacks of living processes: faulthandler, py-spy, gdb, PyTorch's watchdog; cut off, interleaved, hostile."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics.model import Identity, Kind, Source
+from forensics.parsers import stacks
+from forensics.parsers.stacks import Stack, in_log, in_text, is_users, main_threads, observations
+
+_STARTS = re.compile("|".join(stacks.HEADERS))
+
+
+def starts(data: bytes) -> list[tuple[int, int]]:
+    """(line, offset) of the lines that the scan would point at."""
+    found, offset = [], 0
+    for number, raw in enumerate(data.split(b"\n"), 1):
+        if _STARTS.search(raw.decode("utf-8", "replace")):
+            found.append((number, offset))
+        offset += len(raw) + 1
+    return found
+
+
+def parse(text: str, **more: object) -> list[Stack]:
+    data = text.encode()
+    return in_text(data, starts(data), path="x.log", **more)  # type: ignore[arg-type]
+
+
+def functions(stack: Stack) -> list[str]:
+    return [frame.function for frame in stack.frames]
+
+
+TIMER = """\
+2026-11-27 10:00:00 INFO step 25
+Timeout (0:00:22)!
+Thread 0x00007fc34f7546c0 (most recent call first):
+  File "/usr/local/lib/python3.11/threading.py", line 331 in wait
+  File "/usr/local/lib/python3.11/queue.py", line 180 in get
+  File "/usr/local/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Thread 0x00007fc380c45b80 (most recent call first):
+  File "/app/train.py", line 74 in cached_index
+  File "/app/train.py", line 105 in main
+  File "/app/train.py", line 141 in <module>
+step 26
+"""
+
+
+def test_a_timer_with_two_threads() -> None:
+    helper, main = parse(TIMER)
+    assert (helper.kind, helper.main, main.kind, main.main) == ("timeout", False, "timeout", True)
+    assert functions(main) == ["cached_index", "main", "<module>"]
+    assert [f.line for f in main.frames] == [74, 105, 141]
+    assert (main.line, main.frames[0].at.line) == (8, 9)
+    assert main.thread == "0x00007fc380c45b80"
+    assert main.time is not None
+
+
+def test_offsets_point_at_the_lines() -> None:
+    data = TIMER.encode()
+    for stack in parse(TIMER):
+        for evidence in (stack.header, *(frame.at for frame in stack.frames)):
+            assert data[evidence.offset :].decode().lstrip().startswith(evidence.text)
+            assert data[: evidence.offset].count(b"\n") + 1 == evidence.line
+
+
+def test_several_ranks_in_one_file() -> None:
+    a = TIMER.split("\n")[1:2] + TIMER.split("\n")[7:11]
+    b = [line.replace("cached_index", "step").replace("74", "90") for line in a]
+    text = "".join(f"[default{rank}]:{line}\n" for pair in zip(a, b, strict=True) for rank, line in enumerate(pair))
+    first, second = parse(text)
+    assert (first.identity.local_rank, functions(first)[0]) == (0, "cached_index")
+    assert (second.identity.local_rank, functions(second)[0], second.kind) == (1, "step", "timeout")
+
+
+def test_a_launchers_line_between_them() -> None:
+    text = '[default0]:Thread 0x00007f00 (most recent call first):\n[default0]:  File "/a.py", line 1 in f\nW1127 launcher\n'
+    (stack,) = parse(text + '[default0]:  File "/a.py", line 2 in g\n[default0]:done\n')
+    assert functions(stack) == ["f", "g"]
+
+
+def test_on_demand_and_fatal() -> None:
+    demand, fatal = parse(
+        "INFO asked for stacks\n"
+        "Current thread 0x00007f964b01eb80 [python3] (most recent call first):\n"
+        '  File "/app/t.py", line 153 in <module>\n'
+        "more\n"
+        "Fatal Python error: Aborted\n\n"
+        "Current thread 0x00007f964b01eb80 (most recent call first):\n"
+        "  <no Python frame>\n"
+        '  File "/app/t.py", line ??? in f\n'
+        "  ...\n\n"
+        "Extension modules: numpy (total: 1)\n"
+    )
+    assert (demand.kind, demand.thread) == ("demand", "python3")
+    assert (fatal.kind, fatal.reason, fatal.frames[0].line) == ("fatal", "Aborted", None)
+
+
+PYSPY = """\
+Process 4711: python train.py --local_rank=3 --lr 1e-4
+Python v3.11.4 (/usr/bin/python3.11)
+
+Thread 4711 (idle): "MainThread"
+    wait (threading.py:320)
+    acquire (filelock/_api.py:213)
+    load_shard (data.py:51)
+        Arguments:
+            path: "/data/shard (3)"
+    main (train.py:88)
+    <module> (train.py:120)
+Thread 4790 (active+gil): "Thread-1 (_monitor)"
+    _run (tensorboard/writer.py:269)
+    _bootstrap (threading.py:1002)
+Process 4712: python train.py --local_rank=4
+Python v3.11.4 (/usr/bin/python3.11)
+
+Thread 4712 (active): "MainThread"
+    pthread_cond_wait@@GLIBC_2.3.2 (libc.so.6)
+    c10d::ProcessGroupGloo::AsyncWork::wait(std::chrono) (libtorch_cpu.so)
+    all_reduce (torch/distributed/distributed_c10d.py:2501)
+    main (train.py:91)
+    <module> (train.py:120)
+"""
+
+
+def test_py_spy() -> None:
+    main, helper, other = parse(PYSPY)
+    assert (main.kind, main.main, helper.main, other.main) == ("py-spy", True, False, True)
+    assert (main.identity.pid, main.identity.local_rank) == (4711, 3)
+    assert (other.identity.pid, other.identity.local_rank) == (4712, 4)
+    assert functions(main) == ["wait", "acquire", "load_shard", "main", "<module>"]
+    assert other.frames[2].file == "torch/distributed/distributed_c10d.py"
+    shown = observations([main, helper, other])
+    assert [o.evidence[0].text for o in shown] == ["load_shard (data.py:51)", "main (train.py:91)"]
+
+
+def test_processes_that_are_no_rank() -> None:
+    (worker,) = parse(
+        'Thread 4790 (idle): "MainThread"\n'
+        "    poll (multiprocessing/connection.py:257)\n"
+        "    _worker_loop (torch/utils/data/_utils/worker.py:275)\n"
+        "    <module> (<string>:1)\n"
+    )
+    assert main_threads([worker]) == []
+
+
+def test_gdb() -> None:
+    text = """\
+Thread 1 (Thread 0x7f33 (LWP 991)):
+Traceback (most recent call first):
+  File "/app/data.py", line 31, in read_index
+    fcntl.flock(f, fcntl.LOCK_EX)
+  <built-in method flock of module object at remote 0x7f1>
+  File "/app/train.py", line 104, in main
+    index = read_index()
+(gdb)
+"""
+    (stack,) = parse(text)
+    assert (stack.kind, functions(stack), stack.main) == ("gdb", ["read_index", "main"], True)
+    frames = """\
+#0  0x00007f0000000001 in flock () from /lib/x86_64-linux-gnu/libc.so.6
+#5 Frame 0x7f1, for file /app/data.py, line 31, in read_index (f=<TextIOWrapper>)
+#8 0x01 in _PyEval_EvalFrameDefault (f=Frame 0x7f2, for file /app/train.py, line 104, in main ()) at ceval.c:3469
+"""
+    (old,) = parse(frames)
+    assert functions(old) == ["read_index", "main"]
+
+
+def test_the_watchdogs_own_stack() -> None:
+    text = (
+        "[default2]:[rank2]:[E1127 20:49:24.123456789 ProcessGroupNCCL.cpp:730] Stack trace of the failed collective: \n"
+        "[default2]:#0 all_reduce from /opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py:2501\n"
+        "[default2]:#1 evaluate from /app/train.py:33\n"
+        "[default2]:\n"
+    )
+    (stack,) = parse(text)
+    assert (stack.kind, stack.rank, functions(stack)) == ("recorder", 2, ["all_reduce", "evaluate"])
+
+
+def test_a_c_plus_plus_backtrace_is_none() -> None:
+    text = "Exception raised from checkTimeout at ProcessGroupNCCL.cpp:629 (most recent call first):\nframe #0: c10::Error (0x7f)\n"
+    assert parse(text) == []
+
+
+def test_a_stack_that_is_cut_off() -> None:
+    (stack,) = parse('Thread 0x00007f0ff01bcb80 (most recent call first):\n  File "/app/train.py", line 74 in cached')
+    assert functions(stack) == ["cached"]
+    (empty,) = parse("Thread 0x00007f0ff01bcb80 (most recent call first):")
+    assert empty.frames == ()
+    assert observations([empty]) == []
+
+
+def test_who_wrote_a_file() -> None:
+    users = ["/app/train.py", "train.py", "src/model/net.py", "C:\\work\\train.py"]
+    others = ["/opt/lib/python3.11/threading.py", "threading.py", "torch/nn/module.py", "multiprocessing/pool.py",
+              "/env/site-packages/x/y.py", "<frozen runpy>", "<string>", "libc.so", ""]  # fmt: skip
+    assert all(is_users(file) for file in users)
+    assert not any(is_users(file) for file in others)
+
+
+def test_a_file_is_read_around_its_headers(tmp_path: Path) -> None:
+    data = b"0: x\n" * 200000 + TIMER.encode()
+    file = tmp_path / "rank_3.log"
+    file.write_bytes(data)
+    source = Source("rank_3.log", file, Kind.LOG, len(data), Identity(rank=3))
+    found = in_log(source, starts(data))
+    assert [o.identity.rank for o in found] == [3]
+    assert found[0].captures["frames"].split("\n")[0] == "/app/train.py:74 cached_index"
+    file.unlink()
+    assert in_log(source, starts(data)) == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([*TIMER.split("\n"), *PYSPY.split("\n"), "Traceback (most recent call first):", "Process 1: "]),
+            st.text(max_size=40),
+        ),
+        max_size=40,
+    ),
+    st.integers(0, 400),
+)
+def test_any_text_is_read(lines: list[str], cut: int) -> None:
+    data = "\n".join(lines).encode("utf-8", "surrogatepass")
+    data = data[: max(0, len(data) - cut)]
+    found = in_text(data, starts(data), path="x")
+    assert len(found) <= len(starts(data))
+    for stack in found:
+        assert len(stack.frames) <= stacks.MAX_FRAMES
+    observations(found)
+
+
+def test_many_headers_are_bounded() -> None:
+    text = 'Thread 0x00007f0ff01bcb80 (most recent call first):\n' * 3000 + '  File "/a.py", line 1 in f\n' * 5000
+    assert len(parse(text)) <= stacks.MAX_STACKS

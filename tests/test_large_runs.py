@@ -1,0 +1,37 @@
+"""Hundreds of ranks, one culprit: the cause, the rank, the node and the step are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import analyse
+from forensics.model import Role
+
+from .synthetic import CAUSES, make
+
+
+def check(folder: Path, seed: int, world: int) -> list[str]:
+    truth = make(folder, seed, world)
+    diagnosis = analyse([str(folder)])
+    first = next(iter(diagnosis.of_role(Role.ROOT)), None)
+    wrong = []
+    if first is None or first.name not in truth.causes:
+        wrong.append(f"seed {seed}: {first and first.name} instead of {sorted(truth.causes)}")
+    elif first.ranks != (truth.rank,):
+        wrong.append(f"seed {seed}: {first.name} on {first.ranks} instead of {truth.rank}")
+    elif first.node not in (truth.node, None) or first.step is None or abs(first.step - truth.step) > 1:
+        wrong.append(f"seed {seed}: {first.name} at {first.node}, {first.step} instead of {truth.node}, {truth.step}")
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(2 * len(CAUSES)))
+def test_64_ranks(tmp_path: Path, seed: int) -> None:
+    assert check(tmp_path, seed, 64) == []
+
+
+@pytest.mark.slow
+def test_512_ranks(tmp_path: Path) -> None:
+    wrong = [w for seed in range(100, 150) for w in check(tmp_path / str(seed), seed, 512)]
+    assert len(wrong) <= 1, wrong
