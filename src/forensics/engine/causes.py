@@ -20,20 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forensics.engine import survival
+from forensics.engine.hangs import hang_came_first, is_hang, is_stop, said_before
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import ENDS_A_RUN
+from forensics.engine.survival import DEATHS, ENDS_A_RUN
 from forensics.model import Observation, Traceback
 from forensics.signatures.schema import Signature
 
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
-# A rank that is stopped in mid-step leaves peers in a call that they began up to a step earlier: only a wait that is
-# older than this many seconds was there before the stop.
-HANG_BEFORE_STOP = 5.0
-# Offsets of time zones are multiples of 15 minutes: times of which one's zone is unknown, and that differ by less than
-# half of that, are of one zone (seconds).
-SAME_ZONE = 450.0
 # A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
 MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
@@ -81,16 +76,22 @@ def exception_observations(
     """
     if GENERIC_EXCEPTION not in catalogue:
         return ()
-    known: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+    known: dict[str, list[tuple[int, int | None, bool]]] = defaultdict(list)
     for o in observations:
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
-            known[o.evidence[0].file].append((o.evidence[0].line, o.identity.rank))
+            # A launcher's report stands close below what a process said, and is no part of that.
+            reports = o.signature in DEATHS
+            known[o.evidence[0].file].append((o.evidence[0].line, o.identity.rank, reports))
     found = []
     ordered = sorted(tracebacks, key=lambda t: (t.header.file, t.header.line or 0))
     for i, traceback in enumerate(ordered):
-        first, last = traceback.header.line or 0, (traceback.final.line or 0) + MESSAGE_LINES
+        first, last = traceback.header.line or 0, traceback.final.line or 0
         own = (None, traceback.identity.rank)  # in a file of several ranks, other ranks' lines lie close by
-        near = [rank for line, rank in known[traceback.header.file] if first <= line <= last]
+        near = [
+            rank
+            for line, rank, reports in known[traceback.header.file]
+            if first <= line <= last + (0 if reports else MESSAGE_LINES)
+        ]
         if any(rank in own or traceback.identity.rank is None for rank in near):
             continue
         if traceback.exception.rsplit(".", 1)[-1] in ("KeyboardInterrupt", "SystemExit", "StopIteration"):
@@ -313,19 +314,6 @@ def explain(
     return live
 
 
-def is_hang(candidate: Candidate) -> bool:
-    """Whether it says that ranks wait: what comparing ranks can show, and what has the verdict `hung`."""
-    signature = candidate.signature
-    return signature.kind in ("cause", "symptom") and (
-        signature.verdict == "hung" or any(rule.source == "collectives" for rule in signature.evidence)
-    )
-
-
-def is_stop(candidate: Candidate) -> bool:
-    """Whether it says that the run was ended from outside."""
-    return candidate.signature.verdict == "interrupted" and candidate.signature.kind in ("cause", "symptom", "echo")
-
-
 def ended_by_a_stop(candidate: Candidate) -> bool:
     """Whether a stop follows from a candidate, directly or not."""
     return any(is_stop(effect) or ended_by_a_stop(effect) for effect in candidate.explains)
@@ -338,7 +326,7 @@ def _link_hangs_and_stops(live: Sequence[Candidate], catalogue: Mapping[str, Sig
         for hang in hangs:
             if hang.attempt != stop.attempt:
                 continue
-            first = _hang_came_first(hang, stop)
+            first = hang_came_first(hang, stop)
             if first and stop.explained_by is None and not _depends(hang, stop):
                 _link(hang, stop)
             elif first is False and hang.explained_by is None and not _depends(stop, hang):
@@ -361,51 +349,10 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
                 and own.signature.severity in ("fatal", "error")
                 and not is_hang(own)
                 and own.explained_by is None
-                and _said_before(own, hang)
+                and said_before(own, hang)
             ):
                 _link(own, hang)
                 break
-
-
-def _said_before(own: Candidate, hang: Candidate) -> bool:
-    """Whether something was printed before the ranks that waited gave up.
-
-    Unknown times do not speak against it, except for a process's death: at the end of a hang all processes are killed.
-    """
-    said = [(o.time, o.zone_known) for o in own.observations if o.time is not None]
-    gave_up = [(o.time, o.zone_known) for o in hang.observations if o.time is not None]
-    if not said or not gave_up:
-        return own.signature.name not in DEATHS
-    (a, a_known), (b, b_known) = min(said), min(gave_up)
-    return a <= b + HANG_BEFORE_STOP or (a_known != b_known and abs(a - b) >= SAME_ZONE)
-
-
-def _hang_came_first(hang: Candidate, stop: Candidate) -> bool | None:
-    """Whether the wait had lasted for some time when the stop came; None where neither clocks nor lines tell."""
-    starts = [_onset(o) for o in hang.observations]
-    known = [(time, o.zone_known) for time, o in zip(starts, hang.observations, strict=True) if time is not None]
-    stops = [(o.time, o.zone_known) for o in stop.observations if o.time is not None]
-    if known and stops:
-        (began, began_known), (ended, ended_known) = min(known), min(stops)
-        if began_known == ended_known or abs(ended - began) < SAME_ZONE:
-            return ended - began > HANG_BEFORE_STOP
-    lines = [(o.evidence[0].file, o.evidence[0].line) for o in stop.observations if o.evidence[0].line is not None]
-    order = [
-        e.line < line
-        for o in hang.observations
-        for e in o.evidence
-        for file, line in lines
-        if e.file == file and e.line is not None and line is not None
-    ]
-    return order[0] if order and len(set(order)) == 1 else None
-
-
-def _onset(observation: Observation) -> float | None:
-    """When a wait began: a line that tells of a timeout comes that much later."""
-    if observation.time is None:
-        return None
-    waited = observation.captures.get("elapsed_ms") or observation.captures.get("timeout_ms") or "0"
-    return observation.time - (int(waited) / 1000 if waited.isdigit() and len(waited) < 12 else 0)
 
 
 def borrow_ranks(linked: Sequence[Candidate]) -> None:

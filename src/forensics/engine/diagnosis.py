@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from forensics.engine.causes import Candidate, ended_by_a_stop, is_hang, roots, with_step
+from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
+from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.model import (
@@ -25,6 +26,7 @@ from forensics.model import (
 from forensics.signatures.schema import Signature
 
 EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many there are
+EFFECTS = 3  # effects that the one-line chain names
 FINISHED = "run-finished"
 INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
@@ -89,7 +91,7 @@ class _Writer:
             id=f"f{number}",
             name=c.signature.name,
             codes=c.signature.codes,
-            title=c.signature.title,
+            title=f"{c.signature.title}: {c.subject}" if c.subject else c.signature.title,
             role=role,
             severity=c.signature.severity if c.context is None else "info",
             confidence=sure,
@@ -318,10 +320,21 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
     text = first.title
     if place := where(first):
         text += f" {place}"
-    others = sum(1 for f in findings if f.role is Role.CASCADE)
-    if others:
-        text += f"; {others} other finding{'s' if others > 1 else ''} follow{'' if others > 1 else 's'} from it"
-    return text + "."
+    return " → ".join([text, *_effects(findings, first)]) + "."
+
+
+def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
+    """What followed from the first root, in short: trouble of its own kind first, then what only echoes it."""
+    order = {"fatal": 0, "error": 1, "warning": 2, "info": 3}
+    effects = [f for f in findings if f.role is Role.CASCADE and f.explained_by == first.id]
+    effects.sort(key=lambda f: (order.get(f.severity, 3), f.time or "~"))
+    phrases = []
+    for f in effects[:EFFECTS]:
+        ranks = f" on rank{'s' if len(f.ranks) > 1 else ''} {compact(f.ranks)}" if f.ranks else ""
+        phrases.append(f"{f.name}{ranks if len(ranks) < 60 else f' on {len(f.ranks or ())} ranks'}")
+    if len(effects) > EFFECTS:
+        phrases.append(f"{len(effects) - EFFECTS} more")
+    return phrases
 
 
 def _ruled_out(first: Candidate, found: Sequence[Candidate]) -> tuple[RuledOut, ...]:

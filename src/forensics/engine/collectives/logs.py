@@ -276,5 +276,6 @@ def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[O
     half = ""
     if quiet:
         half = f" {spoken(quiet)} printed nothing of the kind; they are no minority, and their logs may be missing."
-    note = f"{spoken(logs.timed_out)} timed out{where}, and the log names no rank that is missing: {NEXT_TIME}.{half}{apart}"
+    who = f"{spoken(logs.timed_out)} timed out{where}"
+    note = f"{who}, and the log names no rank that is missing: {NEXT_TIME}.{half}{apart}"
     return [from_lines("collective-timeout", 0.6, (), lines, note)]

@@ -98,8 +98,8 @@ def _apart(
     if odd == (0,) and first.frame is not None and first.frame not in frames:
         signature, weight = "rank-conditional-collective", 0.8
     note = (
-        f"{spoken(alone)} {plural(alone, 'waits', 'wait')} in {first.name} of {in_group(first.group)}{at_place(first)}, "
-        f"a group in which nobody else ever called anything, while {spoken(crowd)} {plural(crowd, 'waits', 'wait')} in "
+        f"{spoken(alone)} {plural(alone, 'waits', 'wait')} in {first.name} of {in_group(first.group)}{at_place(first)}"
+        f", a group in which nobody else ever called anything, while {spoken(crowd)} {plural(crowd, 'waits', 'wait')} in "
         f"{theirs.name} of {in_group(theirs.group)}{at_place(theirs)}."
     )
     if not odd:

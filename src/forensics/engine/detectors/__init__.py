@@ -85,5 +85,5 @@ def _run(
                 seen = detector(metrics, observations, **rule.parameters)
             except TypeError as error:
                 raise SignatureError(f"{signature.file}: {rule.detector}: {error}") from error
-            found.extend(replace(o, signature=signature.name, weight=o.weight * rule.weight, rule=index) for o in seen)
-    return tuple(found)
+            for o in seen:
+                yield replace(o, signature=signature.name, weight=o.weight * rule.weight, rule=index)

@@ -88,7 +88,9 @@ def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.Dat
     import polars as pl
 
     text, before, rest = pl.col("text"), pl.col("before"), pl.col("rest")
-    frame = pl.concat([f.filter(text.str.contains(f"{COUNTER_STEP}|{RECORD_STEP}")) for f in pieces if not f.is_empty()] or pieces)
+    if all(piece.is_empty() for piece in pieces):
+        return
+    frame = pl.concat([f.filter(text.str.contains(f"{COUNTER_STEP}|{RECORD_STEP}")) for f in pieces])
     if frame.is_empty():
         return
     frame = (

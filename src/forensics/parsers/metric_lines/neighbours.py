@@ -153,7 +153,7 @@ def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
             rows = rows.filter((pl.col("kind") != "frame") | ~(pl.col("key") // KEY_PER_PIECE).is_in(carried))
     for kind in sorted(kinds & {"frame", "counter"}):
         mine = rows["kind"] == kind
-        if (count := mine.sum()) > PROGRESS:
+        if (count := int(mine.sum())) > PROGRESS:
             rows = rows.filter(_some(mine, rows["rank"], -(-count // PROGRESS)))
     counted = rows["name"] == "skipped_total"
     if counted.any():

@@ -86,7 +86,9 @@ def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[
                 if "/" in cells[0] and names[0] == "epoch":
                     said["epoch"] = numbers[0]
                 pairs = [
-                    (n, v) for n, v in zip(names, numbers, strict=True) if n and n not in ("epoch", "step", "batch_size")
+                    (n, v)
+                    for n, v in zip(names, numbers, strict=True)
+                    if n and n not in ("epoch", "step", "batch_size")
                 ]
                 parts = [v for n, v in pairs if n == "loss_part" and v is not None]
                 if len(parts) > 1 and "loss" not in names:

@@ -89,7 +89,9 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
     lines = pl.DataFrame(
         {
             "line": pl.concat(numbers),
-            "text": pl.Series([line for part in split for line in part] if len(split) > 1 else split[0], dtype=pl.String),
+            "text": pl.Series(
+                [line for part in split for line in part] if len(split) > 1 else split[0], dtype=pl.String
+            ),
         }
     )
     text = pl.col("text")

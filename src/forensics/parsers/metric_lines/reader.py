@@ -73,8 +73,8 @@ class Field:
 class Reading:
     """What one line says.
 
-    kind: "line", "bar" (repeats itself), "dict" (has no step), "table" and "block" (rows whose step stands elsewhere) or
-    "header" (a step or epoch for the block under it).
+    kind: "line", "bar" (repeats itself), "dict" (has no step), "table" and "block" (rows whose step stands elsewhere)
+    or "header" (a step or epoch for the block under it).
     """
 
     fields: tuple[Field, ...]

@@ -143,12 +143,12 @@ def _by_template(
             if left.height <= FEW:
                 break
             text = examples[shape]
-            reading = read_one(text, context.voted)
-            if reading is not None:
-                pattern = template(text, reading)
+            new = read_one(text, context.voted)
+            if new is not None:
+                pattern = template(text, new)
                 if pattern not in known:
-                    known[pattern] = reading
-                    left = _applied(left, pattern, reading, context, rows)
+                    known[pattern] = new
+                    left = _applied(left, pattern, new, context, rows)
             elif count > 1:
                 try:
                     alike = left["text"].str.contains("^" + literal(text) + "$")

@@ -38,14 +38,15 @@ def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     days = day.unique()
     midnight = days.str.replace_all("/", "-", literal=True).str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64) * 86400
     if len(days) == 1:
-        whole = parts["clock"] + midnight[0]
+        whole: pl.Series = parts["clock"] + midnight[0]
     else:
         whole = parts["clock"] + day.replace_strict(days, midnight, default=None, return_dtype=pl.Float64)
     fraction = parts["fraction"]
     if not (fraction != "").any():
         return whole
     part = ("0." + fraction).cast(pl.Float64, strict=False).fill_null(0.0)
-    return whole + part
+    exact: pl.Series = whole + part
+    return exact
 
 
 def _without_year(text: pl.Series, reference: float) -> pl.Series:
