@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from forensics.engine import causes
 from forensics.engine.identity import World, know_world, number_attempts
@@ -19,7 +20,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.signatures.schema import Signature
+from forensics.signatures.schema import EvidenceRule, Signature
 
 
 def signature(name: str, kind: str, **fields: object) -> Signature:
@@ -28,6 +29,7 @@ def signature(name: str, kind: str, **fields: object) -> Signature:
     )  # type: ignore[arg-type]
 
 
+COMPARED = EvidenceRule(source="collectives", detector="desync")
 CATALOGUE = {
     s.name: s
     for s in (
@@ -40,6 +42,10 @@ CATALOGUE = {
         signature("closed", "echo", severity="error"),
         signature("spike", "cause", verdict="suspect", severity="warning"),
         signature("run-finished", "milestone", severity="info"),
+        signature("hang", "symptom", severity="error", evidence=(COMPARED,), specificity=20),
+        signature("straggler", "cause", severity="error", parent="hang", evidence=(COMPARED,)),
+        signature("mismatch", "cause", severity="error", evidence=(COMPARED,), causes=("hang",)),
+        signature("sigterm", "symptom", severity="error", verdict="interrupted", causes=("hang",), specificity=35),
     )
 }
 
@@ -128,6 +134,45 @@ def test_the_first_symptom_explains_the_later_ones() -> None:
     found = link(later, first)
     assert [c.subject for c in found] == ["KeyError"]
     assert found[0].ranks == (2,)
+
+
+@pytest.mark.parametrize("hang", ["hang", "straggler", "mismatch"])
+def test_a_hang_that_somebody_ended(hang: str) -> None:
+    found = link(seen("sigterm", None, 130.0), seen(hang, 2, 100.0, culprits=(2,)))
+    assert names(found) == [hang]
+    assert [c.signature.name for c in found[0].explains] == ["sigterm"]
+    assert causes.ended_by_a_stop(found[0])
+
+
+@pytest.mark.parametrize("hang", ["hang", "straggler"])
+@pytest.mark.parametrize("after", [-3.0, 2.0, 60.0, 600.0])
+def test_a_stop_that_made_the_others_hang(hang: str, after: float) -> None:
+    """The last call of those that wait may be a step older than the stop."""
+    found = link(seen("sigterm", None, 100.0), seen(hang, 2, 100.0 + after, culprits=(2,)))
+    assert names(found) == ["sigterm"]
+    assert not causes.ended_by_a_stop(found[0])
+
+
+def test_a_timeout_is_told_long_after_the_wait_began() -> None:
+    told = seen("hang", 0, 700.0, captures={"timeout_ms": "600000"})
+    assert names(link(told, seen("sigterm", None, 101.0))) == ["sigterm"]
+    assert names(link(told, seen("sigterm", None, 400.0))) == ["hang"]
+
+
+def test_clocks_of_unlike_zones_are_not_compared() -> None:
+    """A dump says UTC; the launcher's line, some other zone. By lines of one file it can still be told."""
+    late = seen("hang", 2, 9000.0, culprits=(2,), zone_known=True, file="all.log", line=5)
+    assert names(link(late, seen("sigterm", None, 100.0, file="all.log", line=9))) == ["hang"]
+    same = seen("hang", 2, 80.0, culprits=(2,), zone_known=True)
+    assert names(link(same, seen("sigterm", None, 100.0))) == ["hang"]
+
+
+def test_what_the_missing_rank_said_itself_is_the_reason() -> None:
+    waiting = seen("hang", 0, 700.0, culprits=(3,), weight=0.95)
+    assert names(link(waiting, seen("python-exception", 3, 90.0, weight=0.8))) == ["python-exception"]
+    assert names(link(waiting, seen("python-exception", 3, None, weight=0.8))) == ["python-exception"]
+    assert set(names(link(waiting, seen("python-exception", 4, 90.0, weight=0.8)))) == {"hang", "python-exception"}
+    assert names(link(waiting, seen("python-exception", 3, 900.0, weight=0.8))) == ["hang"]
 
 
 def test_every_rank_is_nobody() -> None:

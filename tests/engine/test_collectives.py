@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forensics.engine.collectives import desync, vote
+from forensics.engine.collectives import desync, still_standing, vote
+from forensics.engine.steps import step_clock
 from forensics.model import (
     COLLECTIVES_COLUMNS,
+    METRICS_COLUMNS,
     Evidence,
     Identity,
     Kind,
@@ -353,6 +355,30 @@ def test_fingerprints_of_different_operations_and_the_shape_exchange() -> None:
     assert (found.signature, found.culprits) == ("collective-op-mismatch", (1,))
 
 
+def test_a_ranks_own_line_wins_over_what_others_read_of_it() -> None:
+    """Ranks 0 and 1 read a helper collective of rank 2, and rank 2 one of rank 0."""
+    lines = [
+        fingerprint(0, 2, "ALLREDUCE", "GATHER", seq_a="23", seq_b="0"),
+        fingerprint(2, 0, "BROADCAST", "ALLGATHER_COALESCED", seq_a="23", seq_b="0"),
+        fingerprint(1, 2, "ALLREDUCE", "GATHER", seq_a="23", seq_b="0"),
+    ]
+    found = only(desync(EMPTY, lines, None))
+    assert (found.signature, found.culprits) == ("collective-op-mismatch", (2,))
+    assert "#23" in (found.note or "")
+    assert "GATHER" not in (found.note or "")
+
+
+def test_a_connection_is_closed_by_the_only_other_rank() -> None:
+    found = only(desync(EMPTY, [seen("gloo-connection-closed", 0)], range(2)))
+    assert (found.signature, found.culprits) == ("rank-exited-early", (1,))
+    ended = seen("epoch-finished", 1)
+    assert only(desync(EMPTY, [seen("gloo-connection-closed", 0), ended], range(2))).signature == "uneven-inputs"
+    assert only(desync(EMPTY, [seen("collective-timeout", 0), ended], range(2))).culprits == (1,)
+    assert only(desync(EMPTY, [seen("collective-timeout", 0)], range(2))).culprits == ()
+    everyone = [seen("epoch-finished", r) for r in range(2)]
+    assert only(desync(EMPTY, [seen("collective-timeout", 0), *everyone], range(2))).culprits == ()
+
+
 def stuck(rank: int, seq: int, group: str | None = "0", **more: str) -> Observation:
     where = {} if group is None else {"group": group}
     return seen("collective-timeout", rank, seq=str(seq), **where, **more)
@@ -431,19 +457,121 @@ def test_tracebacks_say_where_the_ranks_stood() -> None:
     assert only(desync(EMPTY, [seen("collective-timeout", r) for r in (1, 2)], None, pair)).signature == "p2p-mismatch"
 
 
-def test_stacks_of_a_watchdog_timer() -> None:
-    lines = [
-        seen("stack-dump", r, file="/app/train.py", lineno="74" if r == 2 else "109", function="f") for r in range(4)
-    ]
+TORCH = "/opt/lib/python3.11/site-packages/torch"
+BACKWARD = (f"{TORCH}/autograd/graph.py:979 _engine_run_backward", f"{TORCH}/_tensor.py:623 backward")
+
+
+def standing(rank: int, *frames: str, kind: str = "timeout") -> Observation:
+    return seen("stack-dump", rank, kind=kind, frames="\n".join((*frames, "/app/train.py:141 <module>")))
+
+
+def test_the_rank_that_is_in_its_own_code_keeps_the_others_waiting() -> None:
+    lines = [standing(r, *BACKWARD, "/app/train.py:109 main") for r in (0, 1, 3)]
+    lines.append(standing(2, "/app/data.py:31 read_index", "/app/train.py:104 main"))
     found = only(desync(EMPTY, lines, None))
     assert (found.signature, found.culprits) == ("straggler-rank", (2,))
+    assert "data.py:31 read_index" in (found.note or "")
+    assert "the backward pass" in (found.note or "")
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        (f"{TORCH}/utils/data/dataloader.py:1100 _try_get_data", "the data loader"),
+        ("/opt/lib/python3.11/site-packages/filelock/_api.py:213 acquire", "a file lock"),
+        (f"{TORCH}/utils/file_baton.py:49 wait", "a file lock"),
+        ("/opt/lib/python3.11/subprocess.py:1209 communicate", "a child process"),
+        ("/opt/lib/python3.11/ssl.py:1166 read", "the network"),
+    ],
+)
+def test_what_the_rank_was_doing(file: str, what: str) -> None:
+    """In a trainer all ranks stand at one line of the user's code; the library's frames tell them apart."""
+    lines = [standing(r, *BACKWARD, "/app/train.py:12 main", kind="py-spy") for r in range(7)]
+    lines.append(standing(7, file, "/app/train.py:12 main", kind="py-spy"))
+    found = only(desync(EMPTY, lines, None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (7,))
+    assert what in (found.note or "")
 
 
 def test_the_stack_of_a_rank_0_that_saves() -> None:
-    lines = [seen("stack-dump", r, file="/app/train.py", lineno="9", function="step") for r in (1, 2, 3)]
-    lines.append(seen("stack-dump", 0, file="/app/ckpt.py", lineno="31", function="save_checkpoint"))
+    lines = [standing(r, *BACKWARD, "/app/train.py:109 main") for r in (1, 2, 3)]
+    lines.append(standing(0, "/app/ckpt.py:31 save_checkpoint", "/app/train.py:120 main"))
+    assert only(desync(EMPTY, lines, None)).signature == "rank0-side-work"
+    lines[-1] = standing(0, "/app/ckpt.py:31 flush", "/app/train.py:120 main")
+    assert only(desync(EMPTY, lines, None)).signature == "straggler-rank"
+
+
+def test_the_stack_of_a_rank_0_that_waits_elsewhere() -> None:
+    lines = [standing(r, *BACKWARD, "/app/train.py:109 main") for r in (1, 2, 3)]
+    lines.append(standing(0, f"{TORCH}/distributed/distributed_c10d.py:3252 all_reduce", "/app/train.py:33 evaluate"))
     found = only(desync(EMPTY, lines, None))
-    assert (found.signature, found.culprits) == ("rank0-side-work", (0,))
+    assert (found.signature, found.culprits) == ("rank-conditional-collective", (0,))
+    assert "all_reduce" in (found.note or "")
+
+
+def test_a_minority_that_waits_for_a_majority_in_one_place_is_ahead() -> None:
+    lines = [standing(r, "/app/train.py:109 main") for r in (0, 1, 2)]
+    lines.append(standing(3, f"{TORCH}/distributed/distributed_c10d.py:3252 barrier", "/app/train.py:130 main"))
+    found = only(desync(EMPTY, lines, None))
+    assert (found.signature, found.culprits) == ("collective-desync", (3,))
+
+
+def test_stacks_that_prove_nothing() -> None:
+    same = [standing(r, *BACKWARD, "/app/train.py:109 main") for r in range(4)]
+    assert desync(EMPTY, same, None) == ()
+    scattered = [standing(r, f"/app/data.py:{r} load", "/app/train.py:104 main") for r in range(4)]
+    assert desync(EMPTY, scattered, None) == ()
+    loading = [standing(r, f"{TORCH}/utils/data/dataloader.py:{r} f", "/app/train.py:1 main") for r in range(3)]
+    assert desync(EMPTY, [*loading, standing(3, *BACKWARD, "/app/train.py:109 main")], None) == ()
+    assert desync(EMPTY, [standing(0, "/app/a.py:1 f")], None) == ()
+    odd = standing(2, "/app/data.py:31 read_index", kind="fatal")
+    assert desync(EMPTY, [*same[:2], same[3], odd], None) == ()  # it died of something: no place in the hang
+    busy = standing(2, "/app/data.py:31 read_index")
+    assert desync(EMPTY, [*same[:2], same[3], busy, seen("run-finished", 0)], None) == ()
+
+
+def test_the_last_stack_of_a_rank_counts() -> None:
+    first = [standing(r, f"/app/x.py:{r} f") for r in range(4)]
+    last = [standing(r, *BACKWARD, "/app/train.py:109 main") for r in (0, 1, 2)] + [standing(3, "/app/d.py:3 load")]
+    assert only(desync(EMPTY, [*first, *last], None)).culprits == (3,)
+
+
+def test_dumps_name_the_rank_and_its_stack_says_what_it_did() -> None:
+    rows = history(range(4)) + [call(r, 6, done=False) for r in (0, 1, 3)]
+    found = only(desync(table(*rows), [standing(2, "/app/data.py:31 read_index")], range(4)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (2,))
+    assert "data.py:31 read_index" in (found.note or "")
+
+
+def test_what_training_outlived_is_no_hang() -> None:
+    metrics = pl.DataFrame(
+        [
+            {"source": "r0.log", "line": n, "rank": 0, "attempt": None, "step": n, "epoch": None, "time": None,
+             "name": "loss", "value": 1.0}
+            for n in (10, 20, 30)
+        ],
+        schema=schema(METRICS_COLUMNS),
+    )  # fmt: skip
+
+    def dumped(rank: int, line: int) -> Observation:
+        return replace(standing(rank, "/app/x.py:1 f"), evidence=(Evidence(f"r{rank}.log", line, 0, "f"),))
+
+    dumps = [dumped(0, 15), dumped(0, 40), dumped(1, 15), dumped(1, 40)]
+    kept = still_standing([*dumps, seen("collective-timeout", 0)], step_clock(metrics, {}))
+    assert kept == [dumps[1], dumps[3], seen("collective-timeout", 0)]
+
+
+def test_a_rank_that_waits_alone_in_a_group_without_declared_members() -> None:
+    """gloo's dumps do not say who belongs to a group. A group of one would not wait."""
+    rows = history(range(3)) + [call(r, 6, done=False) for r in (1, 2)]
+    alone = {"group": "1", "group_desc": "", "frame": "/app/train.py:33 evaluate"}
+    found = only(desync(table(*rows, call(0, 1, done=False, **alone)), (), None))
+    assert (found.signature, found.culprits) == ("rank-conditional-collective", (0,))
+    rows = history(range(3)) + [call(r, 6, done=False) for r in (0, 1)]
+    found = only(desync(table(*rows, call(2, 1, done=False, **alone)), (), None))
+    assert (found.signature, found.culprits) == ("collective-desync", (2,))
+    pair = [*history(range(2)), call(0, 6, done=False), call(1, 1, done=False, **alone)]
+    assert only(desync(table(*pair), (), None)).culprits == ()
 
 
 def test_attempts_are_taken_apart() -> None:

@@ -297,6 +297,32 @@ def test_stacks_of_a_timer(tmp_path: Path, job: tuple[int, int, random.Random], 
     assert "data.py:31 read_index" in " ".join(found.notes)
 
 
+PYSPY = """Process {pid}: /opt/bin/python train.py --lr 3e-4
+Python v3.11.4 (/opt/bin/python3.11)
+
+Thread {pid} (idle): "MainThread"
+    {top}
+    main (train.py:88)
+    <module> (train.py:120)
+Thread 99{pid} (idle): "Thread-1 (_monitor)"
+    wait (threading.py:320)
+    _bootstrap (threading.py:1002)
+"""
+
+
+def test_stacks_that_somebody_took_with_py_spy(tmp_path: Path, job: tuple[int, int, random.Random]) -> None:
+    """Nothing but steps in the logs, which stop; one file of stacks a rank."""
+    world, late, chance = job
+    files = per_rank({r: steps(r, 9, world) for r in range(world)})
+    for r in range(world):
+        top = "acquire (filelock/_api.py:213)" if r == late else "wait (torch/distributed/distributed_c10d.py:2501)"
+        files[f"pyspy/rank_{r}.txt"] = PYSPY.format(pid=chance.randrange(2000, 9000), top=top)
+    diagnosis = diagnose(tmp_path, files)
+    found = first(diagnosis)
+    assert (found.name, found.ranks, diagnosis.verdict) == ("straggler-rank", (late,), "hung")
+    assert "a file lock" in " ".join(found.notes)
+
+
 def test_stacks_that_are_all_alike_name_nobody(tmp_path: Path, job: tuple[int, int, random.Random]) -> None:
     world, _, _ = job
     lines = {r: steps(r, 9, world) + stacks(r, BACKWARD) for r in range(world)}

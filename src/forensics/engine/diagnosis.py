@@ -23,6 +23,7 @@ from forensics.model import (
     Status,
     Verdict,
 )
+from forensics.parsers.stacks import SIGNATURE as STACKS
 from forensics.signatures.schema import Signature
 
 EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many there are
@@ -232,11 +233,15 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
 
 
 def _nothing_ended_it(hang: Candidate, found: Sequence[Candidate]) -> bool:
-    """Whether a run hung until somebody stopped it, or hangs still: no timeout and no crash ended it."""
+    """Whether a run hung until somebody stopped it, or hangs still: no timeout and no crash ended it.
+
+    That it hangs still is believed where stacks of living processes are all that tells of trouble.
+    """
     others = [
         c for c in found if c is not hang and c.context is None and c.signature.kind in ("cause", "symptom", "echo")
     ]
-    return ended_by_a_stop(hang) or not others
+    living = any(c.signature.name == STACKS for c in found)
+    return ended_by_a_stop(hang) or (living and not others)
 
 
 def _progress(data: RunData) -> bool:
@@ -251,7 +256,9 @@ def _progress(data: RunData) -> bool:
         ).alias("count")
     )
     counted = counters.group_by("source").agg(
-        pl.col("count").drop_nulls().n_unique(),
+        pl.max_horizontal(
+            pl.col("count").drop_nulls().n_unique(), pl.col("epoch").drop_nulls().n_unique()
+        ).alias("count"),
         pl.col("value").filter(pl.col("name").is_in(_LEARNING) & pl.col("value").is_finite()).len().alias("losses"),
     )
     return counted.filter((pl.col("count") >= PROGRESS_RECORDS) | (pl.col("losses") >= PROGRESS_LOSSES)).height > 0

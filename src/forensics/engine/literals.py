@@ -12,13 +12,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-VERSION = 3  # raise it when the analysis changes: its results are cached
+VERSION = 4  # raise it when the analysis changes: its results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
 LONGEST = 40  # characters kept of one literal: more tell no more
 
 
-# A lone lower-case word ("checkpoint", "epoch ", ", in ") stands in line after line of a healthy log.
-_PLAIN_WORD = re.compile(r"[^A-Za-z0-9_]*[a-z]*[^A-Za-z0-9_]*")
+# Words that stand in line after line of healthy logs; alone they announce nothing. Shorter ones than SHORTEST_WORD do
+# neither, whatever they are.
+_COMMON = frozenset(
+    "accuracy allocated average batches buffer checkpoint checkpoints completed config connect connected connection "
+    "consumed creating current dataset default device devices distributed elapsed epochs evaluation examples "
+    "finished forward global gradient initialized iteration iterations learning loaded loading memory metrics model "
+    "optimizer parameter parameters process processes progress rank received remaining reserved restored resumed "
+    "running samples saving seconds sending started starting stopped stream success successfully tokenize tokenizer "
+    "training validation version warning weights worker workers writing".split()
+)
+SHORTEST_WORD = 7  # letters of a lone lower-case word
+_PLAIN_WORD = re.compile(r"[^A-Za-z0-9_]*([a-z]*)[^A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +38,11 @@ class Literal:
 
     @property
     def worth(self) -> int:
-        """How rare a literal is likely to be, in characters; a lone plain word is worth nothing."""
-        return 0 if _PLAIN_WORD.fullmatch(self.text.lower() if self.caseless else self.text) else len(self.text)
+        """How rare a literal is likely to be, in characters; a lone common word is worth nothing."""
+        word = _PLAIN_WORD.fullmatch(self.text.lower() if self.caseless else self.text)
+        if word and (len(word[1]) < SHORTEST_WORD or word[1] in _COMMON):
+            return 0
+        return len(self.text)
 
 
 class _Reader:

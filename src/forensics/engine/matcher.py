@@ -29,9 +29,12 @@ TIMEOUT = 0.2  # seconds a capture may take on one line
 TRACEBACK, NONFINITE, WORKER_ROW = 0, 1, 2
 STACK = 8  # headers of stacks: parsers.stacks
 _FIRST = 16
-# Written out, since one class-and-case pattern for all spellings costs as much as the whole rest of the scan.
+# Written out, since one class-and-case pattern for all spellings costs as much as the whole rest of the scan. A word
+# between spaces alone does not count: every Megatron line ends in "number of nan iterations".
 _NONFINITE = tuple(
-    rf"[:= '\"(]{word}[ ,|}})'\"\]]" for word in ("nan", "NaN", "NAN", "inf", "-inf", "Infinity", "-Infinity", "INF")
+    expression
+    for word in ("nan", "NaN", "NAN", "inf", "-inf", "Infinity", "-Infinity", "INF")
+    for expression in (rf"[:='\"(] ?{word}[ ,|}})'\"\]\r\n]", rf" {word}(?: [|]|[,\r\n])")
 )
 
 

@@ -32,10 +32,24 @@ DEATHS = (
 STEPS_AFTER_DEATH = 5
 # Lines that only a new process prints.
 _STARTS = ("worker-group-restarted", "run-started")
-# Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by more
-# than any offset from UTC is known to be older (seconds).
+# Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by
+# more than any offset from UTC is known to be older (seconds).
 OLDER = 15 * 3600.0
 CLOCK_SLACK = 90.0
+# Handled this often at one place of the code, an exception is handled there the next time as well.
+HANDLED = 3
+# Texts that a run reads or writes, by the name of file or folder; a name that says "log" is a log nevertheless.
+_TEXTS = re.compile(
+    r"(?i)(?:^|[/_. -])(?:samples?|generat(?:ions?|ed)|predict(?:ions?|ed)|completions?|decod(?:ed|ings?)|hypothes[ei]s"
+    r"|transcripts?|prompts?|responses?|corpus|readme|notes?|requirements)(?:[/_. -]|\d|$)"
+)
+_LOGS = re.compile(r"(?i)\.(?:log|out|err|stdout|stderr|o\d+|e\d+)(?:\.\d+)?$|(?:^|[/_.-])logs?(?:[/_.-]|$)")
+# A record of data is a JSON object with one of the first keys and none of the second, which loggers and runtimes write.
+_DATA_KEY = re.compile(
+    r'"(?:prompt|completion|response|generated?(?:_text)?|generation|prediction|hypothesis|reference|question|answer'
+    r'|instruction|conversations?|messages|chosen|rejected|input|output|target)"\s*:'
+)
+_LOGGER_KEY = re.compile(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
 _KERNEL = re.compile(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
 
@@ -50,6 +64,8 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     for c in live:
         if _is_older(c, steps):
             c.context = "the kernel said so long before the run began"
+        elif all(_is_text(o, steps) for o in c.observations):
+            c.context = "it stands in a text that the run reads or writes, and no program says it"
     died = {
         c.attempt
         for c in live
@@ -90,11 +106,29 @@ def _survived(
     if any(finished_after(f, last) for f in finished if f.attempt == c.attempt):
         return "the run reached its end afterwards, so it was handled"
     ends = _last_of_each_file(c)
+    if all(_handled_there(o, c, steps, world) for o in ends):
+        return "the same line of code raised it before, and the process went on each time"
     if all(steps.goes_on_elsewhere(o, world.of(o)) for o in ends):
         return "the same process went on training by what it wrote to its other files, so it was handled"
     if all(_ended_well_elsewhere(o, world.of(o), finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _handled_there(o: Observation, c: Candidate, steps: StepClock, world: World) -> bool:
+    """Whether an exception was raised at the same place of the code, and outlived, often before."""
+    place = tuple(o.captures.get(k) for k in ("exception", "file", "line", "function"))
+    if None in place:
+        return False
+    file = o.evidence[0].file
+    before = [
+        other
+        for other in c.observations
+        if other is not o
+        and other.evidence[0].file == file
+        and tuple(other.captures.get(k) for k in ("exception", "file", "line", "function")) == place
+    ]
+    return sum(steps.goes_on_after(other, world.of(other)) for other in before) >= HANDLED
 
 
 def _ended_well_elsewhere(o: Observation, rank: int | None, finished: Sequence[Candidate]) -> bool:
@@ -172,6 +206,17 @@ def _resumed_elsewhere(last: Observation, resumed: Iterable[Observation], steps:
         if at is not None and step / 2 < at <= step + 1 and (steps.last_in(r.evidence[0].file) or 0) > step:
             return True
     return False
+
+
+def _is_text(o: Observation, steps: StepClock) -> bool:
+    """Whether a sign stands in a sample, a note or a record of data, and not in a log."""
+    key = o.evidence[0]
+    if steps.first_in(key.file) is not None:
+        return False
+    text = key.text.lstrip()
+    if text.startswith("{") and _DATA_KEY.search(text) and not _LOGGER_KEY.search(text):
+        return True
+    return _TEXTS.search(key.file) is not None and _LOGS.search(key.file) is None
 
 
 def _is_older(c: Candidate, steps: StepClock) -> bool:

@@ -179,9 +179,13 @@ def read_stack(
     if header is pattern:
         frames.append(_frame(found, evidence))
     end = line
+    # A prefix without a time is the same on every line, which saves the cleaning of other writers' lines.
+    fixed = head.prefix if head.time is None and kind != "recorder" and first[2].startswith(head.prefix) else None
     for at_line, at_offset, raw in pieces:
         if len(frames) >= MAX_FRAMES or at_line > line + MAX_LINES:
             break
+        if fixed is not None and not raw.startswith(fixed):
+            continue
         current = clean(raw, voted, reference)
         # Only the first line of a c10 message bears its rank: a part of the header's prefix is the same writer.
         same = head.prefix.startswith(current.prefix) if kind == "recorder" else head.prefix == current.prefix

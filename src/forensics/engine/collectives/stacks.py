@@ -157,9 +157,11 @@ def from_stack_dumps(logs: Logs) -> list[Observation]:
         usual, odd = vote(keys)
         if usual is None or not odd:
             return []
+        crowd = [r for r in where if r not in odd]
         if all(where[r].waits for r in odd):
-            # They wait for ranks that are not where they are: those are the majority.
-            crowd = [r for r in where if r not in odd]
+            # In the crowd's own code a wait for the GPU cannot be seen. What can be seen is work that is done late.
+            if where[crowd[0]].does not in ("", *WAITING):
+                return []
             signature, weight = _elsewhere(odd, crowd, logs, weight)
         elif odd == (0,) and _side_work(where, odd):
             signature, weight = "rank0-side-work", weight * 0.75

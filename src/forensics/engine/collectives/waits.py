@@ -99,8 +99,8 @@ def _apart(
         signature, weight = "rank-conditional-collective", 0.8
     note = (
         f"{spoken(alone)} {plural(alone, 'waits', 'wait')} in {first.name} of {in_group(first.group)}{at_place(first)}"
-        f", a group in which nobody else ever called anything, while {spoken(crowd)} {plural(crowd, 'waits', 'wait')} in "
-        f"{theirs.name} of {in_group(theirs.group)}{at_place(theirs)}."
+        f", a group in which nobody else ever called anything, while {spoken(crowd)} "
+        f"{plural(crowd, 'waits', 'wait')} in {theirs.name} of {in_group(theirs.group)}{at_place(theirs)}."
     )
     if not odd:
         note += f" {no_majority(len(alone) + len(crowd))}"
@@ -223,7 +223,7 @@ def _circular(edges: Mapping[int, Sequence[tuple[Group, Call, int]]], assumed: b
             judged += 1
             if not usual:
                 odd.append(rank)
-    culprits = tuple(sorted(odd)) if judged == len(edges) and 0 < len(odd) < len(edges) else ()
+    culprits = tuple(sorted(odd)) if judged == len(edges) and 0 < 2 * len(odd) < len(edges) else ()
     calls = [out[0][1] for out in edges.values()]
     chain = "; ".join(
         f"rank {rank} waits in {out[0][1].name} of {title(out[0][0].key)} for {spoken({p for _, _, p in out})}"
@@ -235,10 +235,16 @@ def _circular(edges: Mapping[int, Sequence[tuple[Group, Call, int]]], assumed: b
         if culprits
         else " The buffers do not show which order is the usual one."
     )
+    _, apart = vote({rank: (out[0][1].group, out[0][1].seq) for rank, out in edges.items()})
+    signature, weight = "subgroup-order-mismatch", 0.9
+    crowd = [rank for rank in edges if rank not in apart]
+    if apart and not any(edges[r][0][0].has(crowd, "frame", edges[r][0][1].frame) for r in apart):
+        # No order is turned round where the others never make the minority's call at all.
+        culprits, how = apart, f" {spoken(crowd)} never called from where {spoken(apart)} {plural(apart, 'waits', 'wait')}."
+        signature, weight = ("rank-conditional-collective", 0.8) if apart == (0,) else ("collective-desync", 0.75)
     first = sorted(calls, key=lambda call: (call.rank not in culprits, call.rank))
-    return observe(
-        "subgroup-order-mismatch", 0.6 if assumed else 0.9, culprits, first, f"A circle of waits: {chain}.{how}", None
-    )
+    note = f"A circle of waits: {chain}.{how}"
+    return observe(signature, round(weight * (0.7 if assumed else 1), 3), culprits, first, note, None)
 
 
 def _usually_first(rank: int, group: Group, call: Call, wanted: Sequence[Group]) -> bool | None:

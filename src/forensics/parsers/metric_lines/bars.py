@@ -73,17 +73,16 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
         pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in position) | (pl.int_range(pl.len()) == 0)
     )
     yield shaped(frame, context, order=90, kind=pl.lit("frame"), step="n", name=pl.lit("progress"), value="n")
-    yield shaped(
-        frame.filter(pl.col("epoch").is_null() & pl.col("total").ne_missing(pl.col("total").shift(1))), context, order=101, kind=pl.lit("constant"), step="n",
-        name=pl.lit("total_steps"), value="total",
-    )  # fmt: skip
+    ends = frame.filter(pl.col("epoch").is_null() & pl.col("total").ne_missing(pl.col("total").shift(1)))
+    yield shaped(ends, context, order=101, kind=pl.lit("constant"), step="n", name=pl.lit("total_steps"), value="total")
 
 
 def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.DataFrame]:
     """`progress` from lines that only count: a step where the message or a field of it begins, or in a record.
 
-    pieces: frames of (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other words), so
-    that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are instructions.
+    pieces: frames of (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other
+    words), so that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are
+    instructions.
     """
     import polars as pl
 
@@ -96,7 +95,7 @@ def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.Dat
     frame = (
         frame.lazy()
         .with_columns(
-            counter=text.str.extract_groups(r"^(.*?)" + COUNTER_STEP + r"[ \t]*(?:/[ \t]*([0-9]{1,15}))?(.*)$"),
+            counter=text.str.extract_groups(r"^(.*?)" + COUNTER_STEP + r"(?:[ \t]*/[ \t]*([0-9]{1,15}))?(.*)$"),
             record=text.str.extract(RECORD_STEP, 1),
         )
         .with_columns(

@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 
 LONGEST = 6000  # characters; longer pieces are dumps, and one template would also be compiled from all of it
 
-# A cheap necessary condition for a line with metrics: a watched word and a number not far behind it.
+# A cheap necessary condition for a line with metrics: a watched word and a number few words behind it. Words are
+# counted, not characters: `.{0,32}` behind a word that is everywhere takes the engine a hundred times as long.
 _NUMBER = r"(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf)"
 _LIKELY = (
     r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin"
-    r"|clip_frac|\| +learning_rate|train lr-)[a-z0-9_@/ ().-]{0,32}[\t -/:-@\[-`{-~]{1,24}" + _NUMBER + r")"
+    r"|clip_frac|\| +learning_rate|train lr-)[a-z0-9_@/().-]*(?: +[a-z0-9_@/().-]+){0,3}[\t -/:-@\[-`{-~]+"
+    + _NUMBER
+    + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
 )
 # A step counter where a message or a field of it begins, and one in a record; the group is the step.
 COUNTER_STEP = (
-    r"(?-u:(?:(?:^|\r)[ \t]*|[\]\[|,;:][ \t]*|- +|[0-9][ ,]+)(?:[Gg]lobal[_ ]|[Tt]rain(?:ing)?[_ ]|[Oo]ptimizer[_ ])?"
-    r"(?:[Ss]tep|STEP|[Ii]teration|[Ii]ter)(?:[ \t]*[:=#\[]{1,2}[ \t]*|[ \t]+)([0-9]{1,15}))"
+    r"(?-u:(?:(?:^|\r)[ \t]*|[\]\[|,;:][ \t]*|(?:-|INFO|DEBUG) +|[Ee]p(?:och)?[ :=#\[]{1,3}[0-9]+\]?[ ,]+)"
+    r"(?:[Gg]lobal[_ ]|[Tt]rain(?:ing)?[_ ]|[Oo]ptimizer[_ ])?(?:[Ss]tep|STEP|[Ii]teration|[Ii]ter)"
+    r"(?:[ \t]*[:=#\[]{1,2}[ \t]*|[ \t]+)([0-9]{1,15}))"
 )
 RECORD_STEP = r"(?-u:\"(?:global_)?step\": ?\"?([0-9]{1,15})[\",} ])"
 BAR = r"[0-9]+%\|[^|\n]*\| *([0-9.]+[kMG]?)/([0-9.]+[kMG]?) \["

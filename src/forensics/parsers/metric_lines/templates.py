@@ -51,9 +51,11 @@ _SHAPE = re.compile(
 # Where another writer's record begins in the middle of a line: a second object, a rank's prefix, a time stamp.
 _GLUED = (
     r"(\}) *(?:\[rank[0-9]+\]: ?)?(\{[\"'])",
+    r"([A-Za-z0-9.])(\{[\"'](?:ts|time|timestamp|rank|step|level|msg)[\"']:)",
     r"([A-Za-z0-9%.)}|])(\[[Rr]ank ?[0-9]+\])",
     r"([A-Za-z0-9%.)}|])(\[?20[0-9]{2}[-/][0-9]{2}[-/][0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})",
 )
+_ANY_GLUED = "|".join(_GLUED)
 
 
 def literal(text: str) -> str:
@@ -140,9 +142,11 @@ def _by_template(
         examples = dict(zip(shapes, sample, strict=True))
         height = left.height
         for shape, count in Counter(shapes).most_common(NEW_SHAPES):
+            text = examples[shape]
             if left.height <= FEW:
                 break
-            text = examples[shape]
+            if re.search(_ANY_GLUED, text):
+                continue
             new = read_one(text, context.voted)
             if new is not None:
                 pattern = template(text, new)
@@ -187,7 +191,7 @@ def _unglued(lines: pl.DataFrame) -> pl.DataFrame | None:
     import polars as pl
 
     text = pl.col("text")
-    glued = lines["text"].str.contains("|".join(_GLUED))
+    glued = lines["text"].str.contains(_ANY_GLUED)
     if not glued.any():
         return None
     parted = text
