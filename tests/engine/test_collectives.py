@@ -283,6 +283,18 @@ def test_an_older_dump_of_the_same_rank_is_left_out() -> None:
     assert only(desync(table(*rows), (), None)).culprits == ()
 
 
+def test_a_call_that_the_others_never_make_is_no_turned_order() -> None:
+    """The members of the group are declared, so that the waits form a circle."""
+    alone = {"group": "1", "group_desc": "eval ranks 0-3", "frame": "/app/train.py:33 evaluate", "done": False}
+    for odd, signature in ((0, "rank-conditional-collective"), (2, "collective-desync")):
+        rows = history(range(4)) + [call(r, 6, done=False) for r in range(4) if r != odd]
+        found = only(desync(table(*rows, call(odd, 1, **alone)), (), None))
+        assert (found.signature, found.culprits) == (signature, (odd,))
+        known = [call(r, 1, **alone | {"done": True}) for r in range(4)]
+        found = only(desync(table(*rows, *known, call(odd, 2, **alone)), (), None))
+        assert (found.signature, found.culprits) == ("subgroup-order-mismatch", ())
+
+
 def test_opposite_orders_of_asynchronous_calls() -> None:
     rows = history(range(4))
     for r in range(4):

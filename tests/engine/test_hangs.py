@@ -264,6 +264,27 @@ def test_a_rank_that_says_that_its_epoch_is_over(tmp_path: Path, job: tuple[int,
     assert (found.name, found.ranks) == ("uneven-inputs", (short,))
 
 
+def test_a_process_that_spawn_started(tmp_path: Path) -> None:
+    """The parent prints the traceback of its child and says which one it was."""
+    text = """\
+Traceback (most recent call last):
+  File "/srv/job/train.py", line 6, in <module>
+    mp.spawn(main, nprocs=4)
+  File "/opt/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", line 211, in join
+    raise ProcessRaisedException(msg, error_index, failed_process.pid)
+torch.multiprocessing.spawn.ProcessRaisedException: \n
+-- Process 3 terminated with the following error:
+Traceback (most recent call last):
+  File "/opt/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", line 87, in _wrap
+    fn(i, *args)
+  File "/srv/job/train.py", line 4, in main
+    raise ValueError("no shard left")
+ValueError: no shard left
+"""
+    found = first(diagnose(tmp_path, {"job.log": text}))
+    assert (found.name, found.ranks) == ("python-exception", (3,))
+
+
 BACKWARD = """Thread 0x00007f{r:010x} (most recent call first):
   File "/opt/lib/python3.11/site-packages/torch/autograd/graph.py", line 979 in _engine_run_backward
   File "/opt/lib/python3.11/site-packages/torch/_tensor.py", line 623 in backward

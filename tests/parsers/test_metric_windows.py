@@ -1,4 +1,3 @@
-# ruff: noqa: E501 -- log lines stand here as they are printed
 """Metrics of whole files: windows, counters, glued lines, and the bounds that keep hostile logs cheap."""
 
 from __future__ import annotations
@@ -69,9 +68,17 @@ def test_a_metric_line_counts_for_itself():
 
 
 GLUED = {
-    '{"ts": 1795817304.3, "rank": 0, "step": 38, "loss": 1.5}{"ts": 1795817304.4, "rank": 1, "step": 38, "loss": 2.5}': [(0, 38, 1.5), (1, 38, 2.5)],
-    '{"ts": 1795817304.3, "rank": 0, "step": 38, "lo{"ts": 1795817304.4, "rank": 1, "step": 38, "loss": 2.5}ss": 1.5}': [(1, 38, 2.5)],
-    f"{STAMP} INFO [rank2] trainer: step 23/60 | loss 2.5 | 71 ms{STAMP} INFO [rank1] trainer: step 24/60 | loss 2.25 | 70 ms": [(2, 23, 2.5), (1, 24, 2.25)],
+    '{"ts": 1795817304.3, "rank": 0, "step": 38, "loss": 1.5}{"ts": 1795817304.4, "rank": 1, "step": 38, "loss": 2.5}': [
+        (0, 38, 1.5),
+        (1, 38, 2.5),
+    ],
+    '{"ts": 1795817304.3, "rank": 0, "step": 38, "lo{"ts": 1795817304.4, "rank": 1, "step": 38, "loss": 2.5}ss": 1.5}': [
+        (1, 38, 2.5)
+    ],
+    f"{STAMP} INFO [rank2] trainer: step 23/60 | loss 2.5 | 71 ms{STAMP} INFO [rank1] trainer: step 24/60 | loss 2.25 | 70 ms": [
+        (2, 23, 2.5),
+        (1, 24, 2.25),
+    ],
     "[rank0]: step 5 loss 2.5[rank1]: step 5 loss 2.25": [(0, 5, 2.5), (1, 5, 2.25)],
     "{'loss': 1.5, 'epoch': 0.1}{'loss': 2.5, 'epoch': 0.1}": [(None, None, 1.5), (None, None, 2.5)],
 }
@@ -86,7 +93,11 @@ def test_records_that_several_writers_glued_into_one_line(text, repeats):
 
 
 def test_windows_are_read_as_one_and_keep_their_line_numbers():
-    parts = [(b"step 1 loss 2.0\nnoise\nstep 2 loss 1.5\n", 1), (b"step 90 loss 0.5\nstep 91 loss nan", 500), (b"", 900)]
+    parts = [
+        (b"step 1 loss 2.0\nnoise\nstep 2 loss 1.5\n", 1),
+        (b"step 90 loss 0.5\nstep 91 loss nan", 500),
+        (b"", 900),
+    ]
     frame = windows(parts)
     assert frame.select("line", "step").rows() == [(1, 1), (3, 2), (500, 90), (501, 91)]
     many = windows([(b"".join(b"step %d loss 2.5\n" % (n + i) for i in range(300)), n) for n in (1, 2000, 9000)])
@@ -113,8 +124,12 @@ def test_progress_of_a_long_bar_is_thinned_and_its_end_stays():
 
 
 def test_every_rank_keeps_its_last_progress():
-    lines = [f"[rank{rank}]: train {n // 100}%|# | {n}/9999 [00:01<00:02, 3.1it/s]" for n in range(600) for rank in range(3)]
-    frame = extract("\n".join([*lines, "[rank1]: train 6%|# | 600/9999 [00:01<00:02, 3.1it/s]"])).filter(name="progress")
+    lines = [
+        f"[rank{rank}]: train {n // 100}%|# | {n}/9999 [00:01<00:02, 3.1it/s]" for n in range(600) for rank in range(3)
+    ]
+    frame = extract("\n".join([*lines, "[rank1]: train 6%|# | 600/9999 [00:01<00:02, 3.1it/s]"])).filter(
+        name="progress"
+    )
     assert [frame.filter(rank=rank)["value"][-1] for rank in range(3)] == [599.0, 600.0, 599.0]
 
 
@@ -151,7 +166,9 @@ def test_the_onset_of_non_finite_values_is_read_exactly(tmp_path):
     offset = data.index(b"step 61234 ") - len(STAMP) - 6
     scan.hits.append(Hit(NONFINITE, offset, 61235, data[offset : offset + 70]))
     with logs._Reader(source(file, len(data))) as reader:
-        frame, sampled = logs._metrics(source(file, len(data)), scan, reader, frozenset(), 1.78e9, data[:65536], data[-65536:])
+        frame, sampled = logs._metrics(
+            source(file, len(data)), scan, reader, frozenset(), 1.78e9, data[:65536], data[-65536:]
+        )
     assert sampled
     loss = frame.filter(name="loss")
     assert (loss["line"] == loss["step"] + 1).all()

@@ -2,7 +2,7 @@
 
 Only the few lines that hyperscan points at are copied out; nothing is decoded here. A block is cut at its last newline,
 so no match is lost at its edge, except inside a single line longer than a block (such a line is scanned in pieces that
-overlap by `OVERLAP` bytes). Buffers are reused and read with `preadv`: fresh blocks cost three times the CPU, and a
+overlap by `OVERLAP` bytes). Buffers are reused: fresh blocks cost three times the CPU, and a
 memory map of a log that is cut while it is scanned ends in SIGBUS.
 """
 
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import FileIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -151,26 +152,27 @@ def scan_span(database: Database, file: Path, start: int, end: int, marks: Seque
     last: dict[int, Hit] = {}
     open_marks = sorted(m for m in marks if start <= m < end)
     try:
-        fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        stream = FileIO(file)
     except OSError as error:
         result.problem = error.strerror or str(error)
         return result
     try:
         position = start
         if start > 0:  # the line that crosses the border belongs to the span before
-            position = _next_line(fd, start - 1)
+            position = _next_line(stream, start - 1)
         inside_line = False  # of a line longer than a block, which this span finishes even past its end
         while position < end or inside_line:
             try:
-                size = os.preadv(fd, [buffer], position)
+                stream.seek(position)
+                size = stream.readinto(buffer) or 0
             except OSError as error:
                 result.problem = f"read error at byte {position}: {error.strerror}"
                 break
             if size == 0:
                 break
             cut = buffer.rfind(b"\n", 0, size) + 1
-            at_end = size < BLOCK
-            long_line = cut == 0 and not at_end
+            at_end = size < BLOCK and position + size >= os.fstat(stream.fileno()).st_size
+            long_line = cut == 0 and size == BLOCK
             if cut == 0 or at_end:
                 cut = size
             if position + cut > end:  # stop behind the last line that begins before `end`
@@ -185,6 +187,8 @@ def scan_span(database: Database, file: Path, start: int, end: int, marks: Seque
             counted_to, counted = 0, 0
             seen: set[tuple[int, int]] = set()
             for pattern, to in sorted(found, key=lambda f: f[1]) if len(found) > 1 else found:
+                if buffer[to - 1] in b"\r\n":  # a pattern may ask for the end of the line
+                    to -= 1
                 left = max(buffer.rfind(b"\n", 0, to), buffer.rfind(b"\r", 0, to)) + 1
                 if (pattern, left) in seen:
                     continue
@@ -214,7 +218,7 @@ def scan_span(database: Database, file: Path, start: int, end: int, marks: Seque
                 break
     finally:
         view.release()
-        os.close(fd)
+        stream.close()
     result.hits.extend(last.values())
     return result
 
@@ -224,9 +228,10 @@ def _line_end(buffer: bytearray, start: int, limit: int) -> int:
     return min(ends, default=limit)
 
 
-def _next_line(fd: int, position: int) -> int:
+def _next_line(stream: FileIO, position: int) -> int:
     """Offset of the first line that begins after `position`."""
-    while chunk := os.pread(fd, 1 << 16, position):
+    stream.seek(position)
+    while chunk := stream.read(1 << 16):
         if (nl := chunk.find(b"\n")) >= 0:
             return position + nl + 1
         position += len(chunk)

@@ -6,9 +6,10 @@ windows for metrics are decoded here.
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import FileIO
 from typing import TYPE_CHECKING
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
@@ -75,24 +76,23 @@ class _Reader:
 
     def __init__(self, source: Source) -> None:
         self._file = source.file
-        self._fd = -1
+        self._stream: FileIO | None = None
 
     def __enter__(self) -> _Reader:
-        try:
-            self._fd = os.open(self._file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        except OSError:
-            self._fd = -1
+        with contextlib.suppress(OSError):
+            self._stream = FileIO(self._file)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        if self._stream is not None:
+            self._stream.close()
 
     def read(self, offset: int, size: int) -> bytes:
-        if self._fd < 0:
+        if self._stream is None:
             return b""
         try:
-            return os.pread(self._fd, size, offset)
+            self._stream.seek(offset)
+            return self._stream.read(size) or b""
         except OSError:
             return b""
 

@@ -223,7 +223,7 @@ def _circular(edges: Mapping[int, Sequence[tuple[Group, Call, int]]], assumed: b
             judged += 1
             if not usual:
                 odd.append(rank)
-    culprits = tuple(sorted(odd)) if judged == len(edges) and 0 < 2 * len(odd) < len(edges) else ()
+    culprits = tuple(sorted(odd)) if judged == len(edges) and 0 < 2 * len(odd) <= len(edges) else ()
     calls = [out[0][1] for out in edges.values()]
     chain = "; ".join(
         f"rank {rank} waits in {out[0][1].name} of {title(out[0][0].key)} for {spoken({p for _, _, p in out})}"
@@ -238,9 +238,11 @@ def _circular(edges: Mapping[int, Sequence[tuple[Group, Call, int]]], assumed: b
     _, apart = vote({rank: (out[0][1].group, out[0][1].seq) for rank, out in edges.items()})
     signature, weight = "subgroup-order-mismatch", 0.9
     crowd = [rank for rank in edges if rank not in apart]
-    if apart and not any(edges[r][0][0].has(crowd, "frame", edges[r][0][1].frame) for r in apart):
+    minority = [edges[rank][0] for rank in apart]
+    if minority and not any(call.frame is None or g.has(crowd, "frame", call.frame) for g, call, _ in minority):
         # No order is turned round where the others never make the minority's call at all.
-        culprits, how = apart, f" {spoken(crowd)} never called from where {spoken(apart)} {plural(apart, 'waits', 'wait')}."
+        culprits, where = apart, plural(apart, "waits", "wait")
+        how = f" From where {spoken(apart)} {where}, {spoken(crowd)} never called."
         signature, weight = ("rank-conditional-collective", 0.8) if apart == (0,) else ("collective-desync", 0.75)
     first = sorted(calls, key=lambda call: (call.rank not in culprits, call.rank))
     note = f"A circle of waits: {chain}.{how}"
