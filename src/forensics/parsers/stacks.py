@@ -71,7 +71,20 @@ _FORMATS = (
 )  # kind, header, frame
 
 # Where the code of others lies. py-spy shortens paths, so that libraries are known by their first folder as well.
-_INSTALLED = ("site-packages", "dist-packages", "/lib/python", "/lib64/python", "<frozen", "<string>", "<stdin>")
+_INSTALLED = (
+    "site-packages",
+    "dist-packages",
+    "/lib/python",
+    "/lib64/python",
+    "<frozen",
+    "<string>",
+    "<stdin>",
+    "\\Lib\\",
+)
+# PyTorch built from source lies outside of site-packages.
+_TORCH = re.compile(
+    r"/torch/(?:autograd|distributed|utils|nn|cuda|optim|multiprocessing|_dynamo|_inductor|_tensor\.py)\b"
+)
 _COMPILED = re.compile(r"\.(?:so(?:\.[\d.]+)?|pyx|cpp|cc|c|cu)$")
 _LIBRARIES = frozenset((
     "torch", "torchvision", "torchdata", "numpy", "scipy", "pandas", "polars", "pyarrow", "datasets", "transformers",
@@ -135,7 +148,7 @@ class Stack:
 
 def is_users(file: str) -> bool:
     """Whether a frame's file is the user's own, and neither the standard library nor an installed package."""
-    if not file or any(part in file for part in _INSTALLED) or _COMPILED.search(file):
+    if not file or any(part in file for part in _INSTALLED) or _COMPILED.search(file) or _TORCH.search(file):
         return False
     if file[0] == "/" or file[1:2] == ":":
         return True
@@ -145,10 +158,13 @@ def is_users(file: str) -> bool:
 
 def _pieces(data: bytes, line: int, offset: int) -> Iterator[tuple[int, int, str]]:
     """(line, offset, text) of every line of `data`."""
-    for raw in data.split(b"\n"):
-        yield line, offset, raw.rstrip(b"\r").decode("utf-8", "replace")
+    at = 0
+    while at <= len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield line, offset + at, data[at:end].rstrip(b"\r").decode("utf-8", "replace")
         line += 1
-        offset += len(raw) + 1
+        at = end + 1
 
 
 def read_stack(
@@ -259,6 +275,8 @@ def _stacks(
     found: list[Stack] = []
     last: dict[str, tuple[int, Stack]] = {}  # prefix -> (line on which it ended, stack)
     budget = BUDGET
+    time: tuple[float, bool] | None = None  # of the last line above that bears one
+    searched = 0
     for line, offset in list(starts)[:MAX_STACKS]:
         if budget < 0:
             break
@@ -277,9 +295,10 @@ def _stacks(
         if previous is not None and line <= previous[0]:
             continue  # a frame further down in the backtrace that was read from its first one
         stack = _named(stack, above, before, previous[1] if previous else None)
-        if stack.time is None:
-            time, known = _time_before(read, offset, reference)
-            stack = replace(stack, time=time, zone_known=known)
+        time = _time_before(read, searched, offset, reference) or time
+        searched = offset
+        if stack.time is None and time is not None:
+            stack = replace(stack, time=time[0], zone_known=time[1])
         last[prefix] = (end, stack)
         found.append(stack)
     return found
@@ -322,14 +341,14 @@ def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Sta
     return stack
 
 
-def _time_before(read: _Read, offset: int, reference: float) -> tuple[float | None, bool]:
-    """The time of the last line above that bears one."""
-    start = max(0, offset - TIME_BEFORE)
+def _time_before(read: _Read, since: int, offset: int, reference: float) -> tuple[float, bool] | None:
+    """The time of the last line between two offsets that bears one, and whether its zone is known."""
+    start = max(since, offset - TIME_BEFORE)
     for raw in reversed(read(start, offset - start).split(b"\n")[-400:]):
         time, known = parse_time(strip_ansi(raw[:400].decode("utf-8", "replace")), reference)
         if time is not None:
             return time, known
-    return None, False
+    return None
 
 
 def main_threads(stacks: Sequence[Stack]) -> list[Stack]:

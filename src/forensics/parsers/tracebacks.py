@@ -73,6 +73,8 @@ def read_traceback(
     if first is None:
         return None
     head = clean(first[2], voted, reference)
+    if "call first" in head.text:
+        return None  # gdb's py-bt: where a process stands, and no exception
     writer = _writer(head.prefix)
     boxed = "╭" in head.text
     indent = len(head.text) - len(head.text.lstrip()) if head.text.lstrip().startswith("Traceback") else 0

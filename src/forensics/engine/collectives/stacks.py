@@ -28,7 +28,8 @@ from forensics.parsers.stacks import SIGNATURE, is_users
 
 # What a thread does, by the innermost frames that are not the user's: the first rule that fits one of them, from the
 # inside out. The order matters: a checkpoint that gathers from all ranks waits in a collective.
-_COLLECTIVE, _BACKWARD, _DEVICE = "a collective", "the backward pass", "the GPU"
+_COLLECTIVE, _BACKWARD, _DEVICE = "in a collective", "in the backward pass", "waiting for the GPU"
+_ANYTHING = "waiting for another thread or process"
 # Backward and the GPU are waits as well: both end in the gradients' all-reduce of a data parallel run.
 WAITING = (_COLLECTIVE, _BACKWARD, _DEVICE)
 _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -37,17 +38,17 @@ _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"torch/distributed/(?!elastic|launcher|run\.py|checkpoint|rpc)|deepspeed/comm/|horovod/torch/", _COLLECTIVE),
         (r"torch/autograd/(?:__init__|graph)\.py", _BACKWARD),
         (r"torch/cuda/\S*:\S+ (?:synchronize|wait|wait_event|wait_stream)$", _DEVICE),
-        (r"torch/utils/data/", "the data loader"),
-        (r"filelock/|portalocker/|fasteners/|file_baton\.py|(?:^|/)fcntl\.py", "a file lock"),
+        (r"torch/utils/data/", "in the data loader"),
+        (r"filelock/|portalocker/|fasteners/|file_baton\.py|(?:^|/)fcntl\.py", "waiting for a file lock"),
         (r"torch/serialization\.py:\S+ \w*save|safetensors/\S*:\S+ save|torch/distributed/checkpoint/", "saving"),
         (r"torch/serialization\.py:\S+ \w*load|safetensors/\S*:\S+ load", "loading"),
         (
             r"(?:^|/)(?:socket|ssl)\.py|(?:^|/)http/client\.py|urllib3?/|requests/|httpx/|botocore/|huggingface_hub/|s3fs/|gcsfs/",
-            "the network",
+            "on the network",
         ),
         (r"torch/_dynamo/|torch/_inductor/|triton/", "compiling"),
-        (r"(?:^|/)subprocess\.py", "a child process"),
-        (r"(?:^|/)(?:threading|queue|selectors)\.py|concurrent/futures/|multiprocessing/", "another thread or process"),
+        (r"(?:^|/)subprocess\.py", "waiting for a child process"),
+        (r"(?:^|/)(?:threading|queue|selectors)\.py|concurrent/futures/|multiprocessing/", _ANYTHING),
     )
 )
 # Frames that say nothing about where in the program a rank is.
@@ -79,7 +80,7 @@ class Position:
         if self.does == _COLLECTIVE:
             inner = next((f for f in self.frames if f.partition(":")[0].endswith("distributed_c10d.py")), "")
             call = f" ({inner.rpartition(' ')[2]})" if inner else ""
-        return f"at {base(self.spot)}" + (f", in {self.does}{call}" if self.does else "")
+        return f"at {base(self.spot)}" + (f", {self.does}{call}" if self.does else "")
 
 
 def position(rank: int, frames: Sequence[str]) -> Position:
@@ -88,12 +89,13 @@ def position(rank: int, frames: Sequence[str]) -> Position:
     for frame in frames:
         if (m := _CALL.match(frame)) is None:
             continue
+        if is_users(m["file"]):
+            break
         path = frame.replace("\\", "/")
         if what := next((what for pattern, what in _DOES if pattern.search(path)), None):
             does = what
-            break
-        if is_users(m["file"]):
-            break
+            if what != _ANYTHING:  # a wait as such says little: whose it is, the frames further out say
+                break
     users = next((f for f in frames if (m := _CALL.match(f)) and is_users(m["file"])), None)
     packages = next((f for f in frames if not _PLUMBING.search(f.replace("\\", "/").split("-packages/")[-1])), None)
     # The user's line is the place; in a trainer, where it is one line for the whole run, the trainer's.
@@ -187,7 +189,7 @@ def _side_work(where: Mapping[int, Position], odd: Sequence[int]) -> bool:
     """Whether the odd rank saves, evaluates or transfers, by functions that the others are not in as well."""
     others = {frame.rpartition(" ")[2] for r, p in where.items() if r not in odd for frame in p.frames}
     mine = where[odd[0]]
-    if mine.does in ("saving", "the network"):
+    if mine.does in ("saving", "on the network"):
         return True
     return any(SIDE_WORK.search(f) for frame in mine.frames if (f := frame.rpartition(" ")[2]) not in others)
 

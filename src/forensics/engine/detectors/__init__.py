@@ -68,7 +68,8 @@ def run_detectors(
     try:
         return tuple(_run(catalogue, metrics, observations))
     finally:
-        series.forget()
+        for remembered in (series.remembered_streams, nonfinite.remembered_analysis, resume.remembered_pairs):
+            remembered.cache_clear()
 
 
 def _run(

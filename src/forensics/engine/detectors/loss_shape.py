@@ -138,7 +138,7 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
 
 
 def _range_test(part: Stream, records: Sequence[int]) -> bool:
-    """Whether the learning rate grows by a thousand and more, to the very end: a search for the rate at which it breaks.
+    """Whether the learning rate grows by a thousand and more, to the end: a search for the rate at which it breaks.
 
     A warm-up that has such a range starts near 0 and is linear: half of it is above half of the peak. A range test is
     exponential (Smith 2015; fastai and Lightning use it), and most of it lies below a tenth of where it ends.

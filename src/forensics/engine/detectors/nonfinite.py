@@ -16,11 +16,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.loss_shape import exploded
-from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Same, Sign, Stream, merge, number, segments, streams
 from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
@@ -93,7 +94,16 @@ def nan_same_step(
 def _analyse(
     metrics: pl.DataFrame, persist: int, calibration: int
 ) -> tuple[str, list[Sign], tuple[Stream, ...], tuple[int, ...] | None]:
-    """(which of the three, its signs, streams that log it, culprits)"""
+    """(which of the four, its signs, streams that log it, culprits)"""
+    return remembered_analysis(Same(metrics), persist, calibration)
+
+
+@lru_cache(maxsize=1)
+def remembered_analysis(
+    same: Same[pl.DataFrame], persist: int, calibration: int
+) -> tuple[str, list[Sign], tuple[Stream, ...], tuple[int, ...] | None]:
+    """`_analyse`, remembered until `cache_clear`: four detectors ask for it."""
+    metrics = same.value
     if not _worth_a_look(metrics):
         return "", [], (), None
     parts = [part for stream in streams(metrics, _NAMES) for part in segments(_with_loss(stream))]
@@ -159,8 +169,15 @@ def _bad(value: float | None) -> bool:
     return value is not None and not math.isfinite(value)
 
 
+def _all_finite(values: Sequence[float | None]) -> bool:
+    """Whether every number given is finite; without a loop in Python, for most records are."""
+    return all(map(math.isfinite, filter(None, values)))
+
+
 def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
     loss, grad = part.column("loss"), part.column("grad_norm")
+    if _all_finite(loss) and _all_finite(grad) and 0.0 not in loss and not any(part.column("nan_steps")):
+        return None
     lost, zero = _lost(part, loss, grad)
     if not any(lost) and not any(_bad(v) for v in grad):
         return None

@@ -11,10 +11,11 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Same, Sign, Stream, merge, number, segments, streams
 from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
@@ -27,6 +28,15 @@ def _pairs(
     metrics: pl.DataFrame, observations: Sequence[Observation]
 ) -> tuple[list[tuple[Stream, Stream]], list[Stream]]:
     """(records before and after each resume, records that nothing precedes)."""
+    return remembered_pairs(Same(metrics), Same(observations))
+
+
+@lru_cache(maxsize=1)
+def remembered_pairs(
+    table: Same[pl.DataFrame], found: Same[Sequence[Observation]]
+) -> tuple[list[tuple[Stream, Stream]], list[Stream]]:
+    """`_pairs`, remembered until `cache_clear`: every detector here asks for it."""
+    metrics, observations = table.value, found.value
     marks: dict[str, list[int]] = {}
     for o in observations:
         if "resum" in o.signature and o.evidence[0].line is not None:

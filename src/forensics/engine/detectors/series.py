@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from forensics.model import Evidence, Identity, Observation
 
@@ -104,37 +105,36 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:.6g}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A table as a key: equal only to itself."""
+T = TypeVar("T")
 
-    table: pl.DataFrame
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Same(Generic[T]):
+    """A table, or a sequence of observations, as a key of a cache: equal only to itself."""
+
+    value: T
 
     def __hash__(self) -> int:
-        return id(self.table)
+        return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.table is self.table
+        return isinstance(other, Same) and other.value is self.value
 
 
 def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
     """The streams of a METRICS_COLUMNS table that have at least one of the metrics `names`, with these columns.
 
-    Detectors that follow each other often ask for the same ones, so the last answers are kept until `forget`.
+    Detectors that follow each other often ask for the same ones, so the last answers are kept (`remembered_streams`).
     """
-    return _streams(_Same(metrics), tuple(dict.fromkeys(names)))
-
-
-def forget() -> None:
-    """Let go of the tables that `streams` was last asked about."""
-    _streams.cache_clear()
+    return remembered_streams(Same(metrics), tuple(dict.fromkeys(names)))
 
 
 @lru_cache(maxsize=2)  # each holds every number of a table as an object
-def _streams(same: _Same, wanted: tuple[str, ...]) -> tuple[Stream, ...]:
+def remembered_streams(same: Same[pl.DataFrame], wanted: tuple[str, ...]) -> tuple[Stream, ...]:
+    """`streams`, remembered until `cache_clear`."""
     import polars as pl
 
-    metrics = same.table
+    metrics = same.value
     rows = metrics.filter(pl.col("name").is_in(wanted))
     if rows.is_empty():
         return ()
@@ -189,7 +189,7 @@ def _records(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     said = run.select(pl.col("run").cast(pl.Int64) * len(names) + pl.col("code"))["run"]
     first = run["run"].rle_id().is_first_distinct()
     records = rows.filter(first).select(*_PLACE)
-    if said.is_duplicated().any() or records.is_duplicated().any():
+    if said.is_duplicated().any() or not (_written_in_order(records) or records.is_unique().all()):
         return _scattered_records(rows, names)
     height = records.height
 
@@ -206,6 +206,19 @@ def _records(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         columns.append(empty.scatter(at.filter(once), rows[column].filter(given).filter(once)).alias(column))
     columns += [spread(run["code"] == i, "value").alias(f"value:{name}") for i, name in enumerate(names)]
     return records.with_columns(columns)
+
+
+def _written_in_order(records: pl.DataFrame) -> bool:
+    """Whether no place can be twice, because each source is in one piece and its lines (or steps) only grow."""
+    import polars as pl
+
+    new = pl.col("source").ne_missing(pl.col("source").shift(1))
+    line, step = pl.col("line"), pl.col("step")
+    grows = (line > line.shift(1)) | (line.is_null() & line.shift(1).is_null() & (step > step.shift(1)))
+    told = records.select(
+        pieces=new.sum(), sources=pl.col("source").n_unique(), grows=(new | grows.fill_null(False)).all()
+    )
+    return bool(told["grows"][0]) and told["pieces"][0] == told["sources"][0]
 
 
 def _scattered_records(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
@@ -229,13 +242,23 @@ def _scattered_records(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame
     )
 
 
+def _never_back(values: Sequence[float | None]) -> bool:
+    """Whether a position only grows; all of it without a loop in Python."""
+    known = [v for v in values if v is not None] if None in values else values
+    ordered: Callable[[Any, Any], bool] = operator.le
+    return all(map(ordered, known, itertools.islice(known, 1, None)))
+
+
 def segments(stream: Stream, marks: Iterable[int] = ()) -> tuple[Stream, ...]:
     """The stream, cut where a run begins anew: a new attempt, a step or epoch that goes back, or a line in `marks`.
 
     marks: line numbers of this source at which the run says that it starts or resumes.
     """
-    cuts = [0]
     pending = sorted(marks)
+    one_attempt = len({*stream.attempts} - {None}) < 2
+    if not pending and one_attempt and _never_back(stream.steps) and _never_back(stream.epochs):
+        return (stream,) if len(stream) else ()
+    cuts = [0]
     last_step: int | None = None
     last_epoch: float | None = None
     last_attempt: int | None = None
