@@ -81,8 +81,10 @@ class _Writer:
         rank = c.ranks[0] if c.ranks and len(c.ranks) == 1 else None
         if c.ranks and world_rank(key, self.world) not in c.ranks:
             key = next((o for o in c.observations if world_rank(o, self.world) in c.ranks), key)
+        # What every rank meets is met at one step: the last rank that says so has the most records before it.
+        told = c.observations[-1] if c.everywhere else key
         stepped = next((o for o in c.observations if o.step is not None), None) or with_step(
-            key, self.steps, self.world, rank
+            told, self.steps, self.world, rank
         )
         node = self._node(c, key)
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
