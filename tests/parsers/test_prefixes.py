@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forensics.model import Identity
-from forensics.parsers.prefixes import clean, parse_time, vote
+from forensics.parsers.prefixes import clean, parse_time, segments, vote
 
 NOV27 = 1_795_824_000.0  # 2026-11-28T00:00:00Z
 
@@ -85,6 +85,12 @@ def test_a_date_without_a_year_is_not_put_after_the_files_last_change() -> None:
     time, _ = parse_time("Dec 31 10:00:00 node-0 kernel: x", NOV27)
     assert time is not None
     assert time < NOV27
+
+
+def test_a_line_into_which_several_ranks_wrote_is_cut() -> None:
+    glued = " 10%|#  | 1/10 [00:01<00:09][rank3]: boom[default1]:[rank5]: bang"
+    assert segments(glued) == [" 10%|#  | 1/10 [00:01<00:09]", "[rank3]: boom", "[default1]:[rank5]: bang"]
+    assert segments("[default1]:[rank5]: x[0]: y") == ["[default1]:[rank5]: x[0]: y"]
 
 
 @given(st.text())

@@ -53,6 +53,18 @@ def test_progress_bars_and_foreign_lines_between() -> None:
     assert t.exception == "torch.OutOfMemoryError"
 
 
+def test_headers_and_lines_glued_to_other_ranks_output() -> None:
+    data = (
+        b" 10%|#  | 1/10 [00:01][rank1]: Traceback (most recent call last):\n"
+        b'[rank0]: step 3[rank1]:   File "/app/t.py", line 5, in <module>\n'
+        b"[rank1]:     f()[rank0]: step 4\n"
+        b"[rank1]: KeyError: 'x'\n"
+    )
+    t = read_traceback(data, path="x", offset=0, line=1)
+    assert t is not None
+    assert (t.exception, t.identity.rank, t.frames) == ("KeyError", 1, (("/app/t.py", 5, "<module>"),))
+
+
 def test_cut_off_gives_nothing() -> None:
     assert read_traceback(PLAIN[:120], path="x", offset=0, line=1) is None
 

@@ -33,7 +33,7 @@ from forensics.signatures.schema import Signature, load_catalogue
 if TYPE_CHECKING:
     import polars as pl
 
-METRIC_BUDGET = 32 << 20  # bytes of all large logs together that are read in full for metrics; see parsers.logs.windows
+METRIC_BUDGET = 8 << 20  # bytes of all large logs together that are read in full for metrics; see parsers.logs.windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,15 @@ from forensics.engine.scan import Hit, Scan
 from forensics.model import Evidence, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
-from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
+from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, segments, strip_ansi, vote
 
 if TYPE_CHECKING:
     import polars as pl
 
 HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
 WHOLE = 2 << 20  # bytes up to which every line is read for metrics
-EDGE = 384 << 10  # bytes read in full at either end of a larger file
-WINDOW = 64 << 10  # bytes of each window in between, and around non-finite values
+EDGE = 128 << 10  # bytes read in full at either end of a larger file
+WINDOW = 32 << 10  # bytes of each window in between, and around non-finite values
 MAX_TRACEBACKS = 200
 LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
@@ -159,11 +159,15 @@ def _observations(
         for rule in matcher.rules_of.get(hit.pattern, ()):
             if (hit.offset, id(rule)) in seen:
                 continue
-            line, printed = lines.of(hit)
-            if _is_code_of_a_traceback(hit, line, found):
+            for line, printed in lines.of(hit):
+                if _is_code_of_a_traceback(hit, line, found):
+                    continue
+                match = matcher.match(rule, (line.text, printed))
+                if match is not None:
+                    break
+            else:
                 continue
-            match = matcher.match(rule, (line.text, printed))
-            if match is None or not lines.near_enough(rule, hit):
+            if not lines.near_enough(rule, hit):
                 continue
             seen.add((hit.offset, id(rule)))
             key = (hit.pattern, id(rule))
@@ -201,14 +205,16 @@ class _Lines:
         self._reader = reader
         self._voted = voted
         self._reference = reference
-        self._cleaned: dict[int, tuple[CleanLine, str]] = {}
+        self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
         self._near: dict[tuple[str, int, int], bool] = {}
 
-    def of(self, hit: Hit) -> tuple[CleanLine, str]:
-        """(the cleaned line, the line as printed without ANSI codes)"""
+    def of(self, hit: Hit) -> list[tuple[CleanLine, str]]:
+        """(the cleaned line, the line as printed without ANSI codes); several where ranks wrote into one line."""
         if hit.offset not in self._cleaned:
             raw = hit.data.decode("utf-8", "replace")
-            self._cleaned[hit.offset] = (clean(raw, self._voted, self._reference), strip_ansi(raw))
+            self._cleaned[hit.offset] = [
+                (clean(part, self._voted, self._reference), strip_ansi(part)) for part in segments(raw)
+            ]
         return self._cleaned[hit.offset]
 
     def near_enough(self, rule: Rule, hit: Hit) -> bool:

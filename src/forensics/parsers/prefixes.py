@@ -115,6 +115,15 @@ def strip_ansi(text: str) -> str:
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
+# Where another process's prefix begins in the middle of a line, behind what somebody else had begun to write.
+_GLUED = re.compile(r"(?<=[^\s:])(?=\[(?:rank|default)\d+\]:|\[[A-Za-z][\w.-]*:\d+\]:)")
+
+
+def segments(piece: str) -> list[str]:
+    """A piece of a line, cut where the prefix of another process begins in its middle."""
+    return _GLUED.split(piece) if "]:" in piece else [piece]
+
+
 def vote(lines: Iterable[str]) -> frozenset[str]:
     """Which of the ambiguous prefixes a file uses, from a sample of its lines.
 

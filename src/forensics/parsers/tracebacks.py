@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from forensics.model import Evidence, Identity, Traceback
-from forensics.parsers.prefixes import clean
+from forensics.parsers.prefixes import clean, segments
 
 HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
@@ -40,12 +40,15 @@ _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """(offset, newlines before it, text) of every piece between newlines and carriage returns."""
+    """(offset, newlines before it, text) of every piece: between newlines, carriage returns and glued prefixes."""
     at = 0
     for newlines, raw in enumerate(data.split(b"\n")):
         inner = at
         for piece in raw.split(b"\r"):
-            yield inner, newlines, piece.decode("utf-8", "replace")
+            begin = inner
+            for text in segments(piece.decode("utf-8", "replace")):
+                yield begin, newlines, text
+                begin += len(text.encode())
             inner += len(piece) + 1
         at += len(raw) + 1
 
@@ -69,7 +72,8 @@ def read_traceback(
     data: bytes from the header on (the caller bounds them by MAX_BYTES). offset, line: of its first byte in the file.
     """
     pieces = _pieces(data[:MAX_BYTES])
-    first = next(pieces, None)
+    # What another process had begun to write may stand before the header on its line.
+    first = next((p for p in pieces if p[1] > 0 or "Traceback" in p[2]), None)
     if first is None:
         return None
     head = clean(first[2], voted, reference)
