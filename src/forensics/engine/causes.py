@@ -80,13 +80,13 @@ def exception_observations(
     for o in observations:
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
             # A launcher's report stands close below what a process said, and is no part of that.
-            reports = o.signature in DEATHS
+            reports = o.signature in DEATHS or catalogue[o.signature].area in ("launch", "collectives", "lifecycle")
             known[o.evidence[0].file].append((o.evidence[0].line, o.identity.rank, reports))
     found = []
     ordered = sorted(tracebacks, key=lambda t: (t.header.file, t.header.line or 0))
     for i, traceback in enumerate(ordered):
         first, last = traceback.header.line or 0, traceback.final.line or 0
-        own = (None, traceback.identity.rank)  # in a file of several ranks, other ranks' lines lie close by
+        own = (traceback.identity.rank,)  # in a file of several ranks, other ranks' lines lie close by
         near = [
             rank
             for line, rank, reports in known[traceback.header.file]
@@ -225,7 +225,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     severity = {"fatal": 0, "error": 1, "warning": 2, "info": 3}[c.signature.severity]
     kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
     return (
-        c.signature.verdict not in ENDS_A_RUN,
+        c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal",
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
         kind,
         severity,

@@ -32,6 +32,7 @@ class World:
     rank_of: dict[tuple[str | None, int], int]  # (node or None, local rank) -> global rank
     rank_of_pid: dict[tuple[str | None, int], int]  # (node or None, pid) -> global rank
     rank_of_bus: dict[tuple[str | None, str], int] = field(default_factory=dict)  # (node or None, PCI bus id) -> rank
+    tasks_are_ranks: bool = False  # lines that bear both a Slurm task and a rank agree throughout
 
     def global_rank(self, identity: Identity) -> int | None:
         """The global rank of an identity; None where it cannot be known."""
@@ -47,7 +48,7 @@ class World:
                     return self.rank_of[key]
             if self.one_host:
                 return identity.local_rank
-        if self.one_host and identity.task is not None:
+        if (self.one_host or self.tasks_are_ranks) and identity.task is not None:
             return identity.task
         if self.one_host and identity.device is not None:
             return identity.device
@@ -139,11 +140,23 @@ def know_world(data: RunData) -> World:
     stated = max(stated or 0, largest) or None
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)
+    both = [i for i in identities if i.task is not None and i.rank is not None]
+    tasks_are_ranks = bool(both) and all(i.task == i.rank for i in both)
     if not several:
-        ranks |= locals_seen | tasks
+        ranks |= locals_seen
+    if not several or tasks_are_ranks:
+        ranks |= tasks
     size = stated or (max(ranks) + 1 if ranks else None)
     return World(
-        tuple(sorted(ranks)), size, stated is not None, tuple(nodes), not several, rank_of, rank_of_pid, rank_of_bus
+        ranks=tuple(sorted(ranks)),
+        size=size,
+        size_is_stated=stated is not None,
+        nodes=tuple(nodes),
+        one_host=not several,
+        rank_of=rank_of,
+        rank_of_pid=rank_of_pid,
+        rank_of_bus=rank_of_bus,
+        tasks_are_ranks=tasks_are_ranks,
     )
 
 

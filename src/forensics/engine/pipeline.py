@@ -26,7 +26,7 @@ from forensics.model import (
     schema,
 )
 from forensics.parsers import stacks
-from forensics.parsers.logs import WHOLE, read_log, windows
+from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
 
@@ -102,9 +102,10 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         threads=options.threads,
         progress=advance,
     )
+    dated = latest_date(logs)
     for source, scan in zip(logs, scans, strict=True):
         try:
-            found = read_log(source, scan, matcher, reference=_modified(source))
+            found = read_log(source, scan, matcher, reference=dated if dated is not None else _modified(source))
         except Exception as error:  # a parser's fault must not cost the other files
             _raise_if_debugging()
             coverage.append(_row(source, Status.PARTIAL, _fault(error)))

@@ -17,7 +17,16 @@ from forensics.engine.scan import Hit, Scan
 from forensics.model import Evidence, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
-from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, segments, strip_ansi, vote
+from forensics.parsers.prefixes import (
+    CleanLine,
+    clean,
+    dated_time,
+    parse_time,
+    sample_lines,
+    segments,
+    strip_ansi,
+    vote,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,6 +36,7 @@ WHOLE = 2 << 20  # bytes up to which every line is read for metrics
 EDGE = 128 << 10  # bytes read in full at either end of a larger file
 WINDOW = 32 << 10  # bytes of each window in between, and around non-finite values
 MAX_TRACEBACKS = 200
+DATED_FILES, DATED = 64, 8 << 10  # files, and bytes at either end of each, that are searched for a stamp with a year
 LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
 # Captures that say where, and the Identity fields they set.
@@ -64,11 +74,28 @@ def read_log(source: Source, scan: Scan, matcher: Matcher, *, reference: float) 
         tail = reader.read(max(0, scan.bytes - HEAD), HEAD)
         voted = vote(sample_lines(head))
         found = _tracebacks(source, scan, reader, voted, reference)
+        found += _last_words(source, scan, tail, voted, reference, found)
         observations = _observations(source, scan, matcher, reader, voted, reference, found)
         observations += _worker_rows(source, scan, reader, reference)
         writer = _writer(source, head, tail, reference, scan.bytes)
         metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail)
     return LogFindings(observations, found, writer, metrics, sampled)
+
+
+def latest_date(sources: Sequence[Source]) -> float | None:
+    """The latest dated stamp at the ends of a run's logs, in seconds since the epoch; None if no stamp bears a year.
+
+    Stamps without a year (c10, syslog) are put before it. The files' own times are no such guide: copies have new ones.
+    """
+    latest = None
+    for source in sources[:DATED_FILES]:
+        with _Reader(source) as reader:
+            ends = (reader.read(0, DATED), reader.read(max(0, source.size - DATED), DATED))
+        for line in b"\n".join(ends).replace(b"\r", b"\n").split(b"\n"):
+            time = dated_time(strip_ansi(line[:200].decode("utf-8", "replace")))
+            if time is not None and (latest is None or time > latest):
+                latest = time
+    return latest
 
 
 class _Reader:
@@ -128,6 +155,32 @@ def _tracebacks(
         traceback = replace(traceback, timed=timed)
         found.append(traceback)
     return tuple(found)
+
+
+def _last_words(
+    source: Source, scan: Scan, tail: bytes, voted: frozenset[str], reference: float, found: Sequence[Traceback]
+) -> tuple[Traceback, ...]:
+    """A log that ends in `SomeError: ...` without the traceback that belongs to it, as an exception without frames."""
+    text = tail.rstrip()
+    start = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+    offset = max(0, scan.bytes - HEAD) + start
+    line = clean(text[start:][:4000].decode("utf-8", "replace"), voted, reference)
+    exception = tb.exception_of(line.text)
+    if exception is None or any((t.final.offset or 0) >= offset for t in found):
+        return ()
+    evidence = Evidence(source.path, scan.newlines + 1 - tail[len(text) :].count(b"\n"), offset, line.text[:4000])
+    return (
+        Traceback(
+            exception=exception[0],
+            message=exception[1],
+            frames=(),
+            header=evidence,
+            final=evidence,
+            identity=line.identity.over(source.identity),
+            time=line.time,
+            zone_known=line.zone_known,
+        ),
+    )
 
 
 def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float | None, bool]:

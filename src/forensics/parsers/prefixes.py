@@ -33,6 +33,7 @@ ALWAYS: dict[str, str] = {
         r"^(?:\[?(?P<ts>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]?)?"
         r"\[[^,\]\s]*,(?P<rank>\d+)\](?:\[(?P<host>[^:\]]+):(?P<pid>\d+)\])?<(?P<stream>stdout|stderr|stddiag)>: ?"
     ),
+    "sagemaker": r"^\[\d+,mpirank:(?P<rank>\d+),(?P<host>[^\]\s]+)\]<(?P<stream>stdout|stderr)>: ?",
     "pmix": r"^\[(?P<rank>\d+)\]<(?P<stream>stdout|stderr|stddiag)>: ",
     "ray": r"^\([^()]{0,120}?pid=(?P<pid>\d+)(?:, ip=(?P<host>[0-9a-fA-F.:]+))?\) ?",
     "torchrun_rank": r"^\[rank(?P<rank>\d+)\]: ?",
@@ -156,6 +157,11 @@ def _near(reference: float, month: int, day: int, hour: int, minute: int, second
     dates = [_epoch(y, month, day, hour, minute, second) for y in (year + 1, year, year - 1)]
     known = [d for d in dates if d is not None]
     return next((d for d in known if d <= reference + 2 * 86400), known[-1] if known else None)
+
+
+def dated_time(text: str) -> float | None:
+    """Seconds since the epoch of a stamp with a year near the start of a line; None if there is none."""
+    return parse_time(text, 0.0)[0] if _ISO.search(text[:80]) else None
 
 
 def parse_time(text: str, reference: float) -> tuple[float | None, bool]:

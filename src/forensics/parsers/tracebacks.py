@@ -27,7 +27,7 @@ _LEVEL = (
     r"Hint)"
 )
 _FINAL = re.compile(
-    rf"^(?!{_LEVEL}\b)(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|error|timeout|gaierror|herror))"
+    rf"^(?!{_LEVEL}\b)(?P<type>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*|error|timeout|gaierror|herror))"
     r"(?::(?: (?P<message>.*))?)?$",
     re.S,
 )
@@ -118,6 +118,14 @@ def read_traceback(
             return None  # another one begins before this one ended: each is read from its own header
         stray += 1
     return None
+
+
+def exception_of(text: str) -> tuple[str, str] | None:
+    """(type, message) where a line is the last one of a traceback beyond doubt; None otherwise."""
+    m = _FINAL.match(text.rstrip())
+    if m is None or m["message"] is None or not m["type"].endswith(("Error", "Exception", "Interrupt")):
+        return None
+    return m["type"], m["message"].strip()[:4000]
 
 
 def _ends_like_an_exception(name: str) -> bool:

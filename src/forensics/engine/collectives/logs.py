@@ -254,6 +254,9 @@ def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[O
     lines = list(logs.timed_out.values()) or list(logs.closed.values())
     whole = all(default_name(group) == "0" for group in groups)
     quiet = sorted(everyone - complaining) if whole else []
+    heard = {o.identity.rank for o in logs.observations}
+    if any(rank in heard for rank in quiet):  # of the others there may just be no file
+        quiet = [rank for rank in quiet if rank in heard]
     did = "timed out" if logs.timed_out else "lost their connection"
     if quiet and logs.finished_before(quiet, sorted(complaining)):
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} had come to the end of an epoch that the others had not."
