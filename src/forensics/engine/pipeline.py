@@ -209,7 +209,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(data.observations, clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
-    found += collectives.desync(data.collectives, found, range(world.size) if world.size else None, data.tracebacks)
+    everyone = range(world.size) if world.size else None
+    found += collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
     found += progress.reached_total(data.metrics)
     found = identity.in_their_attempts(found, data.sources)
     found += causes.exception_observations(data.tracebacks, found, catalogue)

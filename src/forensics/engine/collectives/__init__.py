@@ -7,7 +7,7 @@ behind only where it waits for nobody else itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +35,7 @@ def desync(
     observations: Sequence[Observation],
     world: Sequence[int] | None,
     tracebacks: Sequence[Traceback] = (),
+    present: Collection[int] = (),
 ) -> tuple[Observation, ...]:
     """Compare the ranks and say who is behind, ahead or different.
 
@@ -44,6 +45,8 @@ def desync(
     known to exist.
     tracebacks: of all logs; they say where ranks waited if there is no dump. Stacks of living processes come as
     observations of `stack-dump` (parsers.stacks).
+    present: ranks that left a file or a line of any kind. One that spoke and reports no timeout is rather missing than
+    one whose log may be lost.
     """
     dumped = {int(rank) for rank in collectives["rank"].drop_nulls().unique()}
     heard = {o.identity.rank for o in observations if o.identity.rank is not None}
@@ -56,7 +59,7 @@ def desync(
     found: list[Observation] = []
     for attempt in attempts:
         table = collectives if attempt == of_dumps else collectives.clear()
-        one = _of_attempt(table, logs[attempt], _of(attempt, tracebacks), everyone, dumped)
+        one = _of_attempt(table, logs[attempt], _of(attempt, tracebacks), everyone, dumped, frozenset(present))
         found += [replace(o, identity=replace(o.identity, attempt=attempt)) for o in one]
     return tuple(found)
 
@@ -67,7 +70,12 @@ def _of(attempt: int | None, items: Sequence[_Told]) -> list[_Told]:
 
 
 def _of_attempt(
-    table: pl.DataFrame, logs: Logs, tracebacks: Sequence[Traceback], everyone: frozenset[int], dumped: set[int]
+    table: pl.DataFrame,
+    logs: Logs,
+    tracebacks: Sequence[Traceback],
+    everyone: frozenset[int],
+    dumped: set[int],
+    present: frozenset[int],
 ) -> list[Observation]:
     found = from_dumps(table, logs, everyone, dumped)
     if not _named(found) and (waits := from_waits(tracebacks, logs)):
@@ -79,7 +87,7 @@ def _of_attempt(
         found += lagging(logs)
     told = any(o.culprits for o in logs.observations if o.signature in NAMING)
     if not told and all(o.signature == "collective-timeout" and not o.culprits for o in found):
-        found += silent(logs, everyone, tell_nobody=not found)
+        found += silent(logs, everyone, present, tell_nobody=not found)
     return with_positions(found, logs)
 
 

@@ -243,7 +243,7 @@ def _behind_in_logs(
     ]
 
 
-def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
+def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
     """Ranks of which nothing was heard while the others timed out or lost their connections."""
     groups = {o.captures["group"] for o in logs.timed_out.values() if "group" in o.captures}
     complaining = set(logs.timed_out) | set(logs.closed)
@@ -254,9 +254,9 @@ def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[O
     lines = list(logs.timed_out.values()) or list(logs.closed.values())
     whole = all(default_name(group) == "0" for group in groups)
     quiet = sorted(everyone - complaining) if whole else []
-    heard = {o.identity.rank for o in logs.observations}
-    if any(rank in heard for rank in quiet):  # of the others there may just be no file
-        quiet = [rank for rank in quiet if rank in heard]
+    lost = [rank for rank in quiet if rank not in present]
+    if lost and len(lost) < len(quiet):  # of some there is nothing at all: a log that is lost proves little
+        quiet = [rank for rank in quiet if rank in present]
     did = "timed out" if logs.timed_out else "lost their connection"
     if quiet and logs.finished_before(quiet, sorted(complaining)):
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} had come to the end of an epoch that the others had not."
@@ -267,6 +267,8 @@ def silent(logs: Logs, everyone: frozenset[int], *, tell_nobody: bool) -> list[O
         signature = "rank-exited-early" if gone else "collective-timeout"
         did = "lost their connection" if gone else "timed out"
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} printed nothing of the kind: look there first."
+        if lost and len(lost) < len(everyone) and not set(lost) & set(quiet):
+            note += f" Of {spoken(lost)} there is no log at all."
         return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
     if not tell_nobody or not logs.timed_out:
         return []
