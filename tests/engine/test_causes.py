@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
 from forensics.engine import causes
-from forensics.engine.identity import World, know_world, number_attempts
+from forensics.engine.identity import World, in_their_attempts, know_world, number_attempts
+from forensics.engine.pipeline import often_enough
 from forensics.engine.steps import step_clock
 from forensics.model import (
     COLLECTIVES_COLUMNS,
@@ -246,3 +249,24 @@ def test_launches_that_follow_each_other_are_attempts_and_nodes_of_one_launch_ar
         )
     )
     assert [s.identity.attempt for s in numbered.sources] == [0, 0, 1]
+
+
+def test_metrics_and_what_is_made_of_them_follow_the_attempt_of_their_source() -> None:
+    paths = ["r/attempt_0/0/stdout.log", "r/attempt_1/0/stdout.log"]
+    table = metrics((paths[0], 1, 0, 1), (paths[1], 1, 0, 2), ("train.log", 1, 0, 3))
+    run = replace(data([source(paths[0], attempt=0), source(paths[1], attempt=1), source("train.log")]), metrics=table)
+    numbered = number_attempts(run)
+    assert numbered.metrics["attempt"].to_list() == [0, 1, None]
+    made = [seen("spike", file=path, attempt=None) for path in (*paths, "train.log")]  # type: ignore[arg-type]
+    assert [o.identity.attempt for o in in_their_attempts(made, numbered.sources)] == [0, 1, None]
+
+
+def test_each_rule_is_counted_by_itself() -> None:
+    often = EvidenceRule(source="log", pattern="x", at_least=3)
+    once = EvidenceRule(source="log", pattern="y")
+    known = {"spike": signature("spike", "cause", evidence=(often, once))}
+    rare = [seen("spike", line=n, rule=0) for n in (1, 2)]
+    assert often_enough([*rare, seen("spike", line=9, rule=1)], known) == [seen("spike", line=9, rule=1)]
+    assert len(often_enough([*rare, seen("spike", line=3, rule=0)], known)) == 3
+    assert len(often_enough([seen("spike", rule=0, count=3)], known)) == 1
+    assert len(often_enough([seen("spike")], known)) == 1

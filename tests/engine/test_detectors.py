@@ -310,6 +310,14 @@ def test_divergence_until_it_overflows_is_one_finding() -> None:
     assert 101 <= (found["loss_divergence"].step or 0) <= 103
 
 
+def test_a_search_for_the_learning_rate_ends_where_it_breaks() -> None:
+    loss = [*falling(80, 4.0, 2.4), *(2.4 * 1.3**k for k in range(1, 25))]
+    rates = [1e-7 * 10 ** (k / 14) for k in range(104)]
+    assert not seen(frame(rows({"loss": loss, "lr": rates})))
+    assert "loss_divergence" in seen(frame(rows({"loss": loss, "lr": [1e-3 * (k + 1) / 104 for k in range(104)]})))
+    assert "loss_divergence" in seen(frame(rows({"loss": loss})))
+
+
 def test_spike_on_one_rank() -> None:
     parts = []
     for rank in range(4):
@@ -424,6 +432,15 @@ def test_resume_within_one_file_by_its_message() -> None:
         signature="resumed-from-checkpoint", weight=0.9, evidence=(Evidence(LOG, 150, None, "resumed"),)
     )
     assert set(seen(frame(table), [resumed])) == {"lr_reset"}
+
+
+def test_phases_of_one_process_are_no_resume() -> None:
+    """Steps go on, epoch and schedule begin anew by design: no line speaks of a resume, and nothing is repeated."""
+    epochs = [i // 50 for i in range(200)] + [i // 50 for i in range(200)]
+    table = rows({"loss": [*falling(200), *falling(200)], "lr": [*warm_up(200), *warm_up(200)]}, epochs=epochs)
+    assert not seen(frame(table))
+    resumed = Observation(signature="run-resumed", weight=0.9, evidence=(Evidence("train.log", 200, None, "resumed"),))
+    assert "epoch_restart" in seen(frame(table), [resumed])
 
 
 def test_weights_not_restored() -> None:

@@ -12,7 +12,17 @@ Row = tuple[int, int | None, float | None, str, float]
 
 def frame(rows: list[Row], source: str = "a.log") -> pl.DataFrame:
     table = [
-        {"source": source, "line": line, "rank": 7, "attempt": 1, "step": step, "epoch": epoch, "time": 5.0, "name": name, "value": value}
+        {
+            "source": source,
+            "line": line,
+            "rank": 7,
+            "attempt": 1,
+            "step": step,
+            "epoch": epoch,
+            "time": 5.0,
+            "name": name,
+            "value": value,
+        }
         for line, step, epoch, name, value in rows
     ]
     return pl.DataFrame(table, schema=schema(METRICS_COLUMNS))
@@ -39,11 +49,20 @@ def test_a_counter_of_batches_is_not_one_of_the_run() -> None:
     assert reached_total(frame(losses(50, 50, epoch=0.0))) == ()
     twice = losses(50, 50) + [(100 + n, n, None, "loss", 2.0) for n in range(1, 51)]
     assert reached_total(frame(twice)) == ()
-    assert len(reached_total(frame([(n, n, n / 25, "loss", 2.0) for n in range(1, 51)] + [(50, 50, 2.0, "total_steps", 50.0)]))) == 1
+    assert (
+        len(
+            reached_total(
+                frame([(n, n, n / 25, "loss", 2.0) for n in range(1, 51)] + [(50, 50, 2.0, "total_steps", 50.0)])
+            )
+        )
+        == 1
+    )
 
 
 def test_a_bar_needs_a_loss_somewhere_in_the_run() -> None:
-    bar: list[Row] = [(n, None, None, "progress", float(n)) for n in range(1, 31)] + [(1, None, None, "total_steps", 30.0)]
+    bar: list[Row] = [(n, None, None, "progress", float(n)) for n in range(1, 31)] + [
+        (1, None, None, "total_steps", 30.0)
+    ]
     assert reached_total(frame(bar)) == ()
     both = pl.concat([frame(bar), frame([(1, None, None, "loss", 1.0)], "b.log")])
     assert [o.evidence[0].file for o in reached_total(both)] == ["a.log"]

@@ -35,7 +35,9 @@ CATALOGUE = {
 WORLD = World((), None, False, (), True, {}, {})
 
 
-def seen(name: str, line: int, file: str = "a.log", time: float | None = None, text: str = "x", **more: object) -> Observation:
+def seen(
+    name: str, line: int, file: str = "a.log", time: float | None = None, text: str = "x", **more: object
+) -> Observation:
     return Observation(
         signature=name,
         weight=0.9,
@@ -117,12 +119,16 @@ def test_kernel_lines_from_days_before_are_of_another_run() -> None:
     rows = steps_of("a.log", [(n, n) for n in range(1, 50)], time=10 * day)
     text = "[Mon Jan  5 01:00:25 2026] Out of memory: Killed process 911 (chrome)"
     assert judge([seen("host-oom", 3, "dmesg", 8 * day, text)], rows)[0] == []
-    assert judge([seen("host-oom", 3, "dmesg", 10 * day - 3600, text)], rows)[0] == ["host-oom"]  # another zone, perhaps
+    assert judge([seen("host-oom", 3, "dmesg", 10 * day - 3600, text)], rows)[0] == [
+        "host-oom"
+    ]  # another zone, perhaps
     assert judge([seen("host-oom", 3, "a.err", 8 * day, "Out of memory")], rows)[0] == ["host-oom"]
 
 
 def test_an_interrupted_run_that_another_file_continues_is_context() -> None:
-    rows = steps_of("one.log", [(n, n) for n in range(1, 31)]) + steps_of("two.log", [(n, n + 25) for n in range(2, 40)])
+    rows = steps_of("one.log", [(n, n) for n in range(1, 31)]) + steps_of(
+        "two.log", [(n, n + 25) for n in range(2, 40)]
+    )
     stop = seen("time-limit", 35, "one.log")
     assert judge([stop, seen("run-resumed", 1, "two.log", step=25)], rows)[0] == []
     assert judge([stop], rows)[0] == ["time-limit"]
@@ -166,5 +172,7 @@ def test_an_exception_that_one_line_of_code_raised_often_is_handled_there() -> N
     place = {"exception": "IndexError", "file": "/tmp/sol.py", "line": "1", "function": "f"}
     often = [seen("python-exception", n, captures=place) for n in (5, 10, 15, 20, 50)]
     assert judge(often, TRAINING)[0] == []
-    assert judge([*often[:-1], seen("python-exception", 50, captures={**place, "line": "9"})], TRAINING)[0] == ["python-exception"]
+    assert judge([*often[:-1], seen("python-exception", 50, captures={**place, "line": "9"})], TRAINING)[0] == [
+        "python-exception"
+    ]
     assert judge(often[2:], TRAINING)[0] == ["python-exception"]

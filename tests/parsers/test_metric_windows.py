@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import subprocess
@@ -155,19 +156,29 @@ def test_lines_without_any_regularity_are_read_within_bounds(monkeypatch):
     assert seen.max() > 3900  # spread over the file
 
 
+@pytest.mark.parametrize("size", [2 << 20, (2 << 20) + 1, 10 << 20, 1 << 30])
+@pytest.mark.parametrize("budget", [1, 128 << 10, 8 << 20])
+def test_windows_lie_apart_and_hold_both_ends(size, budget):
+    parts = logs.windows(size, budget)
+    assert parts[0][0] == 0
+    assert sum(parts[-1]) == size
+    assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(parts))
+    assert sum(n for _, n in parts) <= max(budget, 4 * logs.WINDOW, logs.WHOLE if size <= logs.WHOLE else 0)
+
+
 def test_the_onset_of_non_finite_values_is_read_exactly(tmp_path):
     """In a large file: the line that the scan found is in the table, and so is what stood before it."""
     lines = [f"{STAMP} INFO step {n} | loss {'nan' if n >= 61234 else '2.5'} | lr 1e-4" for n in range(90000)]
     data = "\n".join(lines).encode() + b"\n"
     file = tmp_path / "train.log"
     file.write_bytes(data)
-    marks = logs.windows(len(data), 1)
-    scan = Scan(bytes=len(data), marks={m: data.count(b"\n", 0, m) for m in marks})
+    parts = logs.windows(len(data), 1)
+    scan = Scan(bytes=len(data), marks={m: data.count(b"\n", 0, m) for m, _ in parts})
     offset = data.index(b"step 61234 ") - len(STAMP) - 6
     scan.hits.append(Hit(NONFINITE, offset, 61235, data[offset : offset + 70]))
     with logs._Reader(source(file, len(data))) as reader:
         frame, sampled = logs._metrics(
-            source(file, len(data)), scan, reader, frozenset(), 1.78e9, data[:65536], data[-65536:]
+            source(file, len(data)), scan, reader, frozenset(), 1.78e9, data[:65536], data[-65536:], parts
         )
     assert sampled
     loss = frame.filter(name="loss")

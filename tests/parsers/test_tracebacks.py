@@ -79,6 +79,13 @@ def test_chains() -> None:
     assert chained("\nThe above exception was the direct cause of the following exception:\n\n") == "cause"
     assert chained("\nDuring handling of the above exception, another exception occurred:\n\n") == "context"
     assert chained("quiet") is None
+    for above in (
+        "Exception ignored in: <function BaseFileLock.__del__ at 0x7f>\n",
+        "step 3\nError in atexit._run_exitfuncs:\n",
+        "--- Logging error ---\n",
+    ):
+        assert chained(above) == "ignored"
+    assert chained("Exception ignored in: <function f>\nKeyError: 1\nstep 4\n") is None
 
 
 @given(st.binary(max_size=2000))

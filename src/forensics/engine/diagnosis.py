@@ -258,9 +258,9 @@ def _progress(data: RunData) -> bool:
         ).alias("count")
     )
     counted = counters.group_by("source").agg(
-        pl.max_horizontal(
-            pl.col("count").drop_nulls().n_unique(), pl.col("epoch").drop_nulls().n_unique()
-        ).alias("count"),
+        pl.max_horizontal(pl.col("count").drop_nulls().n_unique(), pl.col("epoch").drop_nulls().n_unique()).alias(
+            "count"
+        ),
         pl.col("value").filter(pl.col("name").is_in(_LEARNING) & pl.col("value").is_finite()).len().alias("losses"),
     )
     return counted.filter((pl.col("count") >= PROGRESS_RECORDS) | (pl.col("losses") >= PROGRESS_LOSSES)).height > 0

@@ -87,7 +87,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     logs = [s for s in run.sources if s.kind is Kind.LOG]
     large = sum(s.size > WHOLE for s in logs)
     budget = METRIC_BUDGET // max(large, 1)
-    marks = [windows(s.size, budget) if s.size > WHOLE else () for s in logs]
+    parts = [windows(s.size, budget) if s.size > WHOLE else [] for s in logs]
     total, done = sum(s.size for s in logs), 0
 
     def advance(n: int) -> None:
@@ -98,21 +98,22 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
 
     scans = scan_files(
         matcher.database,
-        [(s.file, s.size, m) for s, m in zip(logs, marks, strict=True)],
+        [(s.file, s.size, [start for start, _ in p]) for s, p in zip(logs, parts, strict=True)],
         threads=options.threads,
         progress=advance,
     )
     dated = latest_date(logs)
-    for source, scan in zip(logs, scans, strict=True):
+    for source, scan, chosen in zip(logs, scans, parts, strict=True):
+        reference = dated if dated is not None else _modified(source)
         try:
-            found = read_log(source, scan, matcher, reference=dated if dated is not None else _modified(source))
+            found = read_log(source, scan, matcher, reference=reference, parts=chosen)
         except Exception as error:  # a parser's fault must not cost the other files
             _raise_if_debugging()
             coverage.append(_row(source, Status.PARTIAL, _fault(error)))
             continue
         observations += found.observations
         starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
-        observations += stacks.in_log(source, starts, reference=_modified(source))
+        observations += stacks.in_log(source, starts, reference=reference)
         tracebacks += found.tracebacks
         writers.append(found.writer)
         if found.metrics is not None and found.metrics.height:
@@ -214,7 +215,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     found += progress.reached_total(data.metrics)
     found = identity.in_their_attempts(found, data.sources)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
-    found = _often_enough([o for o in found if o.signature in catalogue], catalogue)
+    found = often_enough([o for o in found if o.signature in catalogue], catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
     candidates = causes.candidates(found, catalogue, world)
@@ -223,7 +224,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     return diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
 
 
-def _often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
+def often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
     """Drop observations of evidence rules that ask for more matches in the run than there are."""
     count = Counter[tuple[str, int | None]]()
     for o in found:

@@ -52,22 +52,34 @@ class LogFindings:
     sampled: bool  # metric lines were read in windows, not all of them
 
 
-def windows(size: int, budget: int) -> list[int]:
-    """Offsets at which metric windows of a file begin (before alignment to lines); the first and last are EDGE long.
+def windows(size: int, budget: int) -> list[tuple[int, int]]:
+    """(offset, length) of the metric windows of a file, before alignment to lines: both ends and some in between.
 
-    budget: bytes of this file that may be read for metrics between its edges.
+    budget: bytes of this file that may be read for metrics; at least four windows are read whatever it is.
     """
     if size <= WHOLE:
-        return [0]
-    inner = max(1, min(budget // WINDOW, (size - 2 * EDGE) // (2 * WINDOW)))
-    stride = (size - 2 * EDGE) / (inner + 1)
-    return [0, *(int(EDGE + stride * (i + 1) - WINDOW / 2) for i in range(inner)), size - EDGE]
+        return [(0, size)]
+    budget = max(budget, 4 * WINDOW)
+    edge = min(EDGE, budget // 4 // WINDOW * WINDOW or WINDOW)
+    inner = max(2, (budget - 2 * edge) // WINDOW)
+    inner = min(inner, (size - 2 * edge) // (2 * WINDOW))
+    stride = (size - 2 * edge) / (inner + 1)
+    between = [(int(edge + stride * (i + 1) - WINDOW / 2), WINDOW) for i in range(inner)]
+    return [(0, edge), *between, (size - edge, edge)]
 
 
-def read_log(source: Source, scan: Scan, matcher: Matcher, *, reference: float) -> LogFindings:
+def read_log(
+    source: Source,
+    scan: Scan,
+    matcher: Matcher,
+    *,
+    reference: float,
+    parts: Sequence[tuple[int, int]] = (),
+) -> LogFindings:
     """Everything one log says. Reads only parts of the file; a file that shrank or vanished gives what is left.
 
     reference: seconds since the epoch near which dates without a year lie (the file's modification time).
+    parts: the `windows` of a large file, whose offsets were the scan's marks; none where it is read in full.
     """
     with _Reader(source) as reader:
         head = reader.read(0, HEAD)
@@ -78,7 +90,7 @@ def read_log(source: Source, scan: Scan, matcher: Matcher, *, reference: float) 
         observations = _observations(source, scan, matcher, reader, voted, reference, found)
         observations += _worker_rows(source, scan, reader, reference)
         writer = _writer(source, head, tail, reference, scan.bytes)
-        metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail)
+        metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail, parts)
     return LogFindings(observations, found, writer, metrics, sampled)
 
 
@@ -386,7 +398,14 @@ def _writer(source: Source, head: bytes, tail: bytes, reference: float, size: in
 
 
 def _metrics(
-    source: Source, scan: Scan, reader: _Reader, voted: frozenset[str], reference: float, head: bytes, tail: bytes
+    source: Source,
+    scan: Scan,
+    reader: _Reader,
+    voted: frozenset[str],
+    reference: float,
+    head: bytes,
+    tail: bytes,
+    parts: Sequence[tuple[int, int]],
 ) -> tuple[pl.DataFrame | None, bool]:
     from forensics.parsers import metric_lines
 
@@ -395,8 +414,8 @@ def _metrics(
         scan.bytes <= 2 * HEAD or not metric_lines.has_metrics(reader.read(middle, HEAD))
     ):
         return None, False
-    windows = []
-    for start, end, (offset, line) in _spans(scan, source.size):
+    chosen = []
+    for start, end, (offset, line) in _spans(scan, parts):
         data = reader.read(max(0, start - 1), end - max(0, start - 1))
         first_line = line - data.count(b"\n", 0, offset - max(0, start - 1))
         if start > 0:  # begin at a line
@@ -404,19 +423,20 @@ def _metrics(
             data, first_line = (data[nl + 1 :], first_line + 1) if nl >= 0 else (b"", first_line)
         if end < scan.bytes:
             data = data[: data.rfind(b"\n") + 1]
-        windows.append((data, first_line))
-    rows = metric_lines.extract_windows(windows, source=source, voted=voted, reference=reference)
+        chosen.append((data, first_line))
+    rows = metric_lines.extract_windows(chosen, source=source, voted=voted, reference=reference)
     return (rows if rows.height else None), len(scan.marks) > 0
 
 
-def _spans(scan: Scan, size: int) -> list[tuple[int, int, tuple[int, int]]]:
+def _spans(scan: Scan, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int, tuple[int, int]]]:
     """(start, end, (offset, number of the line it is in)) of the parts of a file to read for metrics, in file order."""
-    if not scan.marks:
-        return [(0, scan.bytes if scan.bytes <= WHOLE else EDGE, (0, 1))]
-    spans = []
-    for mark, newlines in sorted(scan.marks.items()):
-        length = EDGE if mark in (0, size - EDGE) else WINDOW
-        spans.append((mark, min(mark + length, scan.bytes), (mark, newlines + 1)))
+    if not parts:
+        return [(0, min(scan.bytes, WHOLE), (0, 1))]
+    spans = [
+        (start, min(start + length, scan.bytes), (start, scan.marks[start] + 1))
+        for start, length in parts
+        if start in scan.marks  # a file that shrank, or a line longer than a span, leaves some without a number
+    ]
     for hit in [h for h in scan.hits if h.pattern == NONFINITE][:4]:  # the onset of trouble is read exactly
         start = max(0, hit.offset - WINDOW // 2)
         spans.append((start, min(hit.offset + WINDOW, scan.bytes), (hit.offset, hit.line)))
