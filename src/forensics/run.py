@@ -133,11 +133,17 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
             and gapless
             and source.identity.rank is None
             and source.identity.local_rank is None
+            and not _names_node(source.identity.node, m["task"])
             and not m["end"].startswith("_log")
         ):
             source = replace(source, identity=replace(source.identity, task=int(m["task"])))
         numbered.append(source)
     return numbered
+
+
+def _names_node(node: str | None, number: str) -> bool:
+    """Whether a file's last number is that of its host: worker-2 need not be rank 2, since a master may come first."""
+    return node is not None and re.search(rf"[-_]{number}$", node) is not None
 
 
 def _looks_binary(head: bytes) -> bool:

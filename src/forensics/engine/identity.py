@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from forensics.engine import whose
 from forensics.model import Identity, Observation, RunData, Source
 
 if TYPE_CHECKING:
     import polars as pl
 
 NCCL_INIT = "nccl-init"
+# More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
+DEVICES_OF_A_HOST = 8
 _RUN_FOLDER = re.compile(r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:filtered_)?std(?:out|err)\.log$")
 
 
@@ -32,7 +35,9 @@ class World:
     rank_of: dict[tuple[str | None, int], int]  # (node or None, local rank) -> global rank
     rank_of_pid: dict[tuple[str | None, int], int]  # (node or None, pid) -> global rank
     rank_of_bus: dict[tuple[str | None, str], int] = field(default_factory=dict)  # (node or None, PCI bus id) -> rank
-    tasks_are_ranks: bool = False  # lines that bear both a Slurm task and a rank agree throughout
+    rank_of_device: dict[tuple[str | None, int], int] = field(default_factory=dict)  # (node, CUDA device) -> rank
+    tasks_are_ranks: bool = False  # a Slurm task drives one rank, and bears its number
+    devices_are_ranks: bool = True  # of one host: nothing says that its devices are not the ranks of the whole run
 
     def global_rank(self, identity: Identity) -> int | None:
         """The global rank of an identity; None where it cannot be known."""
@@ -48,10 +53,13 @@ class World:
                     return self.rank_of[key]
             if self.one_host:
                 return identity.local_rank
-        if (self.one_host or self.tasks_are_ranks) and identity.task is not None:
+        if self.tasks_are_ranks and identity.task is not None:
             return identity.task
-        if self.one_host and identity.device is not None:
-            return identity.device
+        if identity.device is not None:
+            if (identity.node, identity.device) in self.rank_of_device:
+                return self.rank_of_device[identity.node, identity.device]
+            if self.one_host and self.devices_are_ranks:
+                return identity.device
         return None
 
     def of(self, observation: Observation) -> int | None:
@@ -109,7 +117,8 @@ def know_world(data: RunData) -> World:
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
     several = _several_hosts(nodes, identities, stated)
-    rank_of: dict[tuple[str | None, int], int] = {}
+    rank_of = whose.local_ranks(data.observations)
+    ranks |= set(rank_of.values())
     clashes: set[tuple[str | None, int]] = set()
     rank_of_pid: dict[tuple[str | None, int], int] = {}
     for i in identities:
@@ -119,6 +128,8 @@ def know_world(data: RunData) -> World:
                 clashes.add(key)
     for o in data.observations:
         rank, local, pid = (o.captures.get(k, "") for k in ("rank", "local_rank", "pid"))
+        if rank.isdigit() and o.signature == whose.MAPPING:
+            ranks.add(int(rank))
         if rank.isdigit() and local.isdigit():
             rank_of.setdefault((o.identity.node, int(local)), int(rank))
         if rank.isdigit() and pid.isdigit():
@@ -126,6 +137,7 @@ def know_world(data: RunData) -> World:
     for key in clashes:
         del rank_of[key]
     rank_of_bus: dict[tuple[str | None, str], int] = {}
+    inits: list[tuple[str | None, int, int]] = []
     largest = max((int(o.captures["nranks"]) for o in data.observations if o.signature == NCCL_INIT), default=0)
     for o in data.observations:
         # Ranks of smaller communicators count within their group; the largest one is the whole world.
@@ -133,6 +145,8 @@ def know_world(data: RunData) -> World:
             continue
         rank_in_world = int(o.captures["comm_rank"])
         ranks.add(rank_in_world)
+        if o.captures.get("cuda_device", "").isdigit():
+            inits.append((o.identity.node, int(o.captures["cuda_device"]), rank_in_world))
         if o.identity.pid is not None:
             rank_of_pid.setdefault((o.identity.node, o.identity.pid), rank_in_world)
         if bus := pci_bus(o.captures["bus"]):
@@ -140,11 +154,11 @@ def know_world(data: RunData) -> World:
     stated = max(stated or 0, largest) or None
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)
-    both = [i for i in identities if i.task is not None and i.rank is not None]
-    tasks_are_ranks = bool(both) and all(i.task == i.rank for i in both)
+    size = stated or (max(ranks) + 1 if ranks else None)
+    tasks_are_ranks = _tasks_are_ranks(identities, size, several)
     if not several:
         ranks |= locals_seen
-    if not several or tasks_are_ranks:
+    if tasks_are_ranks:
         ranks |= tasks
     size = stated or (max(ranks) + 1 if ranks else None)
     return World(
@@ -156,8 +170,27 @@ def know_world(data: RunData) -> World:
         rank_of=rank_of,
         rank_of_pid=rank_of_pid,
         rank_of_bus=rank_of_bus,
+        rank_of_device=whose.devices(inits, rank_of),
         tasks_are_ranks=tasks_are_ranks,
+        devices_are_ranks=size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size,
     )
+
+
+def _tasks_are_ranks(identities: Sequence[Identity], size: int | None, several: bool) -> bool:
+    """Whether each Slurm task drives one rank, so that its number is that rank's.
+
+    The other common way is one task a host, which drives the ranks of all its devices. Then tasks are half as many as
+    ranks or fewer, and only task 0 bears the number of one of its ranks.
+    """
+    tasks = {i.task for i in identities if i.task is not None}
+    both = {(i.task, i.rank) for i in identities if i.task is not None and i.rank is not None}
+    if not tasks or any(task != rank for task, rank in both):
+        return False
+    if any(task for task, _ in both):
+        return True
+    if size is None:
+        return not several
+    return 2 * (max(tasks) + 1) > size
 
 
 def _without_node(table: dict[tuple[str | None, Any], int]) -> None:
@@ -241,19 +274,53 @@ def place_ranks(data: RunData, world: World) -> RunData:
     """Give every observation, traceback, writer and metric row its global rank, where it can be known."""
     import polars as pl
 
-    def placed(identity: Identity) -> Identity:
-        rank = world.global_rank(identity)
+    alone = whose.writers(data.observations)
+    sections = whose.Sections(data.observations)
+
+    def of_file(path: str) -> int | None:
+        """The rank that alone writes a file, whatever host its lines name."""
+        told = {rank for (file, _), rank in alone.items() if file == path}
+        return next(iter(told)) if len(told) == 1 else None
+
+    files = {s.path: rank for s in data.sources if (rank := of_file(s.path)) is not None}
+
+    def placed(identity: Identity, path: str, line: int | None = None) -> Identity:
+        rank = sections.rank(path, line)
+        if rank is None and identity.rank is None:
+            rank = alone.get((path, identity.node), files.get(path))
+        if rank is None:
+            rank = world.global_rank(identity)
         return identity if rank == identity.rank else replace(identity, rank=rank)
 
-    of_source = {s.path: rank for s in data.sources if (rank := world.global_rank(s.identity)) is not None}
+    sources = tuple(replace(s, identity=placed(s.identity, s.path)) for s in data.sources)
+    tracebacks = [replace(t, identity=placed(t.identity, t.header.file, t.header.line)) for t in data.tracebacks]
+    observations = [
+        replace(o, identity=placed(o.identity, o.evidence[0].file, o.evidence[0].line)) for o in data.observations
+    ]
+    ends = {(t.final.file, t.final.line): n for n, t in enumerate(tracebacks)}
+    told = {ends.get((o.evidence[0].file, o.evidence[0].line)): rank for o in observations if (rank := world.of(o)) is not None}
+    for n, worker in whose.failed_workers(tracebacks, observations).items():
+        if told.get(n, worker.rank) == worker.rank:
+            tracebacks[n] = replace(tracebacks[n], identity=tracebacks[n].identity.over(replace(worker, pid=None)))
+    raised = whose.last_lines(tracebacks)
+    observations = [
+        replace(o, identity=o.identity.over(raised[place]))
+        if o.identity.rank is None
+        and (place := (o.evidence[0].file, o.evidence[0].line)) in raised
+        and world.of(o) is None
+        else o
+        for o in observations
+    ]
+    of_source = {s.path: s.identity.rank for s in sources if s.identity.rank is not None}
     metrics = data.metrics
     if metrics.height and of_source:
         named = pl.col("source").replace_strict(of_source, default=None, return_dtype=pl.Int32)
         metrics = metrics.with_columns(pl.coalesce("rank", named).alias("rank"))
     return replace(
         data,
-        observations=tuple(replace(o, identity=placed(o.identity)) for o in data.observations),
-        tracebacks=tuple(replace(t, identity=placed(t.identity)) for t in data.tracebacks),
-        writers=tuple(replace(w, identity=placed(w.identity)) for w in data.writers),
+        sources=sources,
+        observations=tuple(observations),
+        tracebacks=tuple(tracebacks),
+        writers=tuple(replace(w, identity=placed(w.identity, w.source)) for w in data.writers),
         metrics=metrics,
     )

@@ -218,6 +218,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     found = often_enough([o for o in found if o.signature in catalogue], catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
+    rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}
+    data = replace(data, coverage=tuple(replace(c, rank=rank_of.get(c.path, c.rank)) for c in data.coverage))
     candidates = causes.candidates(found, catalogue, world)
     linked = causes.explain(candidates, catalogue, clock, world)
     causes.borrow_ranks(linked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,28 +35,37 @@ class StepClock:
         """
         evidence = observation.evidence[0]
         own = self.marks.get(evidence.file, ())
-        if own and evidence.line is not None:
-            earlier = [m for m in own if m.line is not None and m.line <= evidence.line]
-            same_rank = [m for m in earlier if rank is not None and m.rank == rank]
-            if best := (same_rank or earlier):
-                return best[-1].step, self.unit[evidence.file]
+        in_own = [m for m in own if evidence.line is not None and m.line is not None and m.line <= evidence.line]
+        if own_rank := [m for m in in_own if rank is not None and m.rank == rank]:
+            return own_rank[-1].step, self.unit[evidence.file]
         attempt = observation.identity.attempt
         others = [
             (source, marks)
             for source, marks in self.marks.items()
             if source != evidence.file and (attempt is None or self.attempt.get(source) in (None, attempt))
         ]
-        for wanted in [rank, None] if rank is not None else [None]:
-            steps: list[tuple[int, str]] = []
-            for source, marks in others:
-                rows = [m for m in marks if wanted is None or m.rank == wanted]
-                if observation.time is not None and any(m.time is not None for m in rows):
-                    rows = [m for m in rows if m.time is None or m.time <= observation.time + 2.0]
-                if rows:
-                    steps.append((rows[-1].step, self.unit[source]))
-            if steps:
-                return max(steps)
-        return None
+        # A line may speak of another process than the one that wrote it: that one's own records tell more.
+        if rank is not None and (found := self._latest(others, observation, rank)):
+            return found
+        if in_own:
+            return in_own[-1].step, self.unit[evidence.file]
+        return self._latest(others, observation, None)
+
+    def _latest(
+        self, sources: Sequence[tuple[str, Sequence[_Mark]]], observation: Observation, rank: int | None
+    ) -> tuple[int, str] | None:
+        """(step, unit) of the latest record of a rank (None: of any) that an event's time allows.
+
+        The time of an event that bears none itself is that of an earlier line, and no bound.
+        """
+        steps: list[tuple[int, str]] = []
+        for source, marks in sources:
+            rows = [m for m in marks if rank is None or m.rank == rank]
+            if observation.time is not None and observation.timed and any(m.time is not None for m in rows):
+                rows = [m for m in rows if m.time is None or m.time <= observation.time + 2.0]
+            if rows:
+                steps.append((rows[-1].step, self.unit[source]))
+        return max(steps, default=None)
 
     @property
     def began(self) -> float | None:

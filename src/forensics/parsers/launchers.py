@@ -29,6 +29,16 @@ _HOST = re.compile(r"host\s+: (?P<host>\S+)")
 _TIME = re.compile(r"time\s+: (?P<time>\S+)")
 _EXIT = re.compile(r"exitcode\s+: (?P<exitcode>-?\d+) +\(pid: (?P<pid>\d+)\)")
 
+IN_ROW = re.compile(r"traceback : Traceback")  # of a worker that was wrapped with @record
+
+
+def worker_of(before: str) -> Identity:
+    """The worker whose row ends in a traceback; nobody where the row's `rank` line is not among the four above it."""
+    for text in reversed(strip_ansi(before).split("\n")[-6:]):
+        if m := _ROW.search(text):
+            return Identity(rank=int(m["rank"]), local_rank=int(m["local_rank"]))
+    return Identity()
+
 
 def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, reference: float) -> Observation | None:
     """One failed worker as an observation; None where the row is cut off.

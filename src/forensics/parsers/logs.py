@@ -7,6 +7,7 @@ windows for metrics are decoded here.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import FileIO
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
-from forensics.model import Evidence, Observation, Source, Traceback, Writer
+from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.prefixes import (
@@ -40,7 +41,12 @@ DATED_FILES, DATED = 64, 8 << 10  # files, and bytes at either end of each, that
 LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
 # Captures that say where, and the Identity fields they set.
-_PLACES = {"local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
+_PLACES = {"own_rank": "rank", "local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
+
+
+_FAILURE = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Error|Critical)\b")
+# A line above a traceback that announces it, and so bears its time; any other may be much older.
+_TROUBLE = re.compile(r"(?i:error|critical|fatal|exception|fail|could n|cannot|unable|retry|crash|caught|abort)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +164,33 @@ def _tracebacks(
             traceback = replace(traceback, chained=link)
         if (local := tb.spawned(before)) is not None:
             traceback = replace(traceback, identity=replace(traceback.identity, local_rank=local, rank=None))
+        above = before.rstrip().rpartition("\n")[2]
+        traceback = replace(traceback, identity=_speaker(traceback.identity, before, above, reader, hit))
         timed = traceback.time is not None
         if not timed:
             time, known = _time_before(reader, hit.offset, reference)
-            above = before.rstrip().rpartition("\n")[2]
-            timed = parse_time(strip_ansi(above[:400]), reference)[0] is not None
+            timed = bool(_TROUBLE.search(above)) and parse_time(strip_ansi(above[:400]), reference)[0] is not None
             traceback = replace(traceback, time=time, zone_known=known)
         traceback = replace(traceback, timed=timed)
         found.append(traceback)
     return tuple(found)
+
+
+def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit) -> Identity:
+    """The identity of a traceback, completed by the record that it ends: a logger's, or a row of a launcher's table.
+
+    A logger writes its message and the traceback in one piece, and names the process in the first line only.
+    """
+    if own.rank is not None:
+        return own
+    first = reader.read(hit.offset, 200).partition(b"\n")[0].decode("utf-8", "replace")
+    if launchers.IN_ROW.search(first):
+        return launchers.worker_of(before).over(own)
+    if _FAILURE.search(above[:300]):
+        said = clean(above[:1000])
+        if said.identity.rank is not None:
+            return own.over(Identity(rank=said.identity.rank, pid=said.identity.pid))
+    return own
 
 
 def _last_words(
@@ -191,6 +215,8 @@ def _last_words(
             identity=line.identity.over(source.identity),
             time=line.time,
             zone_known=line.zone_known,
+            timed=line.time is not None,
+            chained=tb.chained(text[max(0, start - 1500) : start].decode("utf-8", "replace")),
         ),
     )
 

@@ -159,7 +159,7 @@ def build(table: Mapping[str, Any], area: str, file: str) -> Signature:
         title=table["title"],
         kind=_choice(file, "kind", table["kind"], KINDS),
         severity=_choice(file, "severity", table["severity"], SEVERITIES),
-        why=table["why"].strip(),
+        why=" ".join(table["why"].split()),
         codes=_strings(file, "codes", table.get("codes", [])),
         status=_choice(file, "status", table.get("status", "experimental"), STATUSES),
         verdict=_choice(file, "verdict", table.get("verdict", "failed"), VERDICTS),

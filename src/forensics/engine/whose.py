@@ -1,0 +1,192 @@
+"""Whose lines are they: what processes and launchers say about the ranks of files, hosts, devices and stretches of lines.
+
+Everything here is proof, not likelihood: a file is a rank's only where one process alone can have written it, a traceback
+is a failed worker's only where no other failed worker can have printed it.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+
+from forensics.model import Identity, Observation, Traceback
+
+MAPPING, ANNOUNCED, SECTION, WORKER_EXIT = "rank-mapping", "rank-announced", "output-section", "worker-exit"
+MAX_RANKS = 65536
+# The rows of one table of torchelastic stand closer to each other than those of two tables, with a traceback in each.
+ROWS_APART = 60
+# What a launcher raises when a worker has failed.
+_LAUNCHERS_OWN = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
+
+Place = tuple[str | None, int]  # (node, local rank or pid)
+
+
+def local_ranks(observations: Iterable[Observation]) -> dict[Place, int]:
+    """(node, local rank) -> rank, from the lists that torchelastic, DeepSpeed and Accelerate print."""
+    found: dict[Place, set[int]] = defaultdict(set)
+    halves: dict[tuple[str, int], int] = {}
+    ordered = sorted(
+        (o for o in observations if o.signature == MAPPING), key=lambda o: (o.evidence[0].file, o.evidence[0].line or 0)
+    )
+    # Without a host's name a list of global ranks says whose it is only where there is no other list.
+    nameless = {o.captures["global_ranks"] for o in ordered if "global_ranks" in o.captures and not o.identity.node}
+    for o in ordered:
+        node, told = o.identity.node, o.captures
+        if "global_ranks" in told and (node or len(nameless) == 1):
+            for local, rank in enumerate(told["global_ranks"].split(",")):
+                found[node, local].add(int(rank))
+        elif "node_ranks" in told:
+            for host, ranks in _hosts(told["node_ranks"]):
+                for local, rank in enumerate(ranks):
+                    found[host, local].add(rank)
+        elif "node_devices" in told:  # DeepSpeed counts its ranks through the hosts in this order
+            rank = 0
+            for host, devices in _hosts(told["node_devices"]):
+                for local in range(len(devices)):
+                    found[host, local].add(rank)
+                    rank += 1
+        elif "process_index" in told:
+            halves[o.evidence[0].file, o.evidence[0].line or 0] = int(told["process_index"])
+        elif "local_process_index" in told:
+            above = halves.get((o.evidence[0].file, (o.evidence[0].line or 0) - 1))
+            if above is not None:
+                found[node, int(told["local_process_index"])].add(above)
+    return {place: ranks.pop() for place, ranks in found.items() if len(ranks) == 1}
+
+
+def _hosts(text: str) -> list[tuple[str, list[int]]]:
+    """`'node-0': [0, 1], 'node-1': [2, 3]` as pairs; empty where it is anything else."""
+    try:
+        table = ast.literal_eval("{" + text + "}")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    if not isinstance(table, dict):
+        return []
+    pairs = [(host, ranks) for host, ranks in table.items() if isinstance(host, str) and isinstance(ranks, list)]
+    if len(pairs) != len(table) or not all(type(r) is int and 0 <= r < MAX_RANKS for _, ranks in pairs for r in ranks):
+        return []
+    return pairs
+
+
+def writers(observations: Iterable[Observation]) -> dict[tuple[str, str | None], int]:
+    """(file, node on its lines or None) -> the rank that alone writes there, as its process announced.
+
+    One announcement proves nothing by itself: often only the first process of each host prints one. Processes that are
+    several to a host have first ranks with a common divisor; where there is none, or where as many ranks announced
+    themselves as the run has, each writes alone.
+    """
+    told: dict[tuple[str, str | None], set[int]] = defaultdict(set)
+    sizes = set()
+    for o in observations:
+        if o.signature == ANNOUNCED and o.identity.rank is not None:
+            told[o.evidence[0].file, o.identity.node].add(o.identity.rank)
+            if o.captures.get("world_size", "").isdigit():
+                sizes.add(int(o.captures["world_size"]))
+    single = {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
+    ranks = set(single.values())
+    if len(single) != len(told) or len(ranks) < 2 or len(ranks) != len(single) or len(sizes) > 1:
+        return {}
+    size = next(iter(sizes), None)
+    if size is not None and max(ranks) >= size:
+        return {}
+    return single if len(ranks) == size or gcd(*ranks) == 1 else {}
+
+
+class Sections:
+    """Stretches of a file that a launcher says to be one rank's output."""
+
+    def __init__(self, observations: Iterable[Observation]) -> None:
+        self._starts: dict[str, list[tuple[int, int, int]]] = defaultdict(list)  # file -> (first line, last, rank)
+        opened: dict[str, tuple[int, int]] = {}
+        marks = [o for o in observations if o.signature == SECTION and o.evidence[0].line is not None]
+        for o in sorted(marks, key=lambda o: (o.evidence[0].file, o.evidence[0].line or 0)):
+            file, line, rank = o.evidence[0].file, o.evidence[0].line or 0, int(o.captures["section"])
+            if o.captures["edge"] == "Begin":
+                opened[file] = (line, rank)
+            elif file in opened and opened[file][1] == rank:
+                self._starts[file].append((opened.pop(file)[0], line, rank))
+
+    def rank(self, file: str, line: int | None) -> int | None:
+        stretches = self._starts.get(file)
+        if not stretches or line is None:
+            return None
+        at = bisect_right(stretches, (line, 1 << 62, 0)) - 1
+        return stretches[at][2] if at >= 0 and line < stretches[at][1] else None
+
+
+def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation]) -> dict[int, Identity]:
+    """Tracebacks that bear no rank (by index) with the identity of the one worker that can have printed them.
+
+    An uncaught exception ends a Python process with exit code 1. Where a launcher's table holds one such row, and one
+    traceback stands above it that no rank claims, they belong together.
+    """
+    found: dict[int, Identity] = {}
+    by_file: dict[str, list[Observation]] = defaultdict(list)
+    for row in rows:
+        if row.signature == WORKER_EXIT and row.evidence[0].line is not None:
+            by_file[row.evidence[0].file].append(row)
+    for file, members in by_file.items():
+        members.sort(key=lambda o: o.evidence[0].line or 0)
+        above = 0
+        for table in _tables(members):
+            begin, end = table[0].evidence[0].line or 0, table[-1].evidence[0].line or 0
+            printed = [
+                (n, t)
+                for n, t in enumerate(tracebacks)
+                if t.header.file == file
+                and above < (t.header.line or 0) < begin
+                and t.exception.rpartition(".")[2] not in _LAUNCHERS_OWN
+                and t.chained not in ("ignored", "cause", "context")
+            ]
+            above = end
+            raised = {(o.identity.rank, o.identity) for o in table if o.captures.get("exitcode") == "1"}
+            nameless = [n for n, t in printed if t.identity.rank is None]
+            if len({rank for rank, _ in raised}) != 1 or len(nameless) != 1:
+                continue
+            worker = next(iter(raised))[1]
+            if any(t.identity.rank == worker.rank for _, t in printed):
+                continue
+            found[nameless[0]] = worker
+    return found
+
+
+def _tables(rows: Sequence[Observation]) -> list[list[Observation]]:
+    """Rows in the order of their lines, cut where a new table begins."""
+    tables: list[list[Observation]] = []
+    for row in rows:
+        line = row.evidence[0].line or 0
+        if tables and line - (tables[-1][-1].evidence[0].line or 0) <= ROWS_APART:
+            tables[-1].append(row)
+        else:
+            tables.append([row])
+    return tables
+
+
+def last_lines(tracebacks: Sequence[Traceback]) -> dict[tuple[str, int | None], Identity]:
+    """(file, line of its exception) -> identity of a traceback; lines on which several end are left out."""
+    found: dict[tuple[str, int | None], set[Identity]] = defaultdict(set)
+    for t in tracebacks:
+        found[t.final.file, t.final.line].add(t.identity)
+    return {place: identities.pop() for place, identities in found.items() if len(identities) == 1}
+
+
+def devices(
+    inits: Iterable[tuple[str | None, int, int]], local: Mapping[Place, int]
+) -> dict[tuple[str | None, int], int]:
+    """(node, CUDA device) -> rank. inits: (node, device, rank) as NCCL states them; local: (node, local rank) -> rank.
+
+    Processes use the device of their local rank wherever several of a host's are visible to them. Where NCCL says that
+    processes of a host have one device number between them, each sees its own only, and a number says nothing.
+    """
+    told: dict[tuple[str | None, int], set[int]] = defaultdict(set)
+    for node, device, rank in inits:
+        told[node, device].add(rank)
+    nodes = {node for node, _ in told}
+    found = {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
+    for place, rank in local.items():
+        if place[0] is not None and place[0] not in nodes:
+            found[place] = rank
+    return found
