@@ -127,7 +127,7 @@ def _core(diagnosis: Diagnosis) -> _Section:
     verdict, sentence, sure = words.headline(diagnosis)
     text = f"## {verdict}: {escape(sentence, 400)}" + (f" ({sure})" if sure else "") + "\n"
     if words.says_more(diagnosis.summary, sentence):
-        text += f"\n{escape(diagnosis.summary, 800)}\n"
+        text += f"\n{escape(words.continued(diagnosis.summary), 800)}\n"
     rows: list[tuple[str, str]] = []
     roots = diagnosis.of_role(Role.ROOT)
     if roots:

@@ -155,7 +155,7 @@ def _headline(page: _Page, diagnosis: Diagnosis) -> None:
     page.flow(*first, first="", rest=" " * (len(verdict) + 2), width=page.width)
     page.lines = [line.replace("\u00a0", " ") for line in page.lines]
     if words.says_more(diagnosis.summary, sentence):
-        page.say(diagnosis.summary)
+        page.say(words.continued(diagnosis.summary))
 
 
 def _where(page: _Page, finding: Finding, diagnosis: Diagnosis) -> None:

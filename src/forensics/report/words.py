@@ -141,6 +141,12 @@ def says_more(summary: str, than: str) -> bool:
     return bool(set(re.findall(r"\w+", summary.lower())) - set(re.findall(r"\w+", than.lower())) - fillers)
 
 
+def continued(summary: str) -> str:
+    """A summary without its first link, which the headline has said: "→ what followed → what followed from that"."""
+    first, arrow, rest = summary.partition(" → ")
+    return f"→ {rest}" if arrow else first
+
+
 def where(finding: Finding, run: RunSummary) -> list[tuple[str, str]]:
     """What is known of the place, as (label, value), in the order rank, node, step, time, attempt."""
     rows: list[tuple[str, str]] = []
