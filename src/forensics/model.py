@@ -26,6 +26,7 @@ class Kind(StrEnum):
     TENSORBOARD = "tensorboard"
     FLIGHT_RECORDER = "flight_recorder"
     METRICS = "metrics"  # JSON lines, trainer_state.json, metrics.csv: numbers in a structured file
+    ERROR_FILE = "error_file"  # a worker's exception as torchelastic records it
     CONFIG = "config"  # json/yaml/toml that is no metrics file
     CHECKPOINT = "checkpoint"
     BINARY = "binary"  # read by nothing: images, core files, archives, arrays

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from forensics import archives
 from forensics.model import Coverage, Identity, Kind, Source, Status
 
 SNIFF = 16 << 10  # bytes of a file's head that tell its kind
@@ -48,6 +49,18 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "UTF-16 text; convert it to UTF-8 to have it read"),
     (b"\xfe\xff", "UTF-16 text; convert it to UTF-8 to have it read"),
 )
+# Names of files that hold weights or optimizer states, also those of a save that did not finish.
+_CHECKPOINT_NAME = re.compile(
+    r"(?:\.(?:pt|pth|ckpt|safetensors|distcp)|\.pth\.tar"
+    r"|(?:^|[._-])(?:pytorch_model|model|optimizer|scheduler|training_args)(?:[._-][\w.-]*)?\.bin)"
+    r"(?:\.(?:tmp|partial|part|incomplete))?$",
+    re.I,
+)
+# Members of archives that hold data, weights or pictures in any case; they are not unpacked.
+_DATA_SUFFIXES = frozenset(
+    ".pt .pth .ckpt .safetensors .distcp .bin .pkl .npy .npz .png .jpg .jpeg .gif .webp .mp4 .wav .flac .parquet .arrow"
+    " .h5 .hdf5 .so .whl .o .a .pyc .idx .tiff .bmp .mp3 .onnx .gguf".split()
+)
 _SPECIAL = {
     stat.S_IFIFO: "named pipe",
     stat.S_IFSOCK: "socket",
@@ -56,12 +69,23 @@ _SPECIAL = {
 }
 
 _ATTEMPT_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/(?:filtered_)?(stdout|stderr)\.log$")
+_ERROR_FILE_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/error\.json$")
 _RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.]?(\d{1,6})(?!\d)", re.I)
 _LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.]?(\d{1,4})(?!\d)", re.I)
 _LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
 _NODE_IN_PATH = re.compile(r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5})(?=[/._-]|$)", re.I)
 _ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\d{1,4})(?=[/_.-]|$)", re.I)
-_TASK_SUFFIX = re.compile(r"^(?P<stem>.*?)[_-](?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$")
+_NODE_IN_NAME = re.compile(
+    r"(?<=[._-])(?<!loader[._-])((?:node|host|worker|trainer|pod|server|machine)[-_]?\d{1,5})(?=[._-]|$)", re.I
+)
+# The kubelet's own folders, and the links to them in /var/log/containers.
+_POD_IN_PATH = re.compile(
+    r"(?:^|/)(?:[^/_]+_([a-z0-9][a-z0-9.-]*)_[0-9a-f-]+/[^/]+/\d+\.log$|([a-z0-9][a-z0-9.-]*)_[^/_]+_[^/_]+-[0-9a-f]{64}\.log$)"
+)
+_RAY_WORKER = re.compile(r"(?:^|/)worker-[0-9a-f]{20,}-[0-9a-f]{4,8}-(\d+)\.(?:out|err)$")
+_TASK_SUFFIX = re.compile(
+    r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
+)
 _SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
 _SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
 
@@ -84,10 +108,14 @@ class Sniffers:
     tensorboard: Callable[[bytes], bool]
     flight_recorder: Callable[[bytes, str], bool]
     metrics: Callable[[bytes, str], bool]
+    error_file: Callable[[bytes, str], bool] = lambda head, name: False
 
 
 def identity_of(path: str) -> Identity:
     """What the path of a file says about rank, node, attempt and stream. `path` is relative, with "/"."""
+    path = archives.without_compression(path)
+    if m := _ERROR_FILE_LAYOUT.search(path):
+        return Identity(local_rank=int(m[2]), attempt=int(m[1]), node=_first(_NODE_IN_PATH, path[: m.start()]))
     if m := _ATTEMPT_LAYOUT.search(path):  # torchrun --log-dir
         return Identity(
             local_rank=int(m[2]), attempt=int(m[1]), stream=m[3], node=_first(_NODE_IN_PATH, path[: m.start()])
@@ -100,10 +128,13 @@ def identity_of(path: str) -> Identity:
     dotted = _LOG_DOT_RANK.search(path)
     number = rank[1] if rank else next((g for g in dotted.groups() if g), None) if dotted else None
     attempt = _ATTEMPT_IN_PATH.search(path)
+    pod = _POD_IN_PATH.search(path)
+    worker = _RAY_WORKER.search(path)
     return Identity(
         rank=int(number) if number else None,
         local_rank=int(local[1]) if local else None,
-        node=_first(_NODE_IN_PATH, path),
+        node=(pod[1] or pod[2]) if pod else _first(_NODE_IN_PATH, path) or _first(_NODE_IN_NAME, name),
+        pid=int(worker[1]) if worker else None,
         attempt=int(attempt[1]) if attempt else None,
         stream="stderr" if _SUFFIX_STREAM.search(name) else "stdout" if _SUFFIX_STDOUT.search(name) else None,
     )
@@ -121,11 +152,11 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
     """
     groups: dict[tuple[str, str], set[int]] = {}
     for source in sources:
-        if m := _TASK_SUFFIX.match(source.path):
+        if m := _TASK_SUFFIX.match(archives.without_compression(source.path)):
             groups.setdefault((m["stem"], m["end"]), set()).add(int(m["task"]))
     numbered = []
     for source in sources:
-        m = _TASK_SUFFIX.match(source.path)
+        m = _TASK_SUFFIX.match(archives.without_compression(source.path))
         tasks = groups.get((m["stem"], m["end"]), set()) if m else set()
         gapless = len(tasks) > 1 and tasks == set(range(len(tasks)))
         if (
@@ -139,6 +170,29 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
             source = replace(source, identity=replace(source.identity, task=int(m["task"])))
         numbered.append(source)
     return numbered
+
+
+def local_names(sources: Sequence[Source]) -> list[Source]:
+    """Read the ranks (or tasks) in names as local ones where one number stands under several hosts of one attempt."""
+    hosts: dict[tuple[int | None, str, int], set[str]] = {}
+    for s in sources:
+        for what in ("rank", "task"):
+            number = getattr(s.identity, what)
+            if number is not None and s.identity.node is not None:
+                hosts.setdefault((s.identity.attempt, what, number), set()).add(s.identity.node)
+    repeated = {what for (_, what, _), nodes in hosts.items() if len(nodes) > 1}
+    return [_as_local(s, repeated) for s in sources]
+
+
+def _as_local(source: Source, repeated: set[str]) -> Source:
+    mine = source.identity
+    if mine.node is None or mine.local_rank is not None:
+        return source
+    if "rank" in repeated and mine.rank is not None:
+        return replace(source, identity=replace(mine, local_rank=mine.rank, rank=None))
+    if "task" in repeated and mine.task is not None:
+        return replace(source, identity=replace(mine, local_rank=mine.task, task=None))
+    return source
 
 
 def _names_node(node: str | None, number: str) -> bool:
@@ -162,23 +216,28 @@ def _looks_binary(head: bytes) -> bool:
 
 def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | None]:
     """(kind, why it is not read) of a file, from its first bytes and its name."""
+    checkpoint = _CHECKPOINT_NAME.search(name) is not None
     if not head:
-        return Kind.EMPTY, None
+        return Kind.CHECKPOINT if checkpoint else Kind.EMPTY, None
     if sniffers.tensorboard(head):
         return Kind.TENSORBOARD, None
     if sniffers.flight_recorder(head, name):
         return Kind.FLIGHT_RECORDER, None
     suffix = PurePosixPath(name).suffix.lower()
-    if len(head) > 16 and head[8:9] == b"{" and suffix == ".safetensors":
-        return Kind.CHECKPOINT, "safetensors file"
+    if archives.is_torch_zip(head) or (len(head) > 8 and head[8:9] == b"{" and ".safetensors" in name.lower()):
+        return Kind.CHECKPOINT, None
     for magic, what in _MAGIC:
         if head.startswith(magic):
-            kind = Kind.CHECKPOINT if suffix in (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".distcp") else Kind.BINARY
-            return kind, what
+            pickled = head[:1] == b"\x80" and (suffix == ".pkl" or name == ".metadata")
+            if pickled or (checkpoint and head[:1] in b"P\x80"):
+                return Kind.CHECKPOINT, None
+            return Kind.BINARY, what
     if _looks_binary(head):
-        return Kind.BINARY, "binary file of unknown format"
+        return (Kind.CHECKPOINT, None) if checkpoint else (Kind.BINARY, "binary file of unknown format")
     if suffix in _PROGRAM_SUFFIXES:
         return Kind.CONFIG, "program source"
+    if sniffers.error_file(head, name):
+        return Kind.ERROR_FILE, None
     if sniffers.metrics(head, name):
         return Kind.METRICS, None
     return Kind.LOG, None
@@ -192,6 +251,7 @@ class _Walk:
         self.sources: list[Source] = []
         self.skipped: list[Coverage] = []
         self.seen: dict[tuple[int, int], str] = {}
+        self.unpacker = archives.Unpacker()
 
     def skip(
         self, path: str, reason: str, *, status: Status = Status.SKIPPED, kind: str = "file", size: int = 0
@@ -251,7 +311,8 @@ class _Walk:
         if not stat.S_ISREG(info.st_mode):
             return self.skip(path, _SPECIAL.get(stat.S_IFMT(info.st_mode), "not a regular file"), kind="special")
         key = (info.st_dev, info.st_ino)
-        if key in self.seen and info.st_ino:
+        unpacked = archives.MARK in path  # such files are deleted again, and their inodes given to others
+        if key in self.seen and info.st_ino and not unpacked:
             return self.skip(path, f"the same file as {self.seen[key]}", size=info.st_size)
         if self.since is not None and info.st_mtime < self.since:
             return self.skip(path, "older than --since", size=info.st_size)
@@ -263,12 +324,53 @@ class _Walk:
                 os.close(fd)
         except OSError as error:
             return self.skip(path, error.strerror or "cannot be read", status=Status.UNREADABLE, size=info.st_size)
-        self.seen[key] = path
-        kind, why_not = classify(head, path.rsplit("/", 1)[-1], self.sniffers)
+        if not unpacked:
+            self.seen[key] = path
+        name = path.rsplit("/", 1)[-1]
+        if (packing := archives.format_of(head, name)) is not None and path.count(archives.MARK) <= 1:
+            return self.archive(file, path, packing, info.st_size)
+        kind, why_not = classify(head, name, self.sniffers)
         if why_not is not None:
             return self.skip(path, why_not, kind=kind.value, size=info.st_size)
-        self.sources.append(Source(path, file, kind, info.st_size, identity_of(path)))
+        # The numbers in a checkpoint's name count shards, and not always ranks.
+        identity = Identity() if kind is Kind.CHECKPOINT else identity_of(path)
+        self.sources.append(Source(path, file, kind, info.st_size, identity))
         return None
+
+    def archive(self, file: Path, path: str, packing: str, size: int) -> None:
+        """Add what an archive holds, and a row on the archive itself; never raises."""
+        found = archives.Unpacked()
+
+        def wanted(name: str) -> str | None:
+            folders, suffix = name.split("/")[:-1], PurePosixPath(name).suffix.lower()
+            if self.excluded(f"{path}{archives.MARK}{name}"):
+                return "excluded"
+            if not _SKIPPED_FOLDERS.isdisjoint(folders):
+                return "holds programs, not traces of a run"
+            return "data in an archive, which are not unpacked" if suffix in _DATA_SUFFIXES else None
+
+        def readable(head: bytes, name: str) -> str | None:
+            return classify(head, name, self.sniffers)[1]
+
+        for member in self.unpacker.members(file, path.rsplit("/", 1)[-1], packing, found, wanted, readable):
+            if len(self.sources) >= MAX_FILES:
+                found.problem = f"more than {MAX_FILES} files"
+                break
+            before = len(self.sources)
+            self.file(member.file, f"{path}{archives.MARK}{_printable(member.name)}")
+            if not any(source.file == member.file for source in self.sources[before:]):
+                member.file.unlink(missing_ok=True)
+        for name, reason in found.skipped:
+            self.skip(f"{path}{archives.MARK}{_printable(name)}", reason)
+        parts = [f"{found.problem} ({packing})"] if found.problem else []
+        parts += [f"{found.count:,} members unpacked"] if found.count != 1 or found.problem else ["unpacked"]
+        parts += [f"{n:,} more left out: {reason}" for reason, n in found.more.items()]
+        status = Status.PARTIAL if found.count else Status.SKIPPED
+        if not found.problem and not found.more:
+            status = Status.READ
+        elif not found.count and (found.problem or "").startswith(("damaged", "cut")):
+            status = Status.UNREADABLE
+        self.skip(path, "; ".join(parts), status=status, kind="archive", size=size)
 
 
 def _printable(name: str) -> str:
@@ -302,7 +404,7 @@ def discover(
             walk.folder(root, prefix)
         else:
             walk.file(root, _printable(root.name))
-    return Run(" ".join(paths), tuple(number_tasks(walk.sources)), tuple(walk.skipped))
+    return Run(" ".join(paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
 
 
 def _spool_stdin(walk: _Walk) -> None:

@@ -226,6 +226,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
     return (
         c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal",
+        c.signature.kind == "echo",  # tells nothing of a cause, in whatever attempt
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
         kind,
         severity,

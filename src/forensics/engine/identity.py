@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.engine import whose
 from forensics.model import Identity, Observation, RunData, Source
+from forensics.parsers.prefixes import from_ray, from_syslog
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,12 +91,12 @@ def _stated_size(observations: Iterable[Observation]) -> int | None:
     return max(sizes, default=None)
 
 
-def _several_hosts(nodes: Sequence[str], identities: Sequence[Identity], stated: int | None) -> bool:
+def _several_hosts(hosts: int, identities: Sequence[Identity], stated: int | None) -> bool:
     """True where anything points to a second host: then a local rank says nothing about the global one by itself."""
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     shifted = any(i.rank != i.local_rank for i in identities if i.local_rank is not None and i.rank is not None)
     beyond = bool(locals_seen) and stated is not None and stated > max(locals_seen) + 1
-    return len(nodes) > 1 or shifted or beyond
+    return hosts > 1 or shifted or beyond
 
 
 def know_world(data: RunData) -> World:
@@ -113,12 +114,16 @@ def know_world(data: RunData) -> World:
     if data.collectives.height:
         ranks.update(r for r in data.collectives["rank"].unique().to_list() if r is not None)
     nodes = sorted({i.node for i in identities if i.node})
+    # A kernel's log names its host as the administrator does, which may be another name for a host that is known.
+    system = {o.identity.node for o in data.observations if o.identity.node and from_syslog(o.evidence[0].text)}
+    of_run = {s.identity.node for s in data.sources if s.identity.node}
+    of_run |= {o.identity.node for o in data.observations if o.identity.node and o.identity.node not in system}
     stated = _stated_size(data.observations)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
-    several = _several_hosts(nodes, identities, stated)
+    several = _several_hosts(max(len(of_run), len(system)), identities, stated)
     rank_of = whose.local_ranks(data.observations)
-    ranks |= set(rank_of.values())
+    mapped = set(rank_of.values())  # they take part, and may still have left no trace
     clashes: set[tuple[str | None, int]] = set()
     rank_of_pid: dict[tuple[str | None, int], int] = {}
     for i in identities:
@@ -129,7 +134,7 @@ def know_world(data: RunData) -> World:
     for o in data.observations:
         rank, local, pid = (o.captures.get(k, "") for k in ("rank", "local_rank", "pid"))
         if rank.isdigit() and o.signature == whose.MAPPING:
-            ranks.add(int(rank))
+            mapped.add(int(rank))
         if rank.isdigit() and local.isdigit():
             rank_of.setdefault((o.identity.node, int(local)), int(rank))
         if rank.isdigit() and pid.isdigit():
@@ -154,13 +159,13 @@ def know_world(data: RunData) -> World:
     stated = max(stated or 0, largest) or None
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)
-    size = stated or (max(ranks) + 1 if ranks else None)
+    size = stated or max(ranks | mapped, default=-1) + 1 or None
     tasks_are_ranks = _tasks_are_ranks(identities, size, several)
     if not several:
         ranks |= locals_seen
     if tasks_are_ranks:
         ranks |= tasks
-    size = stated or (max(ranks) + 1 if ranks else None)
+    size = stated or max(ranks | mapped, default=-1) + 1 or None
     return World(
         ranks=tuple(sorted(ranks)),
         size=size,
@@ -172,7 +177,8 @@ def know_world(data: RunData) -> World:
         rank_of_bus=rank_of_bus,
         rank_of_device=whose.devices(inits, rank_of),
         tasks_are_ranks=tasks_are_ranks,
-        devices_are_ranks=size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size,
+        devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
+        and not any(from_ray(o.evidence[0].text) for o in data.observations),
     )
 
 
@@ -276,6 +282,8 @@ def place_ranks(data: RunData, world: World) -> RunData:
 
     alone = whose.writers(data.observations)
     sections = whose.Sections(data.observations)
+    folders = whose.folders(data.observations)
+    in_files = whose.locals_in_files(data.observations)
 
     def of_file(path: str) -> int | None:
         """The rank that alone writes a file, whatever host its lines name."""
@@ -288,29 +296,37 @@ def place_ranks(data: RunData, world: World) -> RunData:
         rank = sections.rank(path, line)
         if rank is None and identity.rank is None:
             rank = alone.get((path, identity.node), files.get(path))
+        if rank is None and identity.rank is None and (folder := whose.worker_folder(path)):
+            rank = folders.get(folder)
+        if rank is None and identity.rank is None and world.global_rank(replace(identity, device=None)) is None:
+            index = identity.local_rank if identity.local_rank is not None else identity.device
+            rank = in_files.get((path, index)) if index is not None else None
         if rank is None:
             rank = world.global_rank(identity)
         return identity if rank == identity.rank else replace(identity, rank=rank)
 
     sources = tuple(replace(s, identity=placed(s.identity, s.path)) for s in data.sources)
     tracebacks = [replace(t, identity=placed(t.identity, t.header.file, t.header.line)) for t in data.tracebacks]
-    observations = [
-        replace(o, identity=placed(o.identity, o.evidence[0].file, o.evidence[0].line)) for o in data.observations
-    ]
+
+    def place_of(o: Observation) -> tuple[str, int | None]:
+        return o.evidence[0].file, o.evidence[0].line
+
+    def in_traceback(o: Observation, raised: Mapping[tuple[str, int | None], Identity]) -> Observation:
+        """What the last line of a traceback says, said by the process that raised it."""
+        if o.identity.rank is not None or (by := raised.get(place_of(o))) is None or by.rank is None:
+            return o
+        return replace(o, identity=o.identity.over(by))
+
+    raised = whose.last_lines(tracebacks)
+    observations = [in_traceback(o, raised) for o in data.observations]
+    observations = [replace(o, identity=placed(o.identity, *place_of(o))) for o in observations]
     ends = {(t.final.file, t.final.line): n for n, t in enumerate(tracebacks)}
-    told = {ends.get((o.evidence[0].file, o.evidence[0].line)): rank for o in observations if (rank := world.of(o)) is not None}
+    told = {ends[at]: rank for o in observations if (at := place_of(o)) in ends and (rank := world.of(o)) is not None}
     for n, worker in whose.failed_workers(tracebacks, observations).items():
         if told.get(n, worker.rank) == worker.rank:
             tracebacks[n] = replace(tracebacks[n], identity=tracebacks[n].identity.over(replace(worker, pid=None)))
     raised = whose.last_lines(tracebacks)
-    observations = [
-        replace(o, identity=o.identity.over(raised[place]))
-        if o.identity.rank is None
-        and (place := (o.evidence[0].file, o.evidence[0].line)) in raised
-        and world.of(o) is None
-        else o
-        for o in observations
-    ]
+    observations = [in_traceback(o, raised) for o in observations]
     of_source = {s.path: s.identity.rank for s in sources if s.identity.rank is not None}
     metrics = data.metrics
     if metrics.height and of_source:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine import causes, diagnosis, identity, progress, steps
+from forensics.engine import attempts, causes, diagnosis, identity, progress, resumes, steps
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
@@ -25,7 +25,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import stacks
+from forensics.parsers import checkpoints, error_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
@@ -52,6 +52,7 @@ def sniffers() -> Sniffers:
         tensorboard=tensorboard.looks_like_events,
         flight_recorder=flight_recorder.looks_like_dump,
         metrics=metric_files.looks_like_metrics,
+        error_file=error_files.looks_like_error_file,
     )
 
 
@@ -124,7 +125,13 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         else:
             coverage.append(_row(source, Status.READ, "metric lines sampled" if found.sampled else None))
     for source in run.sources:
-        if source.kind is Kind.LOG:
+        if source.kind in (Kind.LOG, Kind.CHECKPOINT):
+            continue
+        if source.kind is Kind.ERROR_FILE:
+            record = _error_file(source, matcher, dated)
+            tracebacks += record.tracebacks
+            observations += record.observations
+            coverage.append(_row(source, Status.PARTIAL if record.problem else Status.READ, record.problem))
             continue
         frame, rows, problem = _structured(source)
         if frame is not None and frame.height:
@@ -137,6 +144,9 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
                 problem or ("empty" if source.kind is Kind.EMPTY else None),
             )
         )
+    damages, checked = _checkpoints(run)
+    observations += damages
+    coverage += checked
     return RunData(
         path=run.path,
         sources=run.sources,
@@ -190,6 +200,40 @@ def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observati
     return None, (), None
 
 
+def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_files.ErrorFile:
+    try:
+        return error_files.read(source, matcher, reference=dated if dated is not None else _modified(source))
+    except OSError as error:
+        return error_files.ErrorFile(problem=error.strerror or str(error))
+    except Exception as error:
+        _raise_if_debugging()
+        return error_files.ErrorFile(problem=_fault(error))
+
+
+def _checkpoints(run: Run) -> tuple[list[Observation], list[Coverage]]:
+    """(signs of damage, coverage) of the checkpoint files of a run: sizes, headers and ends only."""
+    observations: list[Observation] = []
+    coverage: list[Coverage] = []
+    for source in (s for s in run.sources if s.kind is Kind.CHECKPOINT):
+        status, reason = Status.READ, None
+        try:
+            if damage := checkpoints.check(source.file, source.path.rsplit("/", 1)[-1]):
+                observations.append(checkpoints.observation(source, damage))
+                status, reason = Status.PARTIAL, damage.text
+        except OSError as error:
+            status, reason = Status.UNREADABLE, error.strerror or str(error)
+        except Exception as error:
+            _raise_if_debugging()
+            status, reason = Status.PARTIAL, _fault(error)
+        coverage.append(_row(source, status, reason))
+    try:
+        missing = checkpoints.check_folders(run.sources, [c.path for c in run.skipped])
+        observations += [checkpoints.observation(source, damage) for source, damage in missing]
+    except Exception:  # costs what folders would have told; each file has its row
+        _raise_if_debugging()
+    return observations, coverage
+
+
 def _fault(error: Exception) -> str:
     return f"the parser failed, which is a fault of forensics: {type(error).__name__}: {str(error)[:200]}"
 
@@ -205,6 +249,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     from forensics.engine import collectives, detectors
 
     data = identity.number_attempts(data)
+    launches = attempts.find(data, catalogue)
+    data = attempts.number(data, launches)
     world = identity.know_world(data)
     data = identity.place_ranks(data, world)
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
@@ -213,14 +259,16 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     everyone = range(world.size) if world.size else None
     found += collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
     found += progress.reached_total(data.metrics)
-    found = identity.in_their_attempts(found, data.sources)
+    found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
+    found = resumes.settle(found, data.tracebacks)
     found = often_enough([o for o in found if o.signature in catalogue], catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
     rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}
     data = replace(data, coverage=tuple(replace(c, rank=rank_of.get(c.path, c.rank)) for c in data.coverage))
     candidates = causes.candidates(found, catalogue, world)
+    resumes.set_aside(candidates)
     linked = causes.explain(candidates, catalogue, clock, world)
     causes.borrow_ranks(linked)
     return diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)

@@ -1,25 +1,28 @@
-"""Whose lines are they: what processes and launchers say about the ranks of files, hosts, devices and stretches of lines.
+"""Whose lines are they: what processes and launchers say of the ranks of files, hosts, devices and stretches of lines.
 
-Everything here is proof, not likelihood: a file is a rank's only where one process alone can have written it, a traceback
-is a failed worker's only where no other failed worker can have printed it.
+Everything here is proof, not likelihood: a file is a rank's only where one process alone can have written it, a
+traceback is a failed worker's only where no other failed worker can have printed it.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import gcd
 
 from forensics.model import Identity, Observation, Traceback
 
-MAPPING, ANNOUNCED, SECTION, WORKER_EXIT = "rank-mapping", "rank-announced", "output-section", "worker-exit"
+MAPPING, ANNOUNCED, SEEN = "rank-mapping", "rank-announced", "process-seen"
+SECTION, WORKER_EXIT = "output-section", "worker-exit"
 MAX_RANKS = 65536
 # The rows of one table of torchelastic stand closer to each other than those of two tables, with a traceback in each.
 ROWS_APART = 60
 # What a launcher raises when a worker has failed.
 _LAUNCHERS_OWN = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
+
+_WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:filtered_)?std(?:out|err)\.log$")
 
 Place = tuple[str | None, int]  # (node, local rank or pid)
 
@@ -36,8 +39,8 @@ def local_ranks(observations: Iterable[Observation]) -> dict[Place, int]:
     for o in ordered:
         node, told = o.identity.node, o.captures
         if "global_ranks" in told and (node or len(nameless) == 1):
-            for local, rank in enumerate(told["global_ranks"].split(",")):
-                found[node, local].add(int(rank))
+            for local, text in enumerate(told["global_ranks"].split(",")):
+                found[node, local].add(int(text))
         elif "node_ranks" in told:
             for host, ranks in _hosts(told["node_ranks"]):
                 for local, rank in enumerate(ranks):
@@ -74,25 +77,41 @@ def _hosts(text: str) -> list[tuple[str, list[int]]]:
 def writers(observations: Iterable[Observation]) -> dict[tuple[str, str | None], int]:
     """(file, node on its lines or None) -> the rank that alone writes there, as its process announced.
 
-    One announcement proves nothing by itself: often only the first process of each host prints one. Processes that are
-    several to a host have first ranks with a common divisor; where there is none, or where as many ranks announced
-    themselves as the run has, each writes alone.
+    One rank alone proves nothing: often only the first process of each host, or the one that failed, names itself.
+    Where the ranks 0, 1, 2, ... stand in one place each, no place is that of a host with several: its ranks follow
+    each other.
     """
     told: dict[tuple[str, str | None], set[int]] = defaultdict(set)
-    sizes = set()
     for o in observations:
-        if o.signature == ANNOUNCED and o.identity.rank is not None:
+        if o.signature in (ANNOUNCED, SEEN) and o.identity.rank is not None:
             told[o.evidence[0].file, o.identity.node].add(o.identity.rank)
-            if o.captures.get("world_size", "").isdigit():
-                sizes.add(int(o.captures["world_size"]))
     single = {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
-    ranks = set(single.values())
-    if len(single) != len(told) or len(ranks) < 2 or len(ranks) != len(single) or len(sizes) > 1:
-        return {}
-    size = next(iter(sizes), None)
-    if size is not None and max(ranks) >= size:
-        return {}
-    return single if len(ranks) == size or gcd(*ranks) == 1 else {}
+    together = len(single) == len(told) > 1 and set(single.values()) == set(range(len(single)))
+    return single if together else {}
+
+
+def folders(observations: Iterable[Observation]) -> dict[str, int]:
+    """Folder of one worker's streams (torchrun --log-dir) -> the only rank that any of its lines bears."""
+    told: dict[str, set[int]] = defaultdict(set)
+    for o in observations:
+        if o.identity.rank is not None and (folder := worker_folder(o.evidence[0].file)):
+            told[folder].add(o.identity.rank)
+    return {folder: ranks.pop() for folder, ranks in told.items() if len(ranks) == 1}
+
+
+def worker_folder(path: str) -> str | None:
+    """The folder that holds one worker's streams alone, where a path lies in one."""
+    m = _WORKER_FOLDER.match(path)
+    return m[1] if m else None
+
+
+def locals_in_files(observations: Iterable[Observation]) -> dict[tuple[str, int], int]:
+    """(file, local rank) -> rank, from lines that name both: a host that nothing names may still have its own file."""
+    told: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for o in observations:
+        if o.signature in (ANNOUNCED, SEEN) and o.identity.rank is not None and o.identity.local_rank is not None:
+            told[o.evidence[0].file, o.identity.local_rank].add(o.identity.rank)
+    return {place: ranks.pop() for place, ranks in told.items() if len(ranks) == 1}
 
 
 class Sections:

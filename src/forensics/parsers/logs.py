@@ -39,6 +39,7 @@ WINDOW = 32 << 10  # bytes of each window in between, and around non-finite valu
 MAX_TRACEBACKS = 200
 DATED_FILES, DATED = 64, 8 << 10  # files, and bytes at either end of each, that are searched for a stamp with a year
 LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
+SPEAKERS, FEW = 512, 12  # lines whose prefixes are looked at: in a file of several processes, and in any other
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
 # Captures that say where, and the Identity fields they set.
 _PLACES = {"own_rank": "rank", "local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
@@ -95,6 +96,7 @@ def read_log(
         found += _last_words(source, scan, tail, voted, reference, found)
         observations = _observations(source, scan, matcher, reader, voted, reference, found)
         observations += _worker_rows(source, scan, reader, reference)
+        observations += _speakers(source, head, tail, voted)
         writer = _writer(source, head, tail, reference, scan.bytes)
         metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail, parts)
     return LogFindings(observations, found, writer, metrics, sampled)
@@ -287,6 +289,35 @@ def _worker_rows(source: Source, scan: Scan, reader: _Reader, reference: float) 
         if row is not None:
             rows.append(replace(row, identity=row.identity.over(source.identity)))
     return tuple(rows)
+
+
+def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -> tuple[Observation, ...]:
+    """One observation for each process that prefixes of a sample of the lines name, in the order of the file."""
+    lines = [*head.split(b"\n")[:SPEAKERS], *tail.split(b"\n")[-SPEAKERS:]] if tail != head else head.split(b"\n")
+    lines = [line for line in lines if line.strip()]
+    # A key of that name is a process's rank where records have it throughout, and elsewhere as often an adapter's.
+    if 2 * sum(b'rank":' in line for line in lines) < len(lines):
+        lines = [line for line in lines if b'rank":' not in line]
+    found: dict[Identity, Observation] = {}
+
+    def look(some: Sequence[bytes]) -> None:
+        for line in some:
+            cleaned = clean(line[:400].decode("utf-8", "replace"), voted)
+            own = replace(cleaned.identity, pid=None, device=None, stream=None)
+            if own != Identity() and own not in found and len(found) < SPEAKERS:
+                evidence = Evidence(source.path, None, None, cleaned.prefix.strip())
+                found[own] = Observation(
+                    signature="process-seen",
+                    weight=0.5,
+                    evidence=(evidence,),
+                    identity=own.over(source.identity),
+                    culprits=(),
+                )
+
+    look(lines[:: max(len(lines) // FEW, 1)])
+    if len(found) > 1 or any(i.node is not None or i.task is not None or i.local_rank is not None for i in found):
+        look(lines[:: max(len(lines) // SPEAKERS, 1)])
+    return tuple(found.values())
 
 
 class _Lines:

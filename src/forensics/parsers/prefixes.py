@@ -41,6 +41,11 @@ ALWAYS: dict[str, str] = {
     "node_local": r"^\[(?P<host>[A-Za-z][\w.-]*):(?P<local_rank>\d+)\]: ?",
     "lightning": r"^\[rank: (?P<rank>\d+)\] ",
     "torchx": r"^[A-Za-z][\w.-]*/\d+ (?P<rest>\[\w+\d+\]:)",
+    "syslog": (
+        r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
+        r"(?P<host>[A-Za-z0-9][\w.-]*) "
+        r"(?:kernel|systemd|slurmd|slurmstepd|kubelet|containerd|dockerd|nvidia-[\w-]+|earlyoom)(?:\[\d+\])?: "
+    ),
     "pasted_number": r"^\s*\d{1,7} (?P<rest>\[rank\d+\]:)",
 }
 
@@ -87,6 +92,8 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r'"(?:global_)?rank": ?(\d+)[,}]',
     r"\brank(\d+)\[\d+\]\[",
     r"^[Rr]ank[ :=]{1,2}(\d+)[ ,:|\]]",
+    r"\| *[Rr]ank[ :=]{0,2}(\d+) *\|",
+    r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
 )
 _IN_TEXT_RANK = tuple(re.compile(pattern) for pattern in IN_TEXT_RANK)
 
@@ -110,6 +117,16 @@ class CleanLine:
     time: float | None  # seconds since the epoch; local time read as UTC where `zone_known` is false
     zone_known: bool
     prefix: str  # the prefixes that were taken off: lines of one writer share it
+
+
+def from_syslog(text: str) -> bool:
+    """Whether a line comes from the log of an operating system, whose name of the host need not be the run's."""
+    return _ALWAYS["syslog"].match(text) is not None
+
+
+def from_ray(text: str) -> bool:
+    """Whether a line bears Ray's prefix: each of its workers sees its own devices only, counted from 0."""
+    return _ALWAYS["ray"].match(text) is not None
 
 
 def strip_ansi(text: str) -> str:

@@ -36,6 +36,10 @@ _CONTEXT = "During handling of the above exception, another exception occurred"
 _SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error:\s*$")
 # What CPython (sys.unraisablehook, atexit) and logging.Handler.handleError print above a traceback that ends nothing.
 _IGNORED = re.compile(r"Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---")
+# Ray raises what a remote worker raised, and says in the head of that traceback which one it was.
+_REMOTE = re.compile(
+    r"\bray::[^\s(]+\(\)\S* \(pid=(?P<pid>\d+)(?:, ip=(?P<node>[0-9a-fA-F.:]+))?(?:.*?\[rank=(?P<rank>\d+)\])?"
+)
 _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
@@ -81,15 +85,20 @@ def read_traceback(
         return None  # gdb's py-bt: where a process stands, and no exception
     writer = _writer(head.prefix)
     boxed = "╭" in head.text
-    indent = len(head.text) - len(head.text.lstrip()) if head.text.lstrip().startswith("Traceback") else 0
+    # torchelastic's table holds tracebacks behind a label, and indents their lines by as much as the label.
+    indented = head.text.lstrip().startswith(("Traceback", "traceback : Traceback"))
+    indent = len(head.text) - len(head.text.lstrip()) if indented else 0
     frames: list[tuple[str, int, str]] = []
     stray = 0
+    speaker = head.identity
     for n, (at, newlines, raw) in enumerate(pieces):
         if n > MAX_LINES or stray > STRAY:
             return None
         current = clean(raw, voted, reference)
         if _writer(current.prefix) != writer:
             continue
+        if "ray::" in current.text and (m := _REMOTE.search(current.text)):
+            speaker = Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))
         text = current.text[indent:] if current.text[:indent].isspace() or not indent else current.text
         if not text.strip():
             continue
@@ -110,7 +119,7 @@ def read_traceback(
                 frames=tuple(frames),
                 header=Evidence(path, line, offset, head.text.strip()),
                 final=Evidence(path, line + newlines, offset + at, text.rstrip()[:4000]),
-                identity=head.identity.over(outer),
+                identity=speaker.over(outer),
                 time=current.time if current.time is not None else head.time,
                 zone_known=current.zone_known or head.zone_known,
             )

@@ -52,7 +52,7 @@ def check_signature(signature: Signature) -> list[str]:
     if patterns and signature.kind != "milestone" and not any(e.is_not for e in signature.examples):
         problems.append(f"{signature.name}: no near-miss (is_not = true)")
     for n, example in enumerate(signature.examples, 1):
-        seen = observe_text(example.log, matcher)
+        seen = [o for o in observe_text(example.log, matcher) if o.signature == signature.name]
         if example.is_not and seen:
             problems.append(f"{signature.name}: example {n} must not match: {example.log[:100]!r}")
         if not example.is_not and not seen:

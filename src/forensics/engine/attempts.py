@@ -1,0 +1,378 @@
+"""Which launch of the run is it, where one file holds several: what stands behind a new start is a later attempt.
+
+A file holds several attempts where output is appended (`tee -a`), where a scheduler requeues the job, or where a
+launcher restarts its workers. A boundary needs a death, or a line with which a launcher says that it starts or restarts
+processes: resumes at the beginning, epochs, evaluation loops and progress bars that begin anew are none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
+from forensics.model import Identity, Kind, Observation, RunData, Traceback
+from forensics.signatures.schema import Signature
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RESTART = "worker-group-restarted"
+LAUNCH = "run-launched"
+STARTS = ("run-started", "run-resumed")
+# What processes print while they are set up: alone no proof of a new start, as later process groups print it too.
+SIGNS = ("nccl-init", "world-size", "rank-announced", "started-without-checkpoint", "rank-mapping")
+ENDS = ("run-finished", "stopped-by-budget")
+# Sentences such as "done" also end what comes before training (downloads, builds).
+SURE_END = 0.75
+# A launcher says that it will restart its workers before it has stopped them: these may print some more steps.
+LAST_STEPS = 10
+# Processes start at once after a restart, and their lines in other files bear other hosts' clocks (seconds).
+BEFORE_START = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where an attempt begins in a file."""
+
+    line: int  # its first line
+    ended: float | None = None  # last known time before it (seconds since the epoch)
+    began: float | None = None  # first known time from it on; None where only older times are carried on
+    zone_known: bool = False
+
+    @property
+    def cut(self) -> float | None:
+        """The time that parts the attempts in other files; None where it is not known."""
+        if self.began is None:
+            return None
+        gap = self.began - self.ended if self.ended is not None else 0.0
+        return self.began - min(BEFORE_START, max(gap, 0.0) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of a file that tells of starts and ends. kind: restart, launch, start, sign, death, end or step."""
+
+    line: int
+    kind: str
+    time: float | None = None
+    zone_known: bool = False
+    timed: bool = False  # the time is the line's own, and not that of an earlier one
+    step: int | None = None
+    epoch: float | None = None
+    rank: int | None = None
+    count: str | None = None  # of a restart: the attempts that are left
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """The attempts that share files: where each begins."""
+
+    found: Mapping[str, Sequence[Boundary]]
+    by: tuple[str, tuple[float, ...]] | None  # a file and the times of its boundaries, which place other files' lines
+    zone_known: bool
+    spans: Mapping[str, tuple[float, float]]  # source -> first and last time of what it holds
+    unnumbered: frozenset[str]  # sources whose path names no attempt
+
+    def by_line(self, file: str, line: int | None) -> int | None:
+        """The attempt of a line of a file that holds several; None where it holds one."""
+        if line is None or file not in self.found:
+            return None
+        return bisect_right([b.line for b in self.found[file]], line)
+
+    def by_time(self, file: str, time: float | None, zone_known: bool) -> int | None:
+        """The attempt of a line of another file; None where clocks do not tell.
+
+        Only for files that were written at the same time by the same kind of clock: zones may be hours apart.
+        """
+        if self.by is None or time is None or file not in self.unnumbered or zone_known != self.zone_known:
+            return None
+        (low, high), (begin, end) = self.spans.get(file, (0.0, 0.0)), self.spans.get(self.by[0], (0.0, 0.0))
+        if low > end + CLOCK_SLACK or high < begin - CLOCK_SLACK:
+            return None
+        return bisect_right(self.by[1], time)
+
+    def placed(self, identity: Identity, file: str, line: int | None, time: float | None, zone_known: bool) -> Identity:
+        attempt = self.by_line(file, line)
+        if attempt is None and identity.attempt is None:
+            attempt = self.by_time(file, time, zone_known)
+        return identity if attempt is None else replace(identity, attempt=attempt)
+
+
+def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
+    """The attempts that share files; None where no file holds several. Files whose path names an attempt hold one."""
+    unnumbered = frozenset(s.path for s in data.sources if s.identity.attempt is None)
+    streams = events(data, catalogue, unnumbered)
+    found = {path: b for path, stream in streams.items() if (b := boundaries(stream))}
+    if not found:
+        return None
+    most = max(len(b) for b in found.values())
+    dated = [
+        (path, cuts, b[0].zone_known)
+        for path, b in sorted(found.items())
+        if len(cuts := tuple(c for x in b if (c := x.cut) is not None)) == most
+    ]
+    path, cuts, zone_known = dated[0] if dated else ("", (), False)
+    return Launches(found, (path, cuts) if dated else None, zone_known, _spans(data), unnumbered)
+
+
+def number(data: RunData, launches: Launches | None) -> RunData:
+    """The run with the attempt of every observation, traceback and metric row, as far as it is known."""
+    if launches is None:
+        return data
+    return replace(
+        data,
+        observations=tuple(renumber(data.observations, launches)),
+        tracebacks=tuple(
+            replace(t, identity=launches.placed(t.identity, t.header.file, t.header.line, t.time, t.zone_known))
+            for t in data.tracebacks
+        ),
+        metrics=_rows(data, launches),
+    )
+
+
+def renumber(observations: Sequence[Observation], launches: Launches | None) -> list[Observation]:
+    """Observations with the attempt of their key line; those made of numbers may span two attempts."""
+    if launches is None:
+        return list(observations)
+    return [
+        replace(o, identity=launches.placed(o.identity, o.evidence[0].file, o.evidence[0].line, o.time, o.zone_known))
+        for o in observations
+    ]
+
+
+def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[str]) -> dict[str, list[Event]]:
+    """The events of each of these files, in the order of their lines."""
+    streams: dict[str, list[Event]] = {path: [] for path in paths}
+    for o in data.observations:
+        key = o.evidence[0]
+        kind = _kind(o, catalogue)
+        if kind is not None and key.line is not None and key.file in streams:
+            streams[key.file].append(
+                Event(key.line, kind, o.time, o.zone_known, o.timed, rank=o.identity.rank, count=o.captures.get("left"))
+            )
+    for t in data.tracebacks:
+        if t.final.line is not None and t.header.file in streams and _uncaught(t):
+            streams[t.header.file].append(Event(t.final.line, "death", t.time, t.zone_known))
+    told = {path for path, stream in streams.items() if any(e.kind != "step" for e in stream)}
+    if data.metrics.height and told:
+        import polars as pl
+
+        rows = (
+            data.metrics.filter(
+                pl.col("source").is_in(list(told)) & pl.col("step").is_not_null() & pl.col("line").is_not_null()
+            )
+            .unique(["source", "line", "step", "rank"], maintain_order=True)
+            .select("source", "line", "time", "step", "epoch", "rank")
+        )
+        for path, line, time, step, epoch, rank in rows.iter_rows():
+            streams[path].append(Event(line, "step", time, step=step, epoch=epoch, rank=rank))
+    return {
+        path: sorted(stream, key=lambda e: (e.line, e.kind != "step"))
+        for path, stream in streams.items()
+        if path in told
+    }
+
+
+def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
+    name = o.signature
+    if name == RESTART:
+        return "restart"
+    if name == LAUNCH:
+        return "launch"
+    if name in STARTS:
+        return "start"
+    if name in SIGNS:
+        return "sign"
+    if name in ENDS:
+        return "end" if o.weight >= SURE_END else None
+    signature = catalogue.get(name)
+    stopped = signature is not None and signature.verdict == "interrupted" and signature.kind == "cause"
+    return "death" if name in DEATHS or stopped else None
+
+
+def _uncaught(traceback: Traceback) -> bool:
+    """Whether a traceback ended its process: what a handler logs begins with the function that handles it."""
+    if traceback.chained is not None or not traceback.frames:
+        return False
+    return traceback.frames[0][2] in ("<module>", "_run_module_as_main")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What has been seen of the attempt that a line belongs to."""
+
+    last: dict[int | None, tuple[int | None, int]] = field(default_factory=dict)  # rank -> its last epoch and step
+    first: int | None = None  # its first step
+    lines: int = 0  # step records
+    dead: bool = False
+    ended: bool = False
+    resets: bool = False  # its counter falls back by itself, as one does that counts within epochs
+    since: int = 0  # step records in rising order since the death
+    sign: Event | None = None  # the first sign of a new start since the last death
+    time: float | None = None  # the last known one
+
+    @property
+    def active(self) -> bool:
+        return self.lines > 0 or self.dead or self.ended
+
+    def falls_back(self, e: Event, by: int = 0) -> bool:
+        """Whether a step is no later than the last one of its rank; of two epochs, the later one counts as later."""
+        if e.step is None or e.rank not in self.last:
+            return False
+        epoch, step = self.last[e.rank]
+        if e.epoch is not None and epoch is not None and int(e.epoch) != epoch:
+            return int(e.epoch) < epoch
+        return e.step + by <= step
+
+    def begins_anew(self, e: Event) -> bool:
+        """Whether a step is too far back for ranks whose lines overtake each other."""
+        if self.resets or e.step is None or not self.falls_back(e):
+            return False
+        return self.falls_back(e, STEPS_AFTER_DEATH) or (self.first is not None and e.step <= self.first)
+
+    def count(self, e: Event) -> None:
+        """Take a step record into account."""
+        if e.step is None:
+            return
+        if self.falls_back(e, 1):
+            self.resets = self.resets or self.begins_anew(e)
+        elif self.dead:
+            self.since += 1
+            # Training that goes on outlived the death: it was another process's.
+            self.dead = self.since < STEPS_AFTER_DEATH or self.sign is not None
+        known = self.last.get(e.rank, (None, 0))[0]
+        self.last[e.rank] = (int(e.epoch) if e.epoch is not None else known, e.step)
+        self.first = e.step if self.first is None else min(self.first, e.step)
+        self.lines += 1
+
+
+def boundaries(stream: Sequence[Event]) -> list[Boundary]:
+    """Where new attempts begin in a file whose events are given in the order of their lines."""
+    found: list[Boundary] = []
+    at = _Attempt()
+    pending: Event | None = None  # a restart that was announced
+    trailing = 0  # step records since it was
+    counts: set[str] = set()
+
+    def begin(e: Event, line: int | None = None) -> None:
+        """Begin an attempt, unless its clock is behind: then files of several hosts were joined one below the other."""
+        nonlocal at, pending, trailing
+        pending, trailing = None, 0
+        if e.time is not None and at.time is not None and e.time + CLOCK_SLACK < at.time:
+            at.dead = at.ended = False
+            return
+        found.append(Boundary(line if line is not None else e.line, at.time))
+        at = _Attempt()
+
+    for n, e in enumerate(stream):
+        first = at.sign if at.sign is not None else e
+        if e.kind == "restart":
+            again = e.count is not None and e.count in counts  # another node's launcher speaks of the same restart
+            if pending is not None and not again:
+                begin(pending, pending.line + 1)
+            if not again and (at.active or e.count is not None):
+                pending, trailing = e, 0
+                if e.count is not None:
+                    counts.add(e.count)
+        elif e.kind == "launch":
+            if pending is not None or at.dead or (at.ended and at.lines) or (at.lines and _leads_on(stream, n, at)):
+                begin(e)
+                counts.clear()
+        elif e.kind == "start":
+            if pending is not None:
+                begin(e)
+            elif at.dead:
+                begin(first)
+        elif e.kind == "sign":
+            if pending is not None:
+                begin(e)
+            elif at.dead and at.sign is None:
+                at.sign = e
+        elif e.kind == "death":
+            at.dead, at.since, at.sign = True, 0, None
+        elif e.kind == "end":
+            at.ended = True
+        elif pending is not None:
+            trailing += 1
+            if at.falls_back(e):
+                begin(e)
+            elif trailing > LAST_STEPS:
+                begin(pending, pending.line + 1)
+        elif at.dead and at.begins_anew(e):
+            begin(first)
+        if e.kind == "step":
+            at.count(e)
+        if e.time is not None:
+            at.time = e.time
+    if pending is not None:
+        begin(pending, pending.line + 1)
+    return [_dated(b, stream) for b in found]
+
+
+def _dated(boundary: Boundary, stream: Sequence[Event]) -> Boundary:
+    """The boundary with the time of the first line from it on that bears a time of its own, or a newer one."""
+    for e in stream:
+        if e.line < boundary.line or e.time is None:
+            continue
+        if e.timed or boundary.ended is None or e.time > boundary.ended:
+            return replace(boundary, began=e.time, zone_known=e.zone_known)
+    return boundary
+
+
+def _leads_on(stream: Sequence[Event], n: int, at: _Attempt) -> bool:
+    """Whether the launch at n, of which no death tells, starts the run anew: it resumes, or its steps begin again.
+
+    A launcher that training itself calls, for an evaluation, prints the same; training then counts on.
+    """
+    for e in stream[n + 1 :]:
+        if e.kind in ("start", "restart", "death"):
+            return True
+        if e.kind == "step":
+            return at.falls_back(e)
+    return False
+
+
+def _spans(data: RunData) -> dict[str, tuple[float, float]]:
+    spans = {
+        w.source: (w.first_time, w.last_time)
+        for w in data.writers
+        if w.first_time is not None and w.last_time is not None
+    }
+    if data.metrics.height:
+        import polars as pl
+
+        rows = data.metrics.group_by("source").agg(pl.col("time").min().alias("a"), pl.col("time").max().alias("b"))
+        for source, low, high in rows.iter_rows():
+            if low is not None and source not in spans:
+                spans[source] = (low, high)
+    return spans
+
+
+def _rows(data: RunData, launches: Launches) -> pl.DataFrame:
+    """The metric rows with their attempts.
+
+    Files that are no logs count in UTC, and logs often in local time: their rows are placed where all of them, taken
+    together, lie within the time of the log that has the boundaries.
+    """
+    if not data.metrics.height:
+        return data.metrics
+    import polars as pl
+
+    logs = {s.path for s in data.sources if s.kind is Kind.LOG}
+    others = [span for path, span in launches.spans.items() if path not in logs and path in launches.unnumbered]
+    begin, end = launches.spans.get(launches.by[0], (0.0, 0.0)) if launches.by else (0.0, 0.0)
+    agree = all(begin - CLOCK_SLACK <= low and high <= end + CLOCK_SLACK for low, high in others)
+
+    def attempt_of(source: str, line: int | None, time: float | None, attempt: int | None) -> int | None:
+        found = launches.by_line(source, line)
+        if found is not None or attempt is not None:
+            return found if found is not None else attempt
+        if source in logs:
+            return launches.by_time(source, time, False)
+        return launches.by_time(source, time, launches.zone_known) if agree else None
+
+    rows = data.metrics.select("source", "line", "time", "attempt").iter_rows()
+    return data.metrics.with_columns(pl.Series("attempt", [attempt_of(*row) for row in rows], pl.Int32))

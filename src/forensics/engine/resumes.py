@@ -1,0 +1,90 @@
+"""Damaged checkpoint files: they count where a process failed to load one, and are context everywhere else.
+
+A cut file in a run that trains is often one that is being written, or that was cut when the run's files were collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forensics.engine.causes import Candidate
+from forensics.model import Observation, Traceback
+from forensics.parsers.checkpoints import CUT, MISSING, NAME, SIGNATURE, STATE, is_checkpoint_sign
+
+# What a process says when it cannot load a checkpoint, and the states of files that bear it out.
+_BORNE_OUT = {
+    SIGNATURE: (CUT,),
+    "dcp-checkpoint-incomplete": (CUT, MISSING),
+    "dcp-rank-failed": (CUT, MISSING),
+    "deepspeed-checkpoint-unusable": (CUT, MISSING),
+}
+# Code that reads checkpoints, by the end of its file's path.
+_READERS = (
+    "torch/serialization.py",
+    "torch/_weights_only_unpickler.py",
+    "safetensors/torch.py",
+    "torch/distributed/checkpoint/filesystem.py",
+    "torch/distributed/checkpoint/state_dict_loader.py",
+)
+_READING = ("load", "read", "open", "restore", "resume")
+ALONE = 0.85  # a damaged file, and code that reads checkpoints raised an exception
+MOST = 64
+
+
+def settle(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:
+    """Give signs of damaged files to the failures that they explain.
+
+    Those that explain none stay as they are, if the damage is provable, and are dropped where files are missing: those
+    who collect a run's traces seldom take the weights along.
+    """
+    files = [o for o in found if is_checkpoint_sign(o)]
+    if not files:
+        return list(found)
+    settled = [o for o in found if not is_checkpoint_sign(o)]
+    said = [o for o in settled if o.signature in _BORNE_OUT]
+    raised = [t for t in tracebacks if t.chained != "ignored"]
+    for file in files:
+        borne_out = next((o for o in said if file.captures[STATE] in _BORNE_OUT[o.signature]), None)
+        if borne_out is not None:
+            settled.append(_at(file, borne_out, borne_out.signature))
+            continue
+        failures = [t for t in raised if _names(t, file) or (file.captures[STATE] == CUT and _read_by(t))]
+        for t in failures[:MOST]:
+            settled.append(replace(_at(file, t, SIGNATURE), weight=ALONE, evidence=(*file.evidence, t.final)))
+        if not failures and file.captures[STATE] == CUT:
+            settled.append(file)
+    return settled
+
+
+def _at(file: Observation, failure: Observation | Traceback, signature: str) -> Observation:
+    """The sign of a file, at the place and time where a process met it."""
+    return replace(
+        file,
+        signature=signature,
+        identity=failure.identity,
+        time=failure.time,
+        zone_known=failure.zone_known,
+        timed=failure.timed,
+        captures={**file.captures, "met": "yes"},
+    )
+
+
+def _names(t: Traceback, file: Observation) -> bool:
+    """Whether an exception's message names the file, by a name that is long enough to mean no other."""
+    name = file.captures[NAME].rpartition("/")[2]
+    return len(name) >= 6 and name in t.message
+
+
+def _read_by(t: Traceback) -> bool:
+    return any(
+        frame[0].replace("\\", "/").endswith(_READERS) and any(word in frame[2].lower() for word in _READING)
+        for frame in t.frames
+    )
+
+
+def set_aside(candidates: Sequence[Candidate]) -> None:
+    """Make damaged files that no process failed to load context."""
+    for c in candidates:
+        if all(is_checkpoint_sign(o) and "met" not in o.captures for o in c.observations):
+            c.context = "no process says that it failed to load it: it may be one that was being written, or copied"

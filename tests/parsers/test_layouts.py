@@ -1,0 +1,99 @@
+"""What names of files, prefixes and tables say about the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.model import Identity, Kind, Source
+from forensics.parsers.launchers import worker_of
+from forensics.parsers.prefixes import clean, from_ray, from_syslog
+from forensics.parsers.tracebacks import read_traceback
+from forensics.run import identity_of, local_names, number_tasks
+
+
+@pytest.mark.parametrize(
+    ("path", "identity"),
+    [
+        ("pods/ml_train-worker-2_0c1d/pytorch/0.log", Identity(node="train-worker-2")),
+        (f"containers/train-worker-2_ml_pytorch-{'0a' * 32}.log", Identity(node="train-worker-2")),
+        (f"logs/worker-{'ab' * 14}-01000000-3101.err", Identity(pid=3101, stream="stderr")),
+        ("dmesg-node-1.txt", Identity(node="node-1")),
+        ("exp_node2_lr1e-4/train.log", Identity()),
+        ("dataloader_worker_3.log", Identity()),
+    ],
+)
+def test_names(path: str, identity: Identity) -> None:
+    assert identity_of(path) == identity
+
+
+def sources(*paths: str) -> list[Source]:
+    return local_names(number_tasks([Source(p, Path(p), Kind.LOG, 1, identity_of(p)) for p in paths]))
+
+
+def test_one_number_on_two_hosts_is_a_local_rank() -> None:
+    found = sources("node-0/rank0.log", "node-0/rank1.log", "node-1/rank0.log", "node-1/rank1.log")
+    assert [(s.identity.rank, s.identity.local_rank) for s in found] == [(None, 0), (None, 1)] * 2
+    apart = sources("node-0/rank0.log", "node-0/rank1.log", "node-1/rank2.log", "node-1/rank3.log")
+    assert [s.identity.rank for s in apart] == [0, 1, 2, 3]
+
+
+def test_a_rank_that_moved_to_another_host_stays_a_rank() -> None:
+    found = sources("attempt_0/node-0/rank0.log", "attempt_1/node-1/rank0.log")
+    assert [s.identity.rank for s in found] == [0, 0]
+
+
+def test_numbers_of_workers_are_hosts_and_no_tasks() -> None:
+    found = sources("job-worker-0.log", "job-worker-1.log", "job-master-0.log")
+    assert [(s.identity.node, s.identity.task) for s in found] == [("worker-0", None), ("worker-1", None), (None, None)]
+
+
+def test_streams_with_a_number_are_numbered() -> None:
+    assert [s.identity.task for s in sources("stderr0.txt", "stderr1.txt", "layout3.txt")] == [0, 1, None]
+
+
+def test_hosts_of_system_logs() -> None:
+    text = "Mar 14 10:11:00 node-1 kernel: [18001.2] NVRM: Xid (PCI:0000:52:00): 79, pid=51, name=python"
+    line = clean(text)
+    assert (line.identity.node, line.text[:10]) == ("node-1", "[18001.2] ")
+    assert line.time is not None
+    iso = "2026-03-14T10:11:00+0000 node-1 systemd[1]: user.slice: A process has been killed"
+    assert clean(iso).identity.node == "node-1"
+    assert from_syslog(text)
+    assert from_syslog(iso)
+    assert not from_syslog("Mar 14 10:11:00 starting training: now")
+
+
+def test_ray_is_known_by_its_prefix() -> None:
+    assert from_ray("(RayTrainWorker pid=3100, ip=10.0.0.1) hello")
+    assert not from_ray("killed (pid=3100)")
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("2026-03-14 10:00:00 | ERROR | rank=3 | unhandled exception", 3),
+        ('ts=2026-03-14T10:00:00Z level=error rank=5 msg="failed"', 5),
+        ("waiting for rank=3 to join", None),
+    ],
+)
+def test_fields_of_loggers(text: str, rank: int | None) -> None:
+    assert clean(text).identity.rank == rank
+
+
+def test_the_row_above_a_traceback_names_its_worker() -> None:
+    above = "  rank      : 11 (local_rank: 3)\n  exitcode  : 1 (pid: 41)\n  error_file: <N/A>\n"
+    assert worker_of(above) == Identity(rank=11, local_rank=3)
+    assert worker_of("no row at all\n") == Identity()
+
+
+def test_a_traceback_in_a_row_ends_at_its_exception() -> None:
+    text = b"""  traceback : Traceback (most recent call last):
+    File "train.py", line 10, in main
+      raise ValueError("x")
+  ValueError: x
+"""
+    found = read_traceback(text, path="a", offset=0, line=1)
+    assert found is not None
+    assert (found.exception, found.message, len(found.frames)) == ("ValueError", "x", 1)
