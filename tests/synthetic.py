@@ -32,6 +32,7 @@ class Draft:
     random: random.Random
     lines: dict[tuple[str, int | None], list[tuple[datetime, str]]] = field(default_factory=dict)
     skew: dict[str, timedelta] = field(default_factory=dict)
+    largest_skew: float = 20  # seconds by which a node's clock is wrong at most
 
     def node(self, rank: int) -> str:
         return f"node-{rank // PER_NODE}"
@@ -43,7 +44,7 @@ class Draft:
         self.lines.setdefault((node, None), []).append((at, text))
 
     def clock(self, node: str, at: datetime) -> datetime:
-        return at + self.skew.setdefault(node, timedelta(seconds=self.random.uniform(-20, 20)))
+        return at + self.skew.setdefault(node, timedelta(seconds=self.random.uniform(-self.largest_skew, self.largest_skew)))
 
 
 def _c10(draft: Draft, rank: int, at: datetime, text: str) -> str:
@@ -149,10 +150,10 @@ CAUSES: tuple[Callable[[Draft, int, datetime], frozenset[str]], ...] = (
 )
 
 
-def make(folder: Path, seed: int, world: int = 512) -> Truth:
-    """Write one run below `folder` and return what is true of it."""
+def make(folder: Path, seed: int, world: int = 512, skew: float = 20) -> Truth:
+    """Write one run below `folder` and return what is true of it. skew: of nodes' clocks at most, in seconds."""
     r = random.Random(seed)
-    draft = Draft(world, r)
+    draft = Draft(world, r, largest_skew=skew)
     culprit, steps = r.randrange(world), r.randint(20, 60)
     cause = CAUSES[seed % len(CAUSES)]
     fail_at = START + timedelta(seconds=steps * 2)

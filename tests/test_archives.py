@@ -27,7 +27,10 @@ def find(*paths: Path) -> Run:
     return discover([str(p) for p in paths], sniffers())
 
 
-def unpack(file: Path, limits: Limits = Limits()) -> tuple[list[Member], Unpacked]:
+DEFAULT = Limits()
+
+
+def unpack(file: Path, limits: Limits = DEFAULT) -> tuple[list[Member], Unpacked]:
     found = Unpacked()
     what = format_of(file.read_bytes()[: 16 << 10], file.name)
     assert what is not None
@@ -65,7 +68,7 @@ def test_a_compressed_log_is_read_as_the_log(tmp_path: Path, suffix: str, pack: 
     assert (source.kind, source.size) == (Kind.LOG, len(LOG))
     assert (source.identity.local_rank, source.identity.attempt, source.identity.stream) == (3, 1, "stderr")
     (row,) = run.skipped
-    assert (row.path, row.status, row.reason) == (f"attempt_1/3/stderr.log.{suffix}", Status.READ, "unpacked")
+    assert (row.path, row.status, row.reason) == (f"attempt_1/3/stderr.log.{suffix}", Status.READ, "1 member unpacked")
 
 
 def test_zstd_is_read_or_the_reason_is_given(tmp_path: Path) -> None:
@@ -148,7 +151,12 @@ def test_no_member_leaves_the_archive(tmp_path: Path, name: str) -> None:
 
 def test_links_and_devices_are_skipped_and_said(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        for name, kind in (("l", tarfile.SYMTYPE), ("h", tarfile.LNKTYPE), ("d", tarfile.CHRTYPE), ("p", tarfile.FIFOTYPE)):
+        for name, kind in (
+            ("l", tarfile.SYMTYPE),
+            ("h", tarfile.LNKTYPE),
+            ("d", tarfile.CHRTYPE),
+            ("p", tarfile.FIFOTYPE),
+        ):
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info)
@@ -163,7 +171,13 @@ def test_links_and_devices_are_skipped_and_said(tmp_path: Path) -> None:
     run = find(tmp_path)
     assert {s.path for s in run.sources} == {"a.tar!/x.log", "b.zip!/x.log"}
     reasons = {c.path: c.reason or "" for c in run.skipped}
-    for path, word in (("a.tar!/l", "link"), ("a.tar!/h", "link"), ("a.tar!/d", "device"), ("a.tar!/p", "pipe"), ("b.zip!/link", "link")):
+    for path, word in (
+        ("a.tar!/l", "link"),
+        ("a.tar!/h", "link"),
+        ("a.tar!/d", "device"),
+        ("a.tar!/p", "pipe"),
+        ("b.zip!/link", "link"),
+    ):
         assert word in reasons[path]
 
 
@@ -244,7 +258,9 @@ def test_a_bomb_stops_at_the_ratio(tmp_path: Path) -> None:
     members, found = unpack(file, Limits(free=4 << 20))
     assert len(members) == 1 and members[0].file.stat().st_size <= 300 * len(data) + (1 << 20)
     assert "times its size" in (found.problem or "")
-    members, found = unpack(zip_of(tmp_path / "b.zip", {f"{n}.log": bytes(2 << 20) for n in range(20)}), Limits(free=4 << 20))
+    members, found = unpack(
+        zip_of(tmp_path / "b.zip", {f"{n}.log": bytes(2 << 20) for n in range(20)}), Limits(free=4 << 20)
+    )
     assert sum(m.file.stat().st_size for m in members) <= 7 << 20
     assert "times its size" in (found.problem or "")
 
@@ -302,7 +318,10 @@ def test_a_header_that_claims_gigabytes_is_not_read(tmp_path: Path) -> None:
 
 
 def test_programs_and_data_in_archives_are_left_out(tmp_path: Path) -> None:
-    tar_of(tmp_path / "a.tar", {".git/config": b"x", "shard.jpg": b"\xff\xd8\xff", "model.safetensors": bytes(99), "a.log": LOG})
+    tar_of(
+        tmp_path / "a.tar",
+        {".git/config": b"x", "shard.jpg": b"\xff\xd8\xff", "model.safetensors": bytes(99), "a.log": LOG},
+    )
     run = find(tmp_path)
     assert [s.path for s in run.sources] == ["a.tar!/a.log"]
     assert len(run.skipped) == 4

@@ -26,6 +26,8 @@ from typing import Any, BinaryIO
 MARK = "!/"  # between an archive's path and a member's: a.tar.gz!/rank0.log
 CHUNK = 1 << 20
 MEBI = 1 << 20
+# Bytes given to a decoder that has no limit on what it gives back: at most a block of 128 KiB for every 4 of them.
+ZSTD_FEED = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ _SHORT_TAR = re.compile(r"\.t(?:gz|xz|bz2?|zst)$", re.I)
 
 
 def format_of(head: bytes, name: str) -> str | None:
-    """"gzip", "xz", "bzip2", "zstd", "tar" or "zip" for what is unpacked; None for everything else.
+    """How a file is packed: "gzip", "xz", "bzip2", "zstd", "tar" or "zip"; None for what is not unpacked.
 
     head: the first bytes of the file. Checkpoints of torch are zip files too; a zip is an archive of files only where
     it is named .zip and its first member is none of a checkpoint.
@@ -228,9 +230,7 @@ class Unpacker:
             if found.problem is not None:
                 return
 
-    def _zip(
-        self, raw: BinaryIO, size: int, found: Unpacked, wanted: Callable[[str], str | None]
-    ) -> Iterator[Member]:
+    def _zip(self, raw: BinaryIO, size: int, found: Unpacked, wanted: Callable[[str], str | None]) -> Iterator[Member]:
         given = 0
         for n, entry in enumerate(zip_entries(raw, size)):
             if n >= self.limits.members:
@@ -436,12 +436,22 @@ def _zstd(raw: Any, limits: Limits) -> Iterator[bytes]:
         package: Any = importlib.import_module("zstandard")
     except ImportError:
         raise Stop("zstd-compressed; to have it read, unpack it or install the package zstandard") from None
-    reader = package.ZstdDecompressor(max_window_size=1 << window).stream_reader(raw, read_across_frames=True)
+    factory = package.ZstdDecompressor(max_window_size=1 << window)
+    decoder, waiting = factory.decompressobj(), b""
     try:
-        while chunk := reader.read(CHUNK):
-            yield chunk
+        while data := waiting or raw.read(ZSTD_FEED):
+            waiting = b""
+            if decoder.eof:
+                decoder = factory.decompressobj()
+            chunk = decoder.decompress(data)
+            if decoder.eof:
+                waiting = decoder.unused_data
+            if chunk:
+                yield chunk
     except package.ZstdError as error:
         raise ValueError(str(error)) from None
+    if not decoder.eof:
+        raise Stop("cut off in the middle of its zstd data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -582,6 +592,7 @@ class ZipEnd:
     entries: int
     size: int  # bytes of the central directory
     offset: int  # where it begins
+    after: int  # bytes that follow the record and its comment
 
 
 def zip_end(raw: BinaryIO, size: int) -> ZipEnd | None:
@@ -592,8 +603,9 @@ def zip_end(raw: BinaryIO, size: int) -> ZipEnd | None:
     at = tail.rfind(b"PK\x05\x06")
     if at < 0 or len(tail) - at < 22:
         return None
-    entries, length, offset = struct.unpack("<H", tail[at + 10 : at + 12]) + struct.unpack("<II", tail[at + 12 : at + 20])
+    entries, length, offset = struct.unpack("<HII", tail[at + 10 : at + 20])
     place = size - reach + at
+    after = len(tail) - at - 22 - int.from_bytes(tail[at + 20 : at + 22], "little")
     if entries == 0xFFFF or length == 0xFFFFFFFF or offset == 0xFFFFFFFF:
         raw.seek(max(0, place - 20))
         locator = raw.read(20)
@@ -602,7 +614,7 @@ def zip_end(raw: BinaryIO, size: int) -> ZipEnd | None:
             wide = raw.read(56)
             if len(wide) == 56 and wide.startswith(b"PK\x06\x06"):
                 entries, length, offset = struct.unpack("<QQQ", wide[32:56])
-    return ZipEnd(entries, length, offset)
+    return ZipEnd(entries, length, offset, after)
 
 
 def zip_entries(raw: BinaryIO, size: int) -> Iterator[ZipEntry]:
@@ -646,8 +658,7 @@ def _dos_time(date: int, time: int) -> float:
     from datetime import UTC, datetime
 
     try:
-        return datetime(
-            (date >> 9) + 1980, date >> 5 & 15, date & 31, time >> 11, time >> 5 & 63, min(time * 2 & 63, 59), tzinfo=UTC
-        ).timestamp()
+        day = datetime((date >> 9) + 1980, date >> 5 & 15, date & 31, time >> 11, time >> 5 & 63, tzinfo=UTC)
+        return day.timestamp() + 2 * (time & 31)
     except ValueError:
         return 0.0

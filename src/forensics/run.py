@@ -363,7 +363,7 @@ class _Walk:
         for name, reason in found.skipped:
             self.skip(f"{path}{archives.MARK}{_printable(name)}", reason)
         parts = [f"{found.problem} ({packing})"] if found.problem else []
-        parts += [f"{found.count:,} members unpacked"] if found.count != 1 or found.problem else ["unpacked"]
+        parts += [f"{found.count:,} member{'s' * (found.count != 1)} unpacked"] if found.count else []
         parts += [f"{n:,} more left out: {reason}" for reason, n in found.more.items()]
         status = Status.PARTIAL if found.count else Status.SKIPPED
         if not found.problem and not found.more:

@@ -224,3 +224,10 @@ def test_accelerates_two_lines_belong_together_only_side_by_side() -> None:
 def test_nameless_hosts_with_different_ranks_map_nothing() -> None:
     lists = [mapping(1, global_ranks="0, 1"), mapping(9, global_ranks="2, 3")]
     assert whose.local_ranks(lists) == {}
+
+
+def test_a_local_rank_between_known_ones_of_its_host() -> None:
+    known: dict[tuple[str | None, int], int] = {("node-1", 1): 9, ("node-1", 2): 10, ("node-2", 0): 16}
+    seen = [("node-1", 0), ("node-2", 3), (None, 4), ("node-1", 2)]
+    assert whose.neighbours(known, seen) == {("node-1", 0): 8}
+    assert whose.neighbours({("node-1", 1): 9, ("node-1", 2): 11}, [("node-1", 0)]) == {}

@@ -180,7 +180,7 @@ def diagnose(
         rest = [c for c in linked if c is not top[0]]
     context = [c for c in found if c.context is not None or c.signature.kind == "benign"]
     ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
-    writer = _Writer(world, steps, _nodes_of_ranks(data, world))
+    writer = _Writer(world, steps, nodes_of_ranks(data, world))
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if o is not c and o.signature.kind == c.signature.kind)
@@ -266,7 +266,8 @@ def _progress(data: RunData) -> bool:
     return counted.filter((pl.col("count") >= PROGRESS_RECORDS) | (pl.col("losses") >= PROGRESS_LOSSES)).height > 0
 
 
-def _nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
+def nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
+    """rank -> host, where something names both."""
     nodes: dict[int, str] = {}
     for identity in (*(s.identity for s in data.sources), *(o.identity for o in data.observations)):
         rank = world.global_rank(identity)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 NCCL_INIT = "nccl-init"
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
-_RUN_FOLDER = re.compile(r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:filtered_)?std(?:out|err)\.log$")
+_RUN_FOLDER = re.compile(
+    r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ def know_world(data: RunData) -> World:
             rank_of_pid.setdefault((o.identity.node, int(pid)), int(rank))
     for key in clashes:
         del rank_of[key]
+    if not clashes:
+        rank_of |= whose.neighbours(rank_of, ((i.node, i.local_rank) for i in identities))
     rank_of_bus: dict[tuple[str | None, str], int] = {}
     inits: list[tuple[str | None, int, int]] = []
     largest = max((int(o.captures["nranks"]) for o in data.observations if o.signature == NCCL_INIT), default=0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine import attempts, causes, diagnosis, identity, progress, resumes, steps
+from forensics.engine import attempts, causes, clocks, diagnosis, identity, progress, resumes, steps
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
@@ -253,6 +253,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     data = attempts.number(data, launches)
     world = identity.know_world(data)
     data = identity.place_ranks(data, world)
+    nodes = diagnosis.nodes_of_ranks(data, world)
+    data = clocks.set_right(data, clocks.known(data, nodes), nodes)
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(data.observations, clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)

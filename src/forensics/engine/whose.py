@@ -22,7 +22,7 @@ ROWS_APART = 60
 # What a launcher raises when a worker has failed.
 _LAUNCHERS_OWN = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
 
-_WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:filtered_)?std(?:out|err)\.log$")
+_WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$")
 
 Place = tuple[str | None, int]  # (node, local rank or pid)
 
@@ -103,6 +103,25 @@ def worker_folder(path: str) -> str | None:
     """The folder that holds one worker's streams alone, where a path lies in one."""
     m = _WORKER_FOLDER.match(path)
     return m[1] if m else None
+
+
+def neighbours(known: Mapping[Place, int], seen: Iterable[tuple[str | None, int | None]]) -> dict[Place, int]:
+    """Ranks of local ranks that were seen on a host of which two others or more are known.
+
+    Launchers give a host ranks that follow each other, so that the difference of rank and local rank is one for all.
+    """
+    apart: dict[str | None, list[int]] = defaultdict(list)
+    for (node, local), rank in known.items():
+        apart[node].append(rank - local)
+    taken = set(known.values())
+    found: dict[Place, int] = {}
+    for node, local in set(seen):
+        differences = apart.get(node, [])
+        if local is None or node is None or (node, local) in known or len(differences) < 2 or len(set(differences)) > 1:
+            continue
+        if (rank := local + differences[0]) not in taken:
+            found[node, local] = rank
+    return found
 
 
 def locals_in_files(observations: Iterable[Observation]) -> dict[tuple[str, int], int]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives import Stop, ZipEntry, is_torch_zip, zip_end, zip_entries
+from forensics.archives import Stop, ZipEntry, zip_end, zip_entries
 from forensics.model import Evidence, Observation, Source
 
 SIGNATURE = "checkpoint-corrupt"
@@ -64,7 +64,7 @@ class Damage:
 
 
 def check(file: Path, name: str) -> Damage | None:
-    """What is wrong with a checkpoint file of that name; None where nothing is, or where its format is none that can be checked.
+    """What is wrong with a checkpoint file of that name; None where nothing is, or where no such format can be checked.
 
     Raises OSError where it cannot be read.
     """
@@ -90,7 +90,8 @@ def _problem(raw: BinaryIO, size: int, name: str) -> str | None:
         return f"the first {len(head):,} of its {size:,} bytes are zero: its data never reached the disk"
     if head.startswith(b"PK\x03\x04"):
         if name.endswith(".distcp"):  # several zip files, one after the other
-            return None if zip_end(raw, size) else _no_end(size)
+            end = zip_end(raw, size)
+            return None if end is not None and end.after == 0 else _no_end(size)
         return _zip(raw, size)
     if name.endswith(".safetensors"):
         return _safetensors(raw, head, size)
@@ -300,5 +301,3 @@ def observation(source: Source, damage: Damage) -> Observation:
 def is_checkpoint_sign(o: Observation) -> bool:
     """Whether an observation was made from a checkpoint file and not from what a process said."""
     return STATE in o.captures
-
-

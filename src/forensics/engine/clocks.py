@@ -1,0 +1,151 @@
+"""Clocks of hosts that disagree: how far each is off, from what must have happened at the same time everywhere.
+
+Ranks that train together record one global step, and enqueue one collective, at nearly the same moment. Hosts whose
+records of these differ by much the same in all of them have clocks that differ by that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import median, median_low
+from typing import TYPE_CHECKING
+
+from forensics.model import Identity, Observation, RunData, Traceback
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# Fewer common events are chance.
+EVENTS = 5
+# Most logs stamp whole seconds: no offset is known better than this (seconds).
+RESOLUTION = 1.0
+# The bound is the deviation from the median that this part of the events does not exceed.
+WITHIN = 0.9
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a host's clock is ahead of the others'."""
+
+    seconds: float
+    bound: float  # seconds; what the events it rests on leave open
+    events: int
+
+    @property
+    def sure(self) -> bool:
+        return self.events >= EVENTS and abs(self.seconds) > self.bound
+
+
+def estimate(seen: Mapping[str, Mapping[Key, float]]) -> dict[str, Offset]:
+    """Each host's offset against the clock in the middle, from the times at which hosts saw common events.
+
+    seen: host -> event -> seconds. Hosts that share fewer than EVENTS events with the host that shares most are left
+    out; so is everything where no two hosts share any.
+    """
+
+    def common(a: str, b: str) -> set[Key]:
+        return seen[a].keys() & seen[b].keys()
+
+    hosts = sorted(seen)
+    base = max(hosts, key=lambda a: sum(len(common(a, b)) for b in hosts if b != a), default=None)
+    if base is None:
+        return {}
+    against: dict[str, Offset] = {}
+    for host in hosts:
+        shared = common(host, base)
+        if host == base or len(shared) < EVENTS:
+            continue
+        differences = [seen[host][key] - seen[base][key] for key in shared]
+        middle = median(differences)
+        spread = sorted(abs(d - middle) for d in differences)
+        bound = spread[min(int(len(spread) * WITHIN), len(spread) - 1)]
+        against[host] = Offset(middle, max(bound, RESOLUTION), len(shared))
+    if not against:
+        return {}
+    against[base] = Offset(0.0, min(o.bound for o in against.values()), max(o.events for o in against.values()))
+    right = median_low(sorted(o.seconds for o in against.values()))
+    return {host: replace(o, seconds=o.seconds - right) for host, o in against.items()}
+
+
+def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
+    """The offsets of a run's hosts: from the steps that they record, and from the collectives of their dumps."""
+    seen: dict[str, dict[Key, float]] = defaultdict(dict)
+
+    def saw(node: str | None, key: Key, time: float) -> None:
+        if node is not None:
+            seen[node][key] = min(time, seen[node].get(key, time))
+
+    node_of_source = {s.path: s.identity.node for s in data.sources}
+    if data.metrics.height and len({*node_of_rank.values(), *node_of_source.values()} - {None}) > 1:
+        import polars as pl
+
+        timed = data.metrics.filter(pl.col("step").is_not_null() & pl.col("time").is_not_null())
+        # A time that several steps share is that of an earlier line, and none of theirs.
+        own = timed.filter(pl.col("step").n_unique().over("source", "time") == 1)
+        columns = ("source", "rank", "attempt", "step", "epoch", "time")
+        for source, rank, attempt, step, epoch, time in own.select(columns).unique().iter_rows():
+            node = node_of_source.get(source) or node_of_rank.get(rank)
+            saw(node, ("step", attempt, step, None if epoch is None else int(epoch)), time)
+    if data.collectives.height:
+        import polars as pl
+
+        done = data.collectives.filter((pl.col("state") == "completed") & pl.col("time").is_not_null())
+        for rank, group, seq, p2p, time in done.select("rank", "group", "seq", "is_p2p", "time").iter_rows():
+            if not p2p:
+                saw(node_of_rank.get(rank), ("collective", group, seq), time)
+    return {node: offset for node, offset in estimate(seen).items() if offset.sure}
+
+
+def set_right(data: RunData, offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> RunData:
+    """The run with the times of what hosts printed whose clocks are known to be off."""
+    if not offsets:
+        return data
+    node_of_source = {s.path: s.identity.node for s in data.sources}
+
+    def ahead(identity: Identity, file: str) -> float:
+        of_rank = node_of_rank.get(identity.rank) if identity.rank is not None else None
+        host = identity.node or node_of_source.get(file) or of_rank
+        return offsets[host].seconds if host is not None and host in offsets else 0.0
+
+    def observed(o: Observation) -> Observation:
+        by = ahead(o.identity, o.evidence[0].file)
+        return replace(o, time=o.time - by) if o.time is not None and by else o
+
+    def raised(t: Traceback) -> Traceback:
+        by = ahead(t.identity, t.header.file)
+        return replace(t, time=t.time - by) if t.time is not None and by else t
+
+    return replace(
+        data,
+        observations=tuple(observed(o) for o in data.observations),
+        tracebacks=tuple(raised(t) for t in data.tracebacks),
+        metrics=_rows(data, offsets, node_of_source, node_of_rank),
+    )
+
+
+def _rows(
+    data: RunData,
+    offsets: Mapping[str, Offset],
+    node_of_source: Mapping[str, str | None],
+    node_of_rank: Mapping[int, str],
+) -> pl.DataFrame:
+    if not data.metrics.height:
+        return data.metrics
+    import polars as pl
+
+    of_rank = {rank: offsets[node].seconds for rank, node in node_of_rank.items() if node in offsets}
+    # A file that names its host was written there; ranks in it may be those of the host only.
+    of_source = {
+        path: offsets[node].seconds if node in offsets else 0.0 for path, node in node_of_source.items() if node
+    }
+    shift = pl.coalesce(
+        pl.col("source").replace_strict(of_source, default=None, return_dtype=pl.Float64),
+        pl.col("rank").replace_strict(of_rank, default=None, return_dtype=pl.Float64),
+        pl.lit(0.0),
+    )
+    return data.metrics.with_columns(pl.col("time") - shift)
