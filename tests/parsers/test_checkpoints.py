@@ -249,3 +249,25 @@ def test_the_numbers_of_a_file_stand_beside_what_the_log_says(tmp_path: Path) ->
     assert root.name == "checkpoint-corrupt" and not others
     assert root.evidence[0].file == "train.log"
     assert any("900 bytes" in note for note in root.notes)
+
+
+def test_a_shard_that_is_cut_stands_beside_the_reader_s_words(tmp_path: Path) -> None:
+    log = (
+        "CheckpointException ranks:dict_keys([0])\n"
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n"
+    )
+    (tmp_path / "train.log").write_text(log)
+    (tmp_path / "__0_0.distcp").write_bytes(torch_zip()[:900])
+    found = diagnose(tmp_path)
+    root = next(f for f in found.findings if f.name == "checkpoint-corrupt")
+    assert root.role is Role.ROOT
+    assert any("900 bytes" in note for note in root.notes)
+
+
+def test_a_folder_without_metadata_bears_out_what_the_log_says(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("FileNotFoundError: [Errno 2] No such file or directory: 'ck/.metadata'\n")
+    (tmp_path / "ck").mkdir()
+    (tmp_path / "ck/__0_0.distcp").write_bytes(torch_zip())
+    (root, *others) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert root.name == "dcp-checkpoint-incomplete" and not others
+    assert any("no .metadata" in note for note in root.notes)

@@ -87,10 +87,12 @@ def exception_observations(
     for i, traceback in enumerate(ordered):
         first, last = traceback.header.line or 0, traceback.final.line or 0
         own = (traceback.identity.rank,)  # in a file of several ranks, other ranks' lines lie close by
+        after = [t.header.line or 0 for t in ordered[i + 1 : i + 2] if t.header.file == traceback.header.file]
+        limit = min((line - 1 for line in after if line > last), default=last + MESSAGE_LINES)
         near = [
             rank
             for line, rank, reports in known[traceback.header.file]
-            if first <= line <= last + (0 if reports else MESSAGE_LINES)
+            if first <= line <= (last if reports else min(last + MESSAGE_LINES, limit))
         ]
         if any(rank in own or traceback.identity.rank is None for rank in near):
             continue
@@ -373,7 +375,7 @@ def borrow_ranks(linked: Sequence[Candidate]) -> None:
 def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) -> str | None:
     """Why an echo that nothing explains is none of a failure: training or the end came after it, or the end before."""
     first, last = echo.observations[0], echo.observations[-1]
-    if steps.goes_on_after(last, None) or any(survival.finished_after(f, last) for f in finished):
+    if steps.goes_on_after(last, None, restarted=True) or any(survival.finished_after(f, last) for f in finished):
         return "training went on afterwards"
     if any(survival.ended_before(f, first) for f in finished):
         return "the run had reached its end before"

@@ -280,6 +280,31 @@ def in_their_attempts(observations: Iterable[Observation], sources: Iterable[Sou
     ]
 
 
+def _local_to_global(metrics: pl.DataFrame, sources: Iterable[Source], world: World) -> pl.DataFrame:
+    """The metrics with local ranks of a node's merged log as global ones, where the node's map is known.
+
+    Lines such as `[default3]:step 7` name a local rank only, and their rows bear it as their rank. A number that is one
+    of the node's global ranks is taken for that.
+    """
+    import polars as pl
+
+    if not metrics.height or world.one_host:
+        return metrics
+    of_node: dict[str, dict[int, int]] = {}
+    for (node, local), rank in world.rank_of.items():
+        if node is not None:
+            of_node.setdefault(node, {})[local] = rank
+    column = pl.col("rank")
+    for source in sources:
+        known = of_node.get(source.identity.node or "", {})
+        wrong = {local: rank for local, rank in known.items() if local != rank and local not in known.values()}
+        if wrong and source.identity.rank is None and source.identity.local_rank is None:
+            mine = pl.col("source") == source.path
+            named = pl.col("rank").replace_strict(wrong, default=pl.col("rank"), return_dtype=pl.Int32)
+            column = pl.when(mine).then(named).otherwise(column)
+    return metrics.with_columns(column.alias("rank"))
+
+
 def place_ranks(data: RunData, world: World) -> RunData:
     """Give every observation, traceback, writer and metric row its global rank, where it can be known."""
     import polars as pl
@@ -332,7 +357,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
     raised = whose.last_lines(tracebacks)
     observations = [in_traceback(o, raised) for o in observations]
     of_source = {s.path: s.identity.rank for s in sources if s.identity.rank is not None}
-    metrics = data.metrics
+    metrics = _local_to_global(data.metrics, data.sources, world)
     if metrics.height and of_source:
         named = pl.col("source").replace_strict(of_source, default=None, return_dtype=pl.Int32)
         metrics = metrics.with_columns(pl.coalesce("rank", named).alias("rank"))

@@ -253,6 +253,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     data = attempts.number(data, launches)
     world = identity.know_world(data)
     data = identity.place_ranks(data, world)
+    world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
     nodes = diagnosis.nodes_of_ranks(data, world)
     data = clocks.set_right(data, clocks.known(data, nodes), nodes)
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})

@@ -16,9 +16,10 @@ from forensics.parsers.checkpoints import CUT, MISSING, NAME, SIGNATURE, STATE, 
 _BORNE_OUT = {
     SIGNATURE: (CUT,),
     "dcp-checkpoint-incomplete": (CUT, MISSING),
-    "dcp-rank-failed": (CUT, MISSING),
     "deepspeed-checkpoint-unusable": (CUT, MISSING),
+    "dcp-rank-failed": (CUT, MISSING),
 }
+_ORDER = tuple(_BORNE_OUT)  # a report on a rank that failed says the least
 # Code that reads checkpoints, by the end of its file's path.
 _READERS = (
     "torch/serialization.py",
@@ -42,7 +43,7 @@ def settle(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> lis
     if not files:
         return list(found)
     settled = [o for o in found if not is_checkpoint_sign(o)]
-    said = [o for o in settled if o.signature in _BORNE_OUT]
+    said = sorted((o for o in settled if o.signature in _BORNE_OUT), key=lambda o: _ORDER.index(o.signature))
     raised = [t for t in tracebacks if t.chained != "ignored"]
     for file in files:
         borne_out = next((o for o in said if file.captures[STATE] in _BORNE_OUT[o.signature]), None)

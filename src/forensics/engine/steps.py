@@ -18,6 +18,11 @@ class _Mark:
     time: float | None
     step: int
     rank: int | None
+    attempt: int | None = None
+
+    def by(self, attempt: int | None) -> bool:
+        """Whether nothing says that it is of a later attempt."""
+        return self.attempt is None or attempt is None or self.attempt <= attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class StepClock:
         """
         steps: list[tuple[int, str]] = []
         for source, marks in sources:
-            rows = [m for m in marks if rank is None or m.rank == rank]
+            rows = [m for m in marks if (rank is None or m.rank == rank) and m.by(observation.identity.attempt)]
             if observation.time is not None and observation.timed and any(m.time is not None for m in rows):
                 rows = [m for m in rows if m.time is None or m.time <= observation.time + 2.0]
             if rows:
@@ -81,9 +86,16 @@ class StepClock:
         if observation.time is None or not observation.timed:
             return False
         for source, marks in self.marks.items():
-            if source == observation.evidence[0].file or self.attempt.get(source) != observation.identity.attempt:
+            if source == observation.evidence[0].file:
                 continue
-            own = [m for m in marks if m.rank == rank and m.time is not None]
+            attempts = (observation.identity.attempt, self.attempt.get(source))
+            own = [
+                m
+                for m in marks
+                if m.rank == rank
+                and m.time is not None
+                and (m.attempt if m.attempt is not None else attempts[1]) == attempts[0]
+            ]
             before = [m.step for m in own if m.time is not None and m.time <= observation.time]
             after = [m.step for m in own if m.time is not None and m.time > observation.time]
             if before and after and max(after) >= before[-1] + by:
@@ -104,12 +116,20 @@ class StepClock:
         marks = self.marks.get(observation.evidence[0].file, ())
         return line is not None and any(m.line is not None and m.line < line for m in marks)
 
-    def goes_on_after(self, observation: Observation, rank: int | None, by: int = 2) -> bool:
-        """True where the same writer records at least `by` later steps after an event."""
+    def goes_on_after(
+        self, observation: Observation, rank: int | None, by: int = 2, *, restarted: bool = False
+    ) -> bool:
+        """True where the same writer records at least `by` later steps after an event.
+
+        restarted: whether a later attempt's steps count as well.
+        """
         evidence = observation.evidence[0]
         if evidence.line is None:
             return False
-        marks = [m for m in self.marks.get(evidence.file, ()) if rank is None or m.rank in (None, rank)]
+        attempt = None if restarted else observation.identity.attempt
+        marks = [
+            m for m in self.marks.get(evidence.file, ()) if (rank is None or m.rank in (None, rank)) and m.by(attempt)
+        ]
         before = [m.step for m in marks if m.line is not None and m.line <= evidence.line]
         after = [m.step for m in marks if m.line is not None and m.line > evidence.line]
         return bool(after) and max(after) >= (before[-1] if before else min(after)) + by
@@ -125,6 +145,7 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
         return StepClock(marks, unit, attempts)
     records = metrics.group_by(["source", "line", "step", "rank"], maintain_order=True).agg(
         pl.col("time").first(),
+        pl.col("attempt").first(),
         pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
     )
     for (source,), rows in records.group_by(["source"], maintain_order=True):
@@ -137,8 +158,8 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
         if not chosen.height:
             continue
         marks[name] = tuple(
-            _Mark(line, time, int(step), rank)
-            for line, time, step, rank in chosen.select("line", "time", column, "rank").iter_rows()
+            _Mark(line, time, int(step), rank, attempt)
+            for line, time, step, rank, attempt in chosen.select("line", "time", column, "rank", "attempt").iter_rows()
         )
         unit[name] = what
     return StepClock(marks, unit, attempts)

@@ -93,7 +93,7 @@ def _survived(
     if c.signature.verdict == "interrupted":
         if ended:
             return "the run was started again and reached its end"
-        if steps.goes_on_after(last, None) or _resumed_elsewhere(last, resumed, steps):
+        if steps.goes_on_after(last, None, restarted=True) or _resumed_elsewhere(last, resumed, steps):
             return "the run was started again and went on"
         return None
     c.recovered = ended and _started_between(c, last, starts, resumed, steps)

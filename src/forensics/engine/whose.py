@@ -111,8 +111,8 @@ def neighbours(known: Mapping[Place, int], seen: Iterable[tuple[str | None, int 
     Launchers give a host ranks that follow each other, so that the difference of rank and local rank is one for all.
     """
     apart: dict[str | None, list[int]] = defaultdict(list)
-    for (node, local), rank in known.items():
-        apart[node].append(rank - local)
+    for (node, index), rank in known.items():
+        apart[node].append(rank - index)
     taken = set(known.values())
     found: dict[Place, int] = {}
     for node, local in set(seen):
