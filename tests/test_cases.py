@@ -24,6 +24,7 @@ HEALTHY = sorted(p.parent for p in (CASES / "healthy").glob("*/expected.yaml"))
 # What is known to be wrong, with the reason.
 KNOWN_GAPS = {
     "pipeline-recv-shape-p2p": "a SEND against a RECV at one sequence number is taken for a mismatch of collectives",
+    "where-40-old-watchdog-lagging-rank": "lines of old torch name no group, so that their numbers may not be compared",
     "terminal-wrapped-lines": "a terminal broke the watchdog's line, so that nothing of it is on one line",
 }
 
@@ -64,7 +65,7 @@ def test_most_culprits_are_named() -> None:
         first = diagnose(case).of_role(Role.ROOT)[0]
         if first.ranks:
             named += set(first.ranks) <= set(truth if isinstance(truth, list) else [truth])
-    assert named / asked >= 0.8
+    assert named / asked >= 0.9
 
 
 @pytest.mark.parametrize("case", HEALTHY, ids=lambda p: p.name)

@@ -31,6 +31,15 @@ def test_64_ranks(tmp_path: Path, seed: int) -> None:
     assert check(tmp_path, seed, 64) == []
 
 
+@pytest.mark.parametrize(("seed", "skew"), [(1001, 60), (1009, 200), (1026, 200), (1011, 600), (1014, 600), (1023, 600)])
+def test_skewed_clocks(tmp_path: Path, seed: int, skew: int) -> None:
+    """Victims' messages are stamped up to twice the skew before the culprit's, and are no second root for that."""
+    truth = make(tmp_path, seed, 64, skew)
+    found = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert [(f.name in truth.causes, f.ranks) for f in found] == [(True, (truth.rank,))]
+    assert any("set right" in note for note in found[0].notes) or skew < 600
+
+
 @pytest.mark.slow
 def test_512_ranks(tmp_path: Path) -> None:
     wrong = [w for seed in range(100, 150) for w in check(tmp_path / str(seed), seed, 512)]

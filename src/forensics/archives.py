@@ -93,11 +93,11 @@ def format_of(head: bytes, name: str) -> str | None:
 
 
 def is_torch_zip(head: bytes) -> bool:
-    """Whether a zip file is one that torch wrote: its first entry is `<name>/data.pkl`, `/version` or tensor data."""
+    """Whether a zip file is one that torch wrote: its first entry is `<name>/data.pkl` or a tensor's data."""
     if not head.startswith(b"PK\x03\x04") or len(head) < 30:
         return False
     name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
-    return re.search(rb"/(?:data\.pkl|version|byteorder|\.format_version|data/\d+|constants\.pkl)$", name) is not None
+    return re.search(rb"/(?:data\.pkl|data/\d+|constants\.pkl|\.format_version)$", name) is not None
 
 
 def without_compression(path: str) -> str:

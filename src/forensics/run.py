@@ -58,7 +58,7 @@ _CHECKPOINT_NAME = re.compile(
 )
 # Members of archives that hold data, weights or pictures in any case; they are not unpacked.
 _DATA_SUFFIXES = frozenset(
-    ".pt .pth .ckpt .safetensors .distcp .bin .pkl .npy .npz .png .jpg .jpeg .gif .webp .mp4 .wav .flac .parquet .arrow"
+    ".pt .pth .ckpt .safetensors .distcp .bin .npy .npz .png .jpg .jpeg .gif .webp .mp4 .wav .flac .parquet .arrow"
     " .h5 .hdf5 .so .whl .o .a .pyc .idx .tiff .bmp .mp3 .onnx .gguf".split()
 )
 _SPECIAL = {

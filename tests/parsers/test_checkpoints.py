@@ -70,6 +70,8 @@ def test_safetensors_that_is_cut_gives_the_numbers() -> None:
     assert "takes 8" in text_of(whole[:5], "m.safetensors")
     assert "accounts for" in text_of(whole + b"x", "m.safetensors")
     assert "no length" in text_of(b"\xff" * 900, "m.safetensors")
+    odd = b'{"a": {"data_offsets": [0, Infinity]}}'
+    assert "cannot be read" in text_of(len(odd).to_bytes(8, "little") + odd, "m.safetensors")
     assert "cannot be read" in text_of((9).to_bytes(8, "little") + b'{"a": [1]', "m.safetensors")
 
 

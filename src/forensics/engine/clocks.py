@@ -7,15 +7,18 @@ records of these differ by much the same in all of them have clocks that differ 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median, median_low
 from typing import TYPE_CHECKING
 
+from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Identity, Observation, RunData, Traceback
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from forensics.engine.causes import Candidate
 
 
 # Fewer common events are chance.
@@ -24,6 +27,8 @@ EVENTS = 5
 RESOLUTION = 1.0
 # The bound is the deviation from the median that this part of the events does not exceed.
 WITHIN = 0.9
+DOUBT = "{a} and {b} tell of it within seconds, and their clocks cannot be compared: which came first is not known"
+SET_RIGHT = "the clock of {host} is {by:.0f} s {way} the others, and its times are set right by that"
 
 Key = tuple[object, ...]
 
@@ -73,7 +78,10 @@ def estimate(seen: Mapping[str, Mapping[Key, float]]) -> dict[str, Offset]:
 
 
 def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
-    """The offsets of a run's hosts: from the steps that they record, and from the collectives of their dumps."""
+    """The offsets of a run's hosts, as far as they can be measured.
+
+    They rest on the steps that hosts record, and on the collectives in their ranks' dumps.
+    """
     seen: dict[str, dict[Key, float]] = defaultdict(dict)
 
     def saw(node: str | None, key: Key, time: float) -> None:
@@ -98,11 +106,12 @@ def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
         for rank, group, seq, p2p, time in done.select("rank", "group", "seq", "is_p2p", "time").iter_rows():
             if not p2p:
                 saw(node_of_rank.get(rank), ("collective", group, seq), time)
-    return {node: offset for node, offset in estimate(seen).items() if offset.sure}
+    return estimate(seen)
 
 
 def set_right(data: RunData, offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> RunData:
-    """The run with the times of what hosts printed whose clocks are known to be off."""
+    """The run with the times of what hosts printed whose clocks are surely off."""
+    offsets = {node: offset for node, offset in offsets.items() if offset.sure}
     if not offsets:
         return data
     node_of_source = {s.path: s.identity.node for s in data.sources}
@@ -149,3 +158,48 @@ def _rows(
         pl.lit(0.0),
     )
     return data.metrics.with_columns(pl.col("time") - shift)
+
+
+def doubt(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> None:
+    """Add a note to each root that comes first by nothing but times of hosts whose clocks cannot be compared."""
+    for first in linked:
+        if first.explained_by is not None or first.time is None:
+            continue
+        rivals = [*first.explains, *(c for c in linked if c is not first and c.explained_by is None)]
+        for other in rivals:
+            if not _decided_by_time(first, other):
+                continue
+            a, b = _host(first, node_of_rank), _host(other, node_of_rank)
+            if a is None or b is None or a == b or (a in offsets and b in offsets):
+                continue
+            _note(first, DOUBT.format(a=a, b=b))
+            break
+
+
+def admit(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> None:
+    """Add a note to each candidate whose time is not the one that its line bears."""
+    for c in linked:
+        host = _host(c, node_of_rank)
+        if c.time is not None and host is not None and host in offsets and offsets[host].sure:
+            by = offsets[host].seconds
+            _note(c, SET_RIGHT.format(host=host, by=abs(by), way="ahead of" if by > 0 else "behind"))
+
+
+def _note(candidate: Candidate, note: str) -> None:
+    key = candidate.observations[0]
+    candidate.observations[0] = replace(key, note=f"{key.note}. {note}" if key.note else note)
+
+
+def _decided_by_time(first: Candidate, other: Candidate) -> bool:
+    """Whether two candidates are of one kind and equally telling, and their times close to each other."""
+    if first.attempt != other.attempt or first.time is None or other.time is None:
+        return False
+    a, b = first.signature, other.signature
+    alike = (a.kind, a.severity, a.specificity) == (b.kind, b.severity, b.specificity)
+    return alike and b.name not in a.causes and abs(first.time - other.time) < CLOCK_SLACK
+
+
+def _host(candidate: Candidate, node_of_rank: Mapping[int, str]) -> str | None:
+    """The host of its first sign."""
+    identity = candidate.observations[0].identity
+    return identity.node or (node_of_rank.get(identity.rank) if identity.rank is not None else None)

@@ -255,7 +255,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     data = identity.place_ranks(data, world)
     world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
     nodes = diagnosis.nodes_of_ranks(data, world)
-    data = clocks.set_right(data, clocks.known(data, nodes), nodes)
+    offsets = clocks.known(data, nodes)
+    data = clocks.set_right(data, offsets, nodes)
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(data.observations, clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
@@ -274,6 +275,8 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     resumes.set_aside(candidates)
     linked = causes.explain(candidates, catalogue, clock, world)
     causes.borrow_ranks(linked)
+    clocks.doubt(linked, offsets, nodes)
+    clocks.admit(linked, offsets, nodes)
     return diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
 
 

@@ -31,6 +31,7 @@ _READERS = (
 _READING = ("load", "read", "open", "restore", "resume")
 ALONE = 0.85  # a damaged file, and code that reads checkpoints raised an exception
 MOST = 64
+MET = "failed_to_load"
 
 
 def settle(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:
@@ -67,7 +68,7 @@ def _at(file: Observation, failure: Observation | Traceback, signature: str) -> 
         time=failure.time,
         zone_known=failure.zone_known,
         timed=failure.timed,
-        captures={**file.captures, "met": "yes"},
+        captures={**file.captures, MET: "yes"},
     )
 
 
@@ -87,5 +88,5 @@ def _read_by(t: Traceback) -> bool:
 def set_aside(candidates: Sequence[Candidate]) -> None:
     """Make damaged files that no process failed to load context."""
     for c in candidates:
-        if all(is_checkpoint_sign(o) and "met" not in o.captures for o in c.observations):
+        if all(is_checkpoint_sign(o) and MET not in o.captures for o in c.observations):
             c.context = "no process says that it failed to load it: it may be one that was being written, or copied"

@@ -30,7 +30,8 @@ HEAD = 16 << 10
 SMALL = 64 << 10  # entries up to this size are checked against their CRC
 SMALL_TOTAL = 4 << 20
 ENTRIES = 5_000
-PICKLE = 1 << 20  # bytes of a pickle whose opcodes are walked
+PICKLE = 1 << 20  # bytes of the pickles of a torch file whose opcodes are walked
+PLAIN_PICKLE = 256 << 10  # of any other pickle: a walk takes about a microsecond a byte, and a run may have thousands
 JSON = 16 << 20
 SAFETENSORS_HEADER = 100_000_000  # the format's own limit
 # The first pickle of torch's format before 1.6: its magic number (torch/serialization.py, MAGIC_NUMBER).
@@ -154,7 +155,7 @@ def _safetensors(raw: BinaryIO, head: bytes, size: int) -> str | None:
         header = json.loads(raw.read(length))
         ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
         needed = 8 + length + max((int(end) for end in ends), default=0)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError):
         return "its header cannot be read: it is no JSON object that gives each tensor its place"
     if needed > size:
         return f"file is {size:,} bytes, its header needs {needed:,}"
@@ -164,7 +165,7 @@ def _safetensors(raw: BinaryIO, head: bytes, size: int) -> str | None:
 
 
 def _pickle(raw: BinaryIO, size: int) -> str | None:
-    if size > PICKLE:
+    if size > PLAIN_PICKLE:
         return None
     raw.seek(0)
     at = _walk(io.BytesIO(raw.read(size)))

@@ -1,0 +1,149 @@
+"""Several launches in one file: where each begins, what is no new launch, and what follows for the verdict."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.attempts import Event, boundaries
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Role, Verdict
+
+START = datetime(2026, 11, 20, 8, 0, 0)
+CRASH = [
+    "Traceback (most recent call last):",
+    '  File "/opt/train/train.py", line 88, in <module>',
+    "    main()",
+    '  File "/opt/train/train.py", line 60, in main',
+    '    loss = model(batch["y"])',
+    "KeyError: 'y'",
+]
+FULL = [*CRASH[:3], "OSError: [Errno 28] No space left on device: '/data/ckpt/step_100.pt'"]
+
+
+def stream(*events: tuple[str, object]) -> list[Event]:
+    """Events on lines 1, 2, ...; the second part is a step, or what is left of the restarts."""
+    return [
+        Event(n, kind, step=more if isinstance(more, int) else None, count=more if isinstance(more, str) else None)
+        for n, (kind, more) in enumerate(events, 1)
+    ]
+
+
+def steps(first: int, last: int) -> list[tuple[str, object]]:
+    return [("step", n) for n in range(first, last + 1)]
+
+
+def lines(*events: tuple[str, object]) -> list[int]:
+    return [b.line for b in boundaries(stream(*events))]
+
+
+def test_a_death_and_a_step_that_falls_back() -> None:
+    assert lines(*steps(1, 20), ("death", None), *steps(11, 30)) == [22]
+
+
+def test_the_signs_of_a_start_belong_to_it() -> None:
+    assert lines(*steps(1, 20), ("death", None), ("sign", None), ("sign", None), ("start", None), *steps(21, 30)) == [22]
+
+
+def test_a_launch_after_an_end() -> None:
+    assert lines(("launch", None), *steps(1, 20), ("end", None), ("launch", None), ("death", None)) == [23]
+
+
+def test_a_launch_that_falls_back_without_a_word_of_death() -> None:
+    assert lines(("launch", None), *steps(1, 20), ("launch", None), *steps(11, 20)) == [22]
+
+
+def test_each_restart_of_the_workers_is_one() -> None:
+    restarts = [*steps(1, 9), ("death", None), ("restart", "3"), ("restart", "2"), ("start", None), *steps(5, 9)]
+    assert lines(*restarts) == [12, 13]
+
+
+def test_workers_that_are_being_stopped_belong_to_the_old_attempt() -> None:
+    assert lines(*steps(1, 9), ("restart", "3"), ("step", 10), ("death", None), ("start", None), *steps(8, 12)) == [13]
+
+
+def test_launchers_of_two_nodes_tell_of_one_restart() -> None:
+    assert lines(*steps(1, 9), ("restart", "3"), ("restart", "3"), ("start", None), *steps(8, 12)) == [12]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([("launch", None), ("start", None), *steps(40, 50)], id="resume at the beginning"),
+        pytest.param([*steps(1, 9), *steps(1, 9), *steps(1, 9)], id="epochs"),
+        pytest.param([*steps(1, 9), ("start", None), *steps(5, 9)], id="rollback in the process"),
+        pytest.param([*steps(1, 9), ("launch", None), *steps(10, 20)], id="launcher called by training"),
+        pytest.param([*steps(1, 9), ("death", None), *steps(10, 20), *steps(1, 9)], id="helper died, then an epoch"),
+        pytest.param([*steps(1, 9), ("death", None), ("step", 8), ("step", 9)], id="ranks overtake each other"),
+        pytest.param([*steps(1, 9), ("death", None), ("death", None), ("end", None)], id="no new start"),
+        pytest.param([("launch", None), ("launch", None), *steps(1, 9)], id="one launcher a node"),
+    ],
+)
+def test_no_boundary(events: list[tuple[str, object]]) -> None:
+    assert lines(*events) == []
+
+
+def test_a_new_epoch_is_no_step_back() -> None:
+    first = [Event(n, "step", step=n, epoch=1.0, rank=0) for n in range(1, 10)]
+    second = [Event(10 + n, "step", step=n, epoch=2.0, rank=0) for n in range(1, 10)]
+    assert boundaries([*first, Event(10, "death"), *second]) == []
+    assert len(boundaries([*second, Event(20, "death"), *(Event(20 + e.line, "step", step=e.step, epoch=1.0, rank=0) for e in first)])) == 1  # fmt: skip
+
+
+def test_files_of_hosts_joined_one_below_the_other() -> None:
+    def of(base: int) -> list[Event]:
+        return [Event(base + n, "step", time=1000.0 + 60 * n, step=n) for n in range(1, 20)]
+
+    assert boundaries([*of(0), Event(25, "death", time=3000.0), *of(30)]) == []
+
+
+def log(first: int, last: int, after: float, *more: str) -> str:
+    """Step lines, two seconds apart, from `after` seconds on, and what follows them."""
+    rows = [
+        f"{START + timedelta(seconds=after + 2 * i):%Y-%m-%d %H:%M:%S} step {n}/200 loss {2 + 3 / n:.4f} lr 1e-4"
+        for i, n in enumerate(range(first, last + 1))
+    ]
+    return "\n".join([*rows, *more]) + "\n"
+
+
+def run(folder: Path, **files: str) -> Diagnosis:
+    for name, text in files.items():
+        (folder / f"{name}.log").write_text(text, "utf-8")
+    return analyse([str(folder)], Options(threads=1))
+
+
+def test_a_second_launch_that_finishes(tmp_path: Path) -> None:
+    text = log(1, 60, 0, *CRASH) + log(41, 200, 300, "training finished")
+    found = run(tmp_path, train=text)
+    first = found.of_role(Role.ROOT)[0]
+    assert (found.verdict, found.run.attempts) == (Verdict.RECOVERED, 2)
+    assert (first.name, first.attempt, first.step) == ("python-exception", 0, 60)
+
+
+def test_the_first_attempts_cause_comes_first(tmp_path: Path) -> None:
+    found = run(tmp_path, train=log(1, 60, 0, *CRASH) + log(1, 100, 300, *FULL))
+    told = [(f.name, f.attempt, f.step) for f in found.of_role(Role.ROOT)]
+    assert found.verdict is Verdict.FAILED
+    assert told == [("python-exception", 0, 60), ("disk-full", 1, 100)]
+
+
+def test_ranks_files_follow_the_launchers(tmp_path: Path) -> None:
+    """Rank 0's file has no sign of its own of the first attempt's end: its lines are placed by their times."""
+    head = "torch/distributed/elastic/agent/server/api.py:900]"
+    launcher = "\n".join([
+        f"I1120 08:00:00.000000 77 {head} [default] Rendezvous complete for workers. Result:",
+        "E1120 08:02:01.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 900) of binary: /usr/bin/python",
+        f"I1120 08:02:01.100000 77 {head} [default] Worker group FAILED. 3/3 attempts left; will restart worker group",
+        "W1120 08:02:01.200000 77 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 899 closing signal SIGTERM",
+        f"I1120 08:02:05.000000 77 {head} [default] Rendezvous complete for workers. Result:",
+        "E1120 08:06:41.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 950) of binary: /usr/bin/python\n",
+    ])  # fmt: skip
+    rank0 = log(1, 59, 0) + log(41, 180, 127, *FULL)
+    rank1 = log(1, 59, 0, *CRASH) + log(41, 180, 127)
+    found = run(tmp_path, launcher=launcher, rank0=rank0, rank1=rank1)
+    told = [(f.name, f.attempt, f.ranks) for f in found.of_role(Role.ROOT)]
+    assert told == [("python-exception", 0, (1,)), ("disk-full", 1, (0,))]
+    stops = [f for f in found.findings if f.name == "sigterm-to-children"]
+    assert [f.attempt for f in stops] == [0]
