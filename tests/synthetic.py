@@ -44,7 +44,9 @@ class Draft:
         self.lines.setdefault((node, None), []).append((at, text))
 
     def clock(self, node: str, at: datetime) -> datetime:
-        return at + self.skew.setdefault(node, timedelta(seconds=self.random.uniform(-self.largest_skew, self.largest_skew)))
+        return at + self.skew.setdefault(
+            node, timedelta(seconds=self.random.uniform(-self.largest_skew, self.largest_skew))
+        )
 
 
 def _c10(draft: Draft, rank: int, at: datetime, text: str) -> str:
@@ -94,7 +96,11 @@ def _exception(draft: Draft, rank: int, at: datetime) -> frozenset[str]:
 
 def _shm(draft: Draft, rank: int, at: datetime) -> frozenset[str]:
     pid = draft.random.randint(1000, 99999)
-    draft.say(rank, at, "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).")
+    draft.say(
+        rank,
+        at,
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+    )
     _traceback(
         draft,
         rank,
@@ -117,14 +123,20 @@ def _ecc(draft: Draft, rank: int, at: datetime) -> frozenset[str]:
 
 
 def _silent(draft: Draft, rank: int, at: datetime) -> frozenset[str]:
-    return frozenset({"collective-timeout", "straggler-rank", "collective-desync", "rank-exited-early", "monitored-barrier-timeout"})
+    return frozenset(
+        {"collective-timeout", "straggler-rank", "collective-desync", "rank-exited-early", "monitored-barrier-timeout"}
+    )
 
 
 def _killed(draft: Draft, rank: int, at: datetime) -> frozenset[str]:
     node, pid = draft.node(rank), draft.random.randint(1000, 99999)
     local = draft.clock(node, at)
     head = f"E{local:%m%d %H:%M:%S}.{draft.random.randint(0, 999):03d}000 {draft.random.randint(100, 999)} torch/distributed/elastic/multiprocessing/api.py:874]"
-    draft.launcher(node, at + timedelta(seconds=2), f"{head} failed (exitcode: -9) local_rank: {rank % PER_NODE} (pid: {pid}) of binary: /opt/conda/bin/python")
+    draft.launcher(
+        node,
+        at + timedelta(seconds=2),
+        f"{head} failed (exitcode: -9) local_rank: {rank % PER_NODE} (pid: {pid}) of binary: /opt/conda/bin/python",
+    )
     for line in (
         "Root Cause (first observed failure):",
         "[0]:",
@@ -179,18 +191,47 @@ def make(folder: Path, seed: int, world: int = 512, skew: float = 20) -> Truth:
         if timeout:  # the victims time out, long after, on clocks of their own
             at = fail_at + timedelta(seconds=600 + r.random() * 3)
             work = f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=8388608, NumelOut=8388608, Timeout(ms)=600000)"
-            draft.say(rank, at, _c10(draft, rank, at, f"[Rank {rank}] Watchdog caught collective operation timeout: {work} ran for {600000 + r.randint(1, 99)} milliseconds before timing out."))
-            draft.say(rank, at, _c10(draft, rank, at, f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {seq + 1}, last completed work: {seq - 1}"))
-            draft.say(rank, at, _c10(draft, rank, at, "To avoid data inconsistency, we are taking the entire process down."))
+            draft.say(
+                rank,
+                at,
+                _c10(
+                    draft,
+                    rank,
+                    at,
+                    f"[Rank {rank}] Watchdog caught collective operation timeout: {work} ran for {600000 + r.randint(1, 99)} milliseconds before timing out.",
+                ),
+            )
+            draft.say(
+                rank,
+                at,
+                _c10(
+                    draft,
+                    rank,
+                    at,
+                    f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {seq + 1}, last completed work: {seq - 1}",
+                ),
+            )
+            draft.say(
+                rank, at, _c10(draft, rank, at, "To avoid data inconsistency, we are taking the entire process down.")
+            )
         elif r.random() < 0.9:  # or lose their connection at once, some before the culprit has written anything
             at = fail_at + timedelta(seconds=r.uniform(-1, 4))
             port = r.randint(1024, 65535)
-            _traceback(draft, rank, at, f"torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3690, remote process exited or there was a network error, NCCL version 2.27.5 Last error: socketProgress: Connection closed by remote peer 10.0.{r.randrange(9)}.{r.randrange(9)}<{port}>")
+            _traceback(
+                draft,
+                rank,
+                at,
+                f"torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3690, remote process exited or there was a network error, NCCL version 2.27.5 Last error: socketProgress: Connection closed by remote peer 10.0.{r.randrange(9)}.{r.randrange(9)}<{port}>",
+            )
     for node in {draft.node(rank) for rank in range(world)}:
         at = fail_at + timedelta(seconds=620)
         local = draft.clock(node, at)
         for pid in r.sample(range(1000, 9999), 7):
-            draft.launcher(node, at, f"W{local:%m%d %H:%M:%S}.000000 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process {pid} closing signal SIGTERM")
+            draft.launcher(
+                node,
+                at,
+                f"W{local:%m%d %H:%M:%S}.000000 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process {pid} closing signal SIGTERM",
+            )
     _write(draft, folder, culprit)
     return Truth(causes, culprit, draft.node(culprit), steps)
 

@@ -31,7 +31,9 @@ def test_64_ranks(tmp_path: Path, seed: int) -> None:
     assert check(tmp_path, seed, 64) == []
 
 
-@pytest.mark.parametrize(("seed", "skew"), [(1001, 60), (1009, 200), (1026, 200), (1011, 600), (1014, 600), (1023, 600)])
+@pytest.mark.parametrize(
+    ("seed", "skew"), [(1001, 60), (1009, 200), (1026, 200), (1011, 600), (1014, 600), (1023, 600)]
+)
 def test_skewed_clocks(tmp_path: Path, seed: int, skew: int) -> None:
     """Victims' messages are stamped up to twice the skew before the culprit's, and are no second root for that."""
     truth = make(tmp_path, seed, 64, skew)

@@ -44,7 +44,9 @@ def test_a_death_and_a_step_that_falls_back() -> None:
 
 
 def test_the_signs_of_a_start_belong_to_it() -> None:
-    assert lines(*steps(1, 20), ("death", None), ("sign", None), ("sign", None), ("start", None), *steps(21, 30)) == [22]
+    assert lines(*steps(1, 20), ("death", None), ("sign", None), ("sign", None), ("start", None), *steps(21, 30)) == [
+        22
+    ]
 
 
 def test_a_launch_after_an_end() -> None:

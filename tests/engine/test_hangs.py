@@ -41,10 +41,14 @@ def clock(seconds: float) -> str:
 
 def steps(rank: int, upto: int, world: int) -> list[str]:
     head = [f"2026-11-27 {clock(0)} INFO rank={rank} world_size={world}"]
-    return head + [f"2026-11-27 {clock(n)} INFO rank {rank} | step {n} | loss {5 - n / 100:.3f}" for n in range(1, upto + 1)]
+    return head + [
+        f"2026-11-27 {clock(n)} INFO rank {rank} | step {n} | loss {5 - n / 100:.3f}" for n in range(1, upto + 1)
+    ]
 
 
-def nccl(rank: int, seq: int, *, at: float, enqueued: int | None = None, group: str = "0", op: str = "ALLREDUCE") -> list[str]:
+def nccl(
+    rank: int, seq: int, *, at: float, enqueued: int | None = None, group: str = "0", op: str = "ALLREDUCE"
+) -> list[str]:
     """What the watchdog of a rank prints that waited in vain (torch 2.6 to 2.12)."""
     head = f"[rank{rank}]:[E1127 {clock(at)}.{rank:09} ProcessGroupNCCL.cpp"
     name = f"PG ID {group} PG GUID {group}" + ("(default_pg)" if group == "0" else "")
@@ -137,7 +141,10 @@ def test_gloo_one_rank_is_silent(tmp_path: Path, job: tuple[int, int, random.Ran
 
 def test_gloo_one_rank_is_gone(tmp_path: Path, job: tuple[int, int, random.Random]) -> None:
     world, gone, chance = job
-    lines = {r: steps(r, 9, world) + ([] if r == gone else gloo_closed(r, chance.randrange(2000, 60000))) for r in range(world)}
+    lines = {
+        r: steps(r, 9, world) + ([] if r == gone else gloo_closed(r, chance.randrange(2000, 60000)))
+        for r in range(world)
+    }
     found = first(diagnose(tmp_path, per_rank(lines)))
     assert (found.name, found.ranks) == ("rank-exited-early", (gone,))
 
@@ -205,7 +212,10 @@ def test_monitored_barrier_lists_ranks(tmp_path: Path, job: tuple[int, int, rand
     missing = sorted({one, 1 + one % (world - 1)})
     error = f"[Rank 0]: Ranks {', '.join(map(str, missing))} failed to pass monitoredBarrier in 300000 ms"
     lines = {r: steps(r, 9, world) for r in range(world)}
-    lines[0] += [f"[rank0]:[E1127 {clock(320)}.000000042 ProcessGroupGloo.cpp:67] {error}", *raised(0, f"RuntimeError: {error}")]
+    lines[0] += [
+        f"[rank0]:[E1127 {clock(320)}.000000042 ProcessGroupGloo.cpp:67] {error}",
+        *raised(0, f"RuntimeError: {error}"),
+    ]
     found = first(diagnose(tmp_path, per_rank(lines)))
     assert found.name == "monitored-barrier-timeout"
     assert found.ranks == tuple(missing)
@@ -259,7 +269,9 @@ def test_detail_lines_with_a_garbled_other_half(tmp_path: Path, job: tuple[int, 
 
 def test_a_rank_that_says_that_its_epoch_is_over(tmp_path: Path, job: tuple[int, int, random.Random]) -> None:
     world, short, _ = job
-    lines = {r: steps(r, 9, world) + ([f"[rank{r}] epoch done"] if r == short else gloo_timeout(r)) for r in range(world)}
+    lines = {
+        r: steps(r, 9, world) + ([f"[rank{r}] epoch done"] if r == short else gloo_timeout(r)) for r in range(world)
+    }
     found = first(diagnose(tmp_path, per_rank(lines)))
     assert (found.name, found.ranks) == ("uneven-inputs", (short,))
 
@@ -355,7 +367,10 @@ def test_stacks_that_are_all_alike_name_nobody(tmp_path: Path, job: tuple[int, i
 def test_stacks_of_a_run_that_went_on(tmp_path: Path, job: tuple[int, int, random.Random]) -> None:
     """A timer that fired in a slow step, and training that went on: no hang."""
     world, late, _ = job
-    lines = {r: steps(r, 9, world) + stacks(r, BUSY if r == late else BACKWARD) + steps(r, 30, world)[10:] for r in range(world)}
+    lines = {
+        r: steps(r, 9, world) + stacks(r, BUSY if r == late else BACKWARD) + steps(r, 30, world)[10:]
+        for r in range(world)
+    }
     assert diagnose(tmp_path, per_rank(lines)).of_role(Role.ROOT) == ()
 
 

@@ -1,4 +1,3 @@
-
 """Structured metric files of several frameworks, whole and cut off."""
 
 from __future__ import annotations

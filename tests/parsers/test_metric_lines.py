@@ -1,4 +1,3 @@
-
 """Log lines of many frameworks, in the shapes their sources print them, and the traps among them."""
 
 from __future__ import annotations

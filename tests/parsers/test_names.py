@@ -1,4 +1,3 @@
-
 """Keys and tags of many frameworks, as their sources spell them, and what must not be taken for a metric."""
 
 from __future__ import annotations

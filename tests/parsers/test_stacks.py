@@ -219,7 +219,9 @@ def test_a_file_is_read_around_its_headers(tmp_path: Path) -> None:
 @given(
     st.lists(
         st.one_of(
-            st.sampled_from([*TIMER.split("\n"), *PYSPY.split("\n"), "Traceback (most recent call first):", "Process 1: "]),
+            st.sampled_from(
+                [*TIMER.split("\n"), *PYSPY.split("\n"), "Traceback (most recent call first):", "Process 1: "]
+            ),
             st.text(max_size=40),
         ),
         max_size=40,
@@ -237,5 +239,5 @@ def test_any_text_is_read(lines: list[str], cut: int) -> None:
 
 
 def test_many_headers_are_bounded() -> None:
-    text = 'Thread 0x00007f0ff01bcb80 (most recent call first):\n' * 3000 + '  File "/a.py", line 1 in f\n' * 5000
+    text = "Thread 0x00007f0ff01bcb80 (most recent call first):\n" * 3000 + '  File "/a.py", line 1 in f\n' * 5000
     assert len(parse(text)) <= stacks.MAX_STACKS

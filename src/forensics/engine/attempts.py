@@ -156,7 +156,7 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
     for t in data.tracebacks:
         if t.final.line is not None and t.header.file in streams and _uncaught(t):
             streams[t.header.file].append(Event(t.final.line, "death", t.time, t.zone_known))
-    told = {path for path, stream in streams.items() if any(e.kind != "step" for e in stream)}
+    told = {path for path, stream in streams.items() if any(e.kind in ("restart", "launch", "death") for e in stream)}
     if data.metrics.height and told:
         import polars as pl
 
