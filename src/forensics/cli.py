@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,37 @@ if TYPE_CHECKING:
 FORMATS = ("terminal", "json", "markdown")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Whatever goes wrong ends in one line on stderr and status 2, and FORENSICS_DEBUG shows where it went wrong."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click ends these as it should
+        except Exception as error:
+            if os.environ.get("FORENSICS_DEBUG"):
+                raise
+            what = f"{type(error).__name__}: {str(error)[:300]}"
+            raise _stop(f"a fault of forensics, not of your run: {what} (FORENSICS_DEBUG=1 shows where)") from None
+        except KeyboardInterrupt:  # click would end with 1, which says that the run failed
+            raise click.exceptions.Exit(130) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            if args and os.path.lexists(args[0]):
+                from forensics.report.inert import inert
+
+                what = f"no command was given; did you mean: forensics analyze {inert(args[0])}"
+                raise click.UsageError(what, ctx) from None
+            raise
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="forensics")
 def main() -> None:
     """Find out why a machine-learning training run failed, hung or silently went wrong.
@@ -34,7 +66,7 @@ def main() -> None:
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to a file; the format follows its suffix (.md, .json, .txt).",
+    help="Write to a file; without --format, the format follows its suffix (.md, .json, .txt).",
 )
 @click.option(
     "--exclude", multiple=True, metavar="GLOB", help="Leave out files whose path or name matches. Can be repeated."
@@ -59,7 +91,9 @@ def main() -> None:
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+@click.pass_context
 def analyze(
+    ctx: click.Context,
     paths: tuple[str, ...],
     format_: str,
     output: Path | None,
@@ -90,22 +124,21 @@ def analyze(
         oldest = parse_since(since, time.time()) if since else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--since") from None
-    show = _progress_display() if not quiet and sys.stderr.isatty() else None
+    if output is not None and str(output) == "-":
+        output = None
+    if output is not None:
+        _check_output(output, paths)
+        if ctx.get_parameter_source("format_") is click.core.ParameterSource.DEFAULT:
+            format_ = {".md": "markdown", ".json": "json", ".txt": "terminal"}.get(output.suffix.lower(), format_)
+    show = _progress_display() if not quiet and sys.stderr is not None and sys.stderr.isatty() else None
     try:
         options = Options(exclude=exclude, since=oldest, threads=threads, progress=show)
         diagnosis = analyse(paths, options, load_catalogue(*signature_folders))
     except (NothingToRead, SignatureError) as error:
         raise _stop(str(error)) from None
-    except Exception as error:
-        if os.environ.get("FORENSICS_DEBUG"):
-            raise
-        what = f"{type(error).__name__}: {str(error)[:300]}"
-        raise _stop(f"a fault of forensics, not of your run: {what} (FORENSICS_DEBUG=1 shows where)") from None
     finally:
         if show is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
-    if output is not None:
-        format_ = {".md": "markdown", ".json": "json", ".txt": "terminal"}.get(output.suffix.lower(), format_)
     text = _render(diagnosis, format_, redact, to_file=output is not None)
     if output is None:
         _print(text)
@@ -173,6 +206,7 @@ def list_signatures(area: str | None, format_: str) -> None:
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 def test_signatures(paths: tuple[Path, ...]) -> None:
     """Check signatures against their own examples: the built-in ones, or files and folders of your own."""
+    from forensics.report.inert import inert
     from forensics.signatures.check import check_signature
     from forensics.signatures.schema import SignatureError, load_catalogue, parse
 
@@ -182,14 +216,16 @@ def test_signatures(paths: tuple[Path, ...]) -> None:
         for file in (f for p in paths for f in (sorted(p.rglob("*.toml")) if p.is_dir() else [p])):
             try:
                 chosen.append(parse(file.read_text("utf-8"), file.parent.name, str(file)))
-            except (SignatureError, OSError, UnicodeDecodeError) as error:
+            except SignatureError as error:
                 problems.append(str(error))
+            except (OSError, UnicodeDecodeError) as error:
+                problems.append(f"{file}: {getattr(error, 'strerror', None) or error}")
     else:
         chosen = list(load_catalogue().values())
     for signature in chosen:
         problems += check_signature(signature)
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(inert(problem, None), err=True)
     click.echo(f"{len(chosen)} signatures, {len(problems)} problems")
     sys.exit(1 if problems else 0)
 
@@ -206,15 +242,36 @@ def _stop(message: str) -> _Stop:
     return _Stop(inert(message))
 
 
+def _check_output(output: Path, paths: Sequence[str]) -> None:
+    """Refuse, before any work is done, a report that could not be written or would replace a file of the run."""
+    from forensics.report.own import is_report
+
+    if not output.parent.is_dir():
+        raise _stop(f"{output}: there is no folder {output.parent}")
+    if not output.is_file():
+        return
+    target = output.resolve()
+    if any(target.is_relative_to(Path(path).resolve()) for path in paths if path not in ("", "-")):
+        with output.open("rb") as file:
+            head = file.read(16 << 10)
+        if head and not is_report(head):
+            raise _stop(f"{output}: is a file of the run, and would be lost; choose another name for the report")
+
+
 def _print(text: str) -> None:
-    """To stdout in UTF-8 whatever the locale is; a reader that closes the pipe early is no error."""
+    """To stdout in UTF-8 whatever the locale is; a reader that closes the pipe early is no error, a full disk is."""
+    if sys.stdout is None:  # closed by the caller
+        return
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         if not text.endswith("\n"):
             sys.stdout.buffer.write(b"\n")
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        sys.stderr.close()
+    except OSError as error:
+        # What is left in the buffer would fail again when the interpreter ends, with a message of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise _stop(f"the report cannot be written: {error.strerror or error}") from None
 
 
 def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file: bool) -> str:
@@ -234,7 +291,8 @@ def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file:
 
     from forensics.report import terminal
 
-    colour = not to_file and sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    isatty = not to_file and sys.stdout is not None and sys.stdout.isatty()
+    colour = terminal.use_colour(isatty=isatty, environ=os.environ)
     return terminal.render(diagnosis, width=shutil.get_terminal_size((100, 40)).columns, colour=colour)
 
 
@@ -257,11 +315,11 @@ def parse_since(text: str, now: float) -> float:
     from datetime import datetime
 
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-    if text[:-1].isdigit() and text[-1] in units:
-        return now - int(text[:-1]) * units[text[-1]]
+    if span := re.fullmatch(r"([0-9]{1,9})([smhdw])", text):
+        return now - int(span[1]) * units[span[2]]
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         raise ValueError(f"{text!r} is neither a span such as 2h or 3d nor a date such as 2026-11-27") from None
 
 

@@ -6,6 +6,7 @@ accounted for: it becomes a source, or a coverage row that says why not.
 
 from __future__ import annotations
 
+import atexit
 import fnmatch
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from forensics import archives
 from forensics.model import Coverage, Identity, Kind, Source, Status
+from forensics.report.own import is_report
 
 SNIFF = 16 << 10  # bytes of a file's head that tell its kind
 MAX_FILES = 200_000
@@ -46,6 +48,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x80\x03", "pickle"),
     (b"\x80\x04", "pickle"),
     (b"\x80\x05", "pickle"),
+    (b"\xff\xfe\x00\x00", "UTF-32 text; convert it to UTF-8 to have it read"),
     (b"\xff\xfe", "UTF-16 text; convert it to UTF-8 to have it read"),
     (b"\xfe\xff", "UTF-16 text; convert it to UTF-8 to have it read"),
 )
@@ -209,9 +212,19 @@ def _looks_binary(head: bytes) -> bool:
         return False
     control = sum(head.count(bytes([b])) for b in range(32) if b not in (0, 7, 8, 9, 10, 12, 13, 27))
     if head.count(b"\0") > len(head) // 2:
+        # A log that was emptied while its writer held it open begins with zeros, and a crash leaves them at its end.
+        text = head.strip(b"\0")
+        if b"\n" in text and b"\0" not in text:
+            return _looks_binary(text)
         control += head.count(b"\0")
     broken = head.decode("utf-8", "replace").count("\ufffd")
     return control > len(head) / 5 or (control > len(head) / 50 and broken > len(head) / 10)
+
+
+def _is_utf16(head: bytes) -> bool:
+    """Whether Latin text in UTF-16 without a byte order mark: every other byte, and hardly one between, is zero."""
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    return len(head) >= 64 and max(even, odd) > 0.45 * len(head) and min(even, odd) < 0.05 * len(head)
 
 
 def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | None]:
@@ -232,10 +245,14 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
             if pickled or (checkpoint and head[:1] in b"P\x80"):
                 return Kind.CHECKPOINT, None
             return Kind.BINARY, what
+    if _is_utf16(head):
+        return Kind.BINARY, "UTF-16 text; convert it to UTF-8 to have it read"
     if _looks_binary(head):
         return (Kind.CHECKPOINT, None) if checkpoint else (Kind.BINARY, "binary file of unknown format")
     if suffix in _PROGRAM_SUFFIXES:
         return Kind.CONFIG, "program source"
+    if is_report(head):
+        return Kind.CONFIG, "a report of this program"
     if sniffers.error_file(head, name):
         return Kind.ERROR_FILE, None
     if sniffers.metrics(head, name):
@@ -320,6 +337,9 @@ class _Walk:
             fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             try:
                 head = os.read(fd, SNIFF)
+                if info.st_size > SNIFF and not head.strip(b"\0"):
+                    os.lseek(fd, max(SNIFF, info.st_size - SNIFF), os.SEEK_SET)
+                    head = os.read(fd, SNIFF).lstrip(b"\0") or head
             finally:
                 os.close(fd)
         except OSError as error:
@@ -392,30 +412,57 @@ def discover(
     since: seconds since the epoch; older files are skipped. Raises NothingToRead where a path does not exist.
     """
     walk = _Walk(exclude, since, sniffers)
-    for given in paths:
+    for given, label in zip(paths, _labels(paths), strict=True):
         if given == "-":
             _spool_stdin(walk)
             continue
         root = Path(given)
-        if not root.exists() and not root.is_symlink():
-            raise NothingToRead(f"{given}: no such file or directory")
-        prefix = "" if len(paths) == 1 else f"{_printable(root.name or str(root))}/"
-        if root.is_dir():
-            walk.folder(root, prefix)
+        shown = given if len(given) <= 300 else f"{given[:300]}…"
+        try:
+            if not given:
+                raise NothingToRead("an empty path was given")
+            if not root.is_symlink():
+                root.stat()
+            is_folder = root.is_dir()
+            if is_folder:
+                root.resolve()
+        except FileNotFoundError:
+            raise NothingToRead(f"{shown}: no such file or directory") from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise NothingToRead(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
+        if is_folder:
+            walk.folder(root, "" if len(paths) == 1 else f"{label}/")
         else:
-            walk.file(root, _printable(root.name))
+            walk.file(root, label)
     return Run(" ".join(paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
+
+
+def _labels(paths: Sequence[str]) -> list[str]:
+    """How each given path is called in reports: by its name, or by all that tells it from others of the same name."""
+    names = [_printable(Path(p).name or p) for p in paths]
+    if len(set(names)) == len(names):
+        return names
+    try:
+        whole = {p: os.path.normpath(Path(p).absolute()) for p in paths if p != "-"}
+        common = os.path.commonpath(list(whole.values()))
+        return [_printable(os.path.relpath(whole[p], common)) if p in whole else p for p in paths]
+    except (OSError, ValueError):  # no current directory; drives of Windows; "-" twice
+        return [_printable(p) for p in paths]
 
 
 def _spool_stdin(walk: _Walk) -> None:
     """Standard input is copied to a temporary file (deleted at exit), since a scan reads its file more than once."""
-    spool = tempfile.NamedTemporaryFile(prefix="forensics-stdin-", delete=False)  # noqa: SIM115 - outlives this call
-    with spool:
-        for chunk in _chunks():
-            spool.write(chunk)
-    import atexit
-
-    atexit.register(Path(spool.name).unlink, missing_ok=True)
+    if sys.stdin is None:
+        raise NothingToRead("-: standard input is closed")
+    try:
+        spool = tempfile.NamedTemporaryFile(prefix="forensics-stdin-", delete=False)  # noqa: SIM115 - outlives this call
+        atexit.register(Path(spool.name).unlink, missing_ok=True)
+        with spool:
+            for chunk in _chunks():
+                spool.write(chunk)
+    except OSError as error:
+        reason = f"cannot be copied to {tempfile.gettempdir()}: {error.strerror or error}"
+        raise NothingToRead(f"-: standard input {reason}") from None
     walk.file(Path(spool.name), "stdin")
 
 

@@ -1,0 +1,23 @@
+"""Reports of this program, known again: one that was saved in a run directory quotes the run, and is no evidence."""
+
+from __future__ import annotations
+
+import re
+
+from forensics.model import Verdict
+
+_VERDICTS = "|".join(verdict.value.upper() for verdict in Verdict).encode()
+_STYLE = rb"(?:\x1b\[[\d;]*m)*"
+_JSON = re.compile(rb'\s*\{\s*"schema_version":\s*\d+,\s*"tool":\s*\{\s*"name":\s*"forensics"')
+_MARKDOWN = re.compile(rb"## (?:" + _VERDICTS + rb"): .*\n\| \| \|\n\| --- \| --- \|\n\| ", re.S)
+_TERMINAL = re.compile(
+    _STYLE + rb"(?:" + _VERDICTS + rb")" + _STYLE + rb"  .*\n\n" + _STYLE
+    + rb"(?:WHERE|SEEN|(?:NOT )?READ|MISSING EVIDENCE|RULED OUT)" + _STYLE + rb"\n  ",
+    re.S,
+)  # fmt: skip
+
+
+def is_report(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a report of this program, in any of its formats."""
+    head = head.replace(b"\r\n", b"\n")
+    return any(pattern.match(head) is not None for pattern in (_JSON, _MARKDOWN, _TERMINAL))
