@@ -23,9 +23,8 @@ def source(**identity):
 
 def extract(text, voted=(), first_line=1, **identity):
     data = text if isinstance(text, bytes) else text.encode()
-    return metric_lines.extract(
-        data, first_line=first_line, source=source(**identity), voted=frozenset(voted), reference=1.78e9
-    )
+    log = metric_lines.LogText(source(**identity), [(data, first_line)], frozenset(voted), 1.78e9)
+    return metric_lines.extract([log])
 
 
 def same(a, b):
@@ -36,7 +35,6 @@ def same(a, b):
 
 def check(text, step, values, *, epoch=None, rank=None, voted=(), **identity):
     """A line gives exactly these values, all at this step; alone and as one of many lines of its shape."""
-    assert metric_lines.has_metrics(text.encode()), text
     for repeats in (1, 700) if "%|" not in text else (1,):  # a bar that does not move is told once
         frame = extract("\n".join([text] * repeats), voted, **identity).filter(line=repeats)
         rows = frame.rows(named=True)
@@ -257,11 +255,6 @@ def test_lines_that_are_no_metrics(name):
     assert extract("\n".join([SILENT[name]] * 300)).rows() == []
 
 
-def test_text_without_metrics_is_told_cheaply():
-    assert not metric_lines.has_metrics(b"NCCL INFO Channel 00/02 : 0 1 2 3\nloading the model\n" * 50)
-    assert not metric_lines.has_metrics(b"")
-
-
 def test_megatron_line_without_its_loss_is_nan_unless_all_steps_were_skipped():
     line = (
         " iteration {:8d}/ 100 | consumed samples: 64 | elapsed time per iteration (ms): 1.0 | learning rate: 1.0E-04 | "
@@ -299,7 +292,6 @@ OVERFLOWS = {
 @pytest.mark.parametrize("text", OVERFLOWS)
 def test_overflow_messages(text):
     rank, scale = OVERFLOWS[text]
-    assert metric_lines.has_metrics(text.encode())
     rows = extract("hello\n" + text).rows(named=True)
     assert [(r["line"], r["rank"], r["name"], r["value"]) for r in rows] == [
         (2, rank, "overflow", 1.0), (2, rank, "loss_scale", scale),
@@ -452,7 +444,6 @@ def test_cut_last_line_gives_no_half_number():
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes(data):
-    metric_lines.has_metrics(data)
     frame = extract(data)
     assert frame.schema == schema(METRICS_COLUMNS)
 

@@ -29,7 +29,7 @@ def extract(text, voted=()):
 
 
 def windows(parts, voted=()):
-    return metric_lines.extract_windows(parts, source=source(), voted=frozenset(voted), reference=1.78e9)
+    return metric_lines.extract([metric_lines.LogText(source(), parts, frozenset(voted), 1.78e9)])
 
 
 COUNTERS = {
@@ -45,7 +45,6 @@ COUNTERS = {
 @pytest.mark.parametrize("text", COUNTERS)
 def test_a_line_that_only_counts_gives_progress(text):
     step, epoch, rank = COUNTERS[text]
-    assert metric_lines.has_metrics(text.encode())
     for repeats in (1, 100):
         rows = extract("\n".join([text] * repeats)).select("step", "epoch", "rank", "name", "value").rows()
         assert rows == [(step, epoch, rank, "progress", float(step))] * repeats
@@ -177,11 +176,8 @@ def test_the_onset_of_non_finite_values_is_read_exactly(tmp_path):
     offset = data.index(b"step 61234 ") - len(STAMP) - 6
     scan.hits.append(Hit(NONFINITE, offset, 61235, data[offset : offset + 70]))
     with logs._Reader(source(file, len(data))) as reader:
-        frame, sampled = logs._metrics(
-            source(file, len(data)), scan, reader, frozenset(), 1.78e9, data[:65536], data[-65536:], parts
-        )
-    assert sampled
-    loss = frame.filter(name="loss")
+        text = logs._windows(scan, reader, parts)
+    loss = windows(text).filter(name="loss")
     assert (loss["line"] == loss["step"] + 1).all()
     assert loss.filter(loss["value"].is_nan())["step"].min() == 61234
     assert 61233 in loss["step"]

@@ -25,8 +25,9 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import checkpoints, error_files, stacks
+from forensics.parsers import checkpoints, error_files, metric_lines, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
+from forensics.parsers.metric_lines import LogText
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
 
@@ -82,6 +83,9 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     tracebacks: list[Traceback] = []
     writers: list[Writer] = []
     metrics: list[pl.DataFrame] = []
+    texts: list[LogText] = []
+    sampled: set[str] = set()
+    faults: dict[str, str] = {}
     collectives: list[pl.DataFrame] = []
     coverage: list[Coverage] = list(run.skipped)
 
@@ -117,13 +121,21 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         observations += stacks.in_log(source, starts, reference=reference)
         tracebacks += found.tracebacks
         writers.append(found.writer)
-        if found.metrics is not None and found.metrics.height:
-            metrics.append(found.metrics)
+        texts.append(found.text)
+        if sum(text.size for text in texts) >= metric_lines.BATCH:
+            metrics += _metric_lines(texts, faults)
+            texts.clear()
+        if found.sampled:
+            sampled.add(source.path)
         if scan.problem:
             status = Status.PARTIAL if scan.bytes else Status.UNREADABLE
             coverage.append(_row(source, status, scan.problem))
         else:
-            coverage.append(_row(source, Status.READ, "metric lines sampled" if found.sampled else None))
+            coverage.append(_row(source, Status.READ, None))
+    metrics += _metric_lines(texts, faults)
+    told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled
+    coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
+    coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
     for source in run.sources:
         if source.kind in (Kind.LOG, Kind.CHECKPOINT):
             continue
@@ -157,6 +169,18 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         collectives=_stack(collectives, COLLECTIVES_COLUMNS),
         coverage=diagnosis.with_status(coverage),
     )
+
+
+def _metric_lines(texts: Sequence[LogText], faults: dict[str, str]) -> list[pl.DataFrame]:
+    """The metrics of logs; where reading them together fails, one by one, with what is wrong added to `faults`."""
+    try:
+        return [metric_lines.extract(texts)]
+    except Exception as error:
+        _raise_if_debugging()
+        if len(texts) > 1:
+            return [frame for text in texts for frame in _metric_lines([text], faults)]
+        faults.update({text.source.path: _fault(error) for text in texts})
+        return []
 
 
 def _stack(frames: Sequence[pl.DataFrame], columns: Mapping[str, str]) -> pl.DataFrame:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import FileIO
-from typing import TYPE_CHECKING
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
 from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
+from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
     CleanLine,
     clean,
@@ -28,9 +28,6 @@ from forensics.parsers.prefixes import (
     strip_ansi,
     vote,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
 WHOLE = 2 << 20  # bytes up to which every line is read for metrics
@@ -55,8 +52,8 @@ class LogFindings:
     observations: tuple[Observation, ...]
     tracebacks: tuple[Traceback, ...]
     writer: Writer
-    metrics: pl.DataFrame | None
-    sampled: bool  # metric lines were read in windows, not all of them
+    text: LogText  # what is to be read for metrics
+    sampled: bool  # those are windows of it, not all
 
 
 def windows(size: int, budget: int) -> list[tuple[int, int]]:
@@ -98,8 +95,8 @@ def read_log(
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted)
         writer = _writer(source, head, tail, reference, scan.bytes)
-        metrics, sampled = _metrics(source, scan, reader, voted, reference, head, tail, parts)
-    return LogFindings(observations, found, writer, metrics, sampled)
+        text = LogText(source, _windows(scan, reader, parts), voted, reference)
+    return LogFindings(observations, found, writer, text, len(scan.marks) > 0)
 
 
 def latest_date(sources: Sequence[Source]) -> float | None:
@@ -454,23 +451,8 @@ def _writer(source: Source, head: bytes, tail: bytes, reference: float, size: in
     )
 
 
-def _metrics(
-    source: Source,
-    scan: Scan,
-    reader: _Reader,
-    voted: frozenset[str],
-    reference: float,
-    head: bytes,
-    tail: bytes,
-    parts: Sequence[tuple[int, int]],
-) -> tuple[pl.DataFrame | None, bool]:
-    from forensics.parsers import metric_lines
-
-    middle = scan.bytes // 2
-    if not any(map(metric_lines.has_metrics, (head, tail))) and (
-        scan.bytes <= 2 * HEAD or not metric_lines.has_metrics(reader.read(middle, HEAD))
-    ):
-        return None, False
+def _windows(scan: Scan, reader: _Reader, parts: Sequence[tuple[int, int]]) -> list[tuple[bytes, int]]:
+    """(whole lines, number of the first one) of the parts of a file that are read for metrics."""
     chosen = []
     for start, end, (offset, line) in _spans(scan, parts):
         data = reader.read(max(0, start - 1), end - max(0, start - 1))
@@ -481,8 +463,7 @@ def _metrics(
         if end < scan.bytes:
             data = data[: data.rfind(b"\n") + 1]
         chosen.append((data, first_line))
-    rows = metric_lines.extract_windows(chosen, source=source, voted=voted, reference=reference)
-    return (rows if rows.height else None), len(scan.marks) > 0
+    return chosen
 
 
 def _spans(scan: Scan, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int, tuple[int, int]]]:

@@ -1,7 +1,7 @@
 """What a signature file may say, and the loader that refuses everything else.
 
 A signature file is data: `signatures/<area>/<name>.toml`. `load_catalogue` reads the built-in ones (and a user's own)
-into frozen `Signature` objects; `SignatureError` names the file and the field that is wrong.
+into frozen `Signature` objects; `SignatureError` names the file, the line and the field that is wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from forensics import cache
+from forensics.signatures.places import Place, line_of
 
 # What a signature is to a run:
 #   cause      can be the root
@@ -23,7 +24,8 @@ from forensics import cache
 #   echo       only ever follows from something else (a peer's closed connection, a launcher's summary, SIGTERM)
 #   benign     looks frightening and is normal; shown as context, with the reason
 #   milestone  the run says where it is: started, resumed, saved, finished
-KINDS = ("cause", "symptom", "echo", "benign", "milestone")
+#   knowledge  nothing that a run writes by itself shows it: explained on request, with how to make it visible
+KINDS = ("cause", "symptom", "echo", "benign", "milestone", "knowledge")
 SEVERITIES = ("fatal", "error", "warning", "info")
 STATUSES = ("experimental", "stable")
 VERDICTS = ("failed", "hung", "diverged", "suspect", "interrupted")
@@ -32,8 +34,17 @@ CULPRITS = ("self", "named", "silent", "none")
 SOURCES = ("log", "metrics", "collectives", "exception", "file")
 
 
+LONGEST_PATTERN = 4000  # characters; the longest built-in one has a quarter of that
+MOST_RULES = 200  # evidence rules of one signature
+WIDEST = 10_000  # near_lines: each match reads that many lines before and after it
+
+
 class SignatureError(ValueError):
-    """A signature file is wrong; the message names file and field."""
+    """A signature file is wrong; the message names file and field, and `place` the table and key."""
+
+    def __init__(self, message: str, place: Place = ()) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,10 @@ class Example:
     log: str  # one or more lines
     is_not: bool = False  # a near-miss: this signature must stay silent
     captures: Mapping[str, str] = field(default_factory=dict)
+    seen_in: str | None = None  # program and version whose real output it is, e.g. "torch 2.13"; None: made from a source
+    # A confuser: the whole catalogue looks at this log, in which signs of other causes stand beside this one's, and its
+    # first root must be this slug. Another's slug: this signature must lose here.
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,7 @@ class Signature:
     specificity: int = 50  # orders roots that do not explain each other; the parent of a slug has a lower one
     fix: tuple[str, ...] = ()
     confirm: tuple[str, ...] = ()  # "what is missing :: how to get it next time"
+    see_also: tuple[str, ...] = ()  # slugs that are the usual next question
     references: tuple[str, ...] = ()
     versions: str | None = None
     lookalikes: tuple[LookAlike, ...] = ()
@@ -103,86 +119,160 @@ class Signature:
 
 _TOP = frozenset(
     "name codes title kind severity status verdict culprit why causes causes_on_rank parent specificity fix confirm "
-    "references versions lookalike evidence example".split()
+    "see_also references versions lookalike evidence example".split()
 )
-_RULE = {f for f in EvidenceRule.__dataclass_fields__ if f != "parameters"}
+_RULE: Mapping[str, type] = {
+    "source": str, "weight": float, "pattern": str, "anchor": str, "unless": str, "near": str, "unless_near": str,
+    "near_lines": int, "at_least": int, "culprit": str, "detector": str,
+}  # fmt: skip
+_EXAMPLE: Mapping[str, type] = {"log": str, "is_not": bool, "captures": dict, "seen_in": str, "root": str}
+_LOOKALIKE: Mapping[str, type] = {"name": str, "tell": str, "pattern": str}
+_WORDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false", dict: "a table"}
 
 
-def _choice(where: str, what: str, value: Any, allowed: Iterable[str]) -> str:
+def _choice(where: str, what: str, value: Any, allowed: Iterable[str], place: Place = ()) -> str:
     if value not in allowed:
-        raise SignatureError(f"{where}: {what} must be one of {', '.join(allowed)}, not {value!r}")
+        message = f"{where}: {what} must be one of {', '.join(allowed)}, not {value!r}"
+        raise SignatureError(message, place or (what,))
     return str(value)
 
 
-def _strings(where: str, what: str, value: Any) -> tuple[str, ...]:
+def _strings(where: str, table: Mapping[str, Any], what: str) -> tuple[str, ...]:
+    value = table.get(what, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise SignatureError(f"{where}: {what} must be a list of strings")
+        raise SignatureError(f"{where}: {what} must be a list of strings", (what,))
     return tuple(value)
 
 
-def _rule(where: str, table: Mapping[str, Any]) -> EvidenceRule:
+def _is(value: Any, kind: type) -> bool:
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def _optional(where: str, table: Mapping[str, Any], what: str, kind: type, default: Any) -> Any:
+    value = table.get(what, default)
+    if what in table and not _is(value, kind):
+        raise SignatureError(f"{where}: {what} must be {_WORDS[kind]}, not {value!r}", (what,))
+    return value
+
+
+def _items(where: str, table: Mapping[str, Any], what: str) -> list[Mapping[str, Any]]:
+    """The tables of `[[what]]`."""
+    value = table.get(what, [])
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise SignatureError(f"{where}: {what} must be written as [[{what}]] tables", (what,))
+    return value
+
+
+def _checked(
+    where: str, what: str, n: int, item: Mapping[str, Any], fields: Mapping[str, type], needed: Iterable[str]
+) -> Mapping[str, Any]:
+    """The nth table of `[[what]]`, with no other than `fields`, each of its type."""
+    for key, value in item.items():
+        if key not in fields:
+            message = f"{where}: {what} {n + 1} knows no {key!r}; there are {', '.join(fields)}"
+            raise SignatureError(message, (what, n, key))
+        if not _is(value, fields[key]):
+            message = f"{where}: {what} {n + 1}: {key} must be {_WORDS[fields[key]]}, not {value!r}"
+            raise SignatureError(message, (what, n, key))
+    for key in needed:
+        if key not in item:
+            raise SignatureError(f"{where}: {what} {n + 1}: {key} is missing", (what, n))
+    return item
+
+
+def _rule(where: str, n: int, table: Mapping[str, Any]) -> EvidenceRule:
     known = {key: value for key, value in table.items() if key in _RULE}
     parameters = {key: value for key, value in table.items() if key not in _RULE}
-    source = _choice(where, "evidence.source", table.get("source"), SOURCES)
+    place: Place = ("evidence", n)
+    source = _choice(where, "evidence.source", table.get("source"), SOURCES, (*place, "source"))
     if source == "log" and (parameters or "pattern" not in known):
         raise SignatureError(
-            f"{where}: log evidence needs a pattern, and knows no {', '.join(parameters) or 'detector'}"
+            f"{where}: log evidence needs a pattern, and knows no {', '.join(parameters) or 'detector'}",
+            (*place, next(iter(parameters), "source")),
         )
     if source in ("metrics", "collectives", "file") and "detector" not in known:
-        raise SignatureError(f"{where}: {source} evidence needs a detector")
+        raise SignatureError(f"{where}: {source} evidence needs a detector", (*place, "source"))
+    _checked(where, "evidence", n, known, _RULE, ())
     if "culprit" in known:
-        _choice(where, "evidence.culprit", known["culprit"], CULPRITS)
-    weight = known.get("weight", 0.9)
-    if not 0 < weight <= 1:
-        raise SignatureError(f"{where}: weight must lie in (0, 1]")
+        _choice(where, "evidence.culprit", known["culprit"], CULPRITS, (*place, "culprit"))
+    if not 0 < known.get("weight", 0.9) <= 1:
+        raise SignatureError(f"{where}: weight must lie in (0, 1]", (*place, "weight"))
+    for key, least, largest in (("near_lines", 0, WIDEST), ("at_least", 1, 1 << 31)):
+        if not least <= known.get(key, 1) <= largest:
+            raise SignatureError(f"{where}: {key} must lie between {least} and {largest}", (*place, key))
+    for key in ("pattern", "anchor", "unless", "near", "unless_near"):
+        if len(known.get(key, "")) > LONGEST_PATTERN:
+            raise SignatureError(f"{where}: {key} is longer than {LONGEST_PATTERN} characters", (*place, key))
     return EvidenceRule(**known, parameters=parameters)
 
 
 def parse(text: str, area: str, file: str = "<text>") -> Signature:
-    """One signature from TOML text. Raises SignatureError."""
+    """One signature from TOML text. Raises SignatureError, whose message begins with "file:line:"."""
     try:
         return build(tomllib.loads(text), area, file)
     except tomllib.TOMLDecodeError as error:
         raise SignatureError(f"{file}: {error}") from None
+    except RecursionError:
+        raise SignatureError(f"{file}: nested too deeply") from None
+    except SignatureError as error:
+        line = line_of(text, error.place)
+        message = str(error).removeprefix(f"{file}: ")
+        raise SignatureError(f"{file}:{line}: {message}", error.place) from None
 
 
 def build(table: Mapping[str, Any], area: str, file: str) -> Signature:
     """One signature from a table that was read from TOML. Raises SignatureError."""
-    if unknown := set(table) - _TOP:
-        raise SignatureError(f"{file}: unknown field {', '.join(sorted(unknown))}")
+    if unknown := sorted(set(table) - _TOP):
+        raise SignatureError(f"{file}: unknown field {', '.join(unknown)}", (unknown[0],))
     for required in ("name", "title", "kind", "severity", "why"):
         if not isinstance(table.get(required), str):
-            raise SignatureError(f"{file}: {required} is missing")
+            raise SignatureError(f"{file}: {required} is missing", (required,) if required in table else ())
+    kind = _choice(file, "kind", table["kind"], KINDS)
+    rules = _items(file, table, "evidence")
+    if len(rules) > MOST_RULES:
+        raise SignatureError(f"{file}: more than {MOST_RULES} evidence rules", ("evidence", MOST_RULES))
+    if kind == "knowledge" and rules:
+        raise SignatureError(f"{file}: knowledge is what no evidence shows; it has no evidence rules", ("evidence", 0))
     return Signature(
         name=table["name"],
         area=area,
         title=table["title"],
-        kind=_choice(file, "kind", table["kind"], KINDS),
+        kind=kind,
         severity=_choice(file, "severity", table["severity"], SEVERITIES),
         why=" ".join(table["why"].split()),
-        codes=_strings(file, "codes", table.get("codes", [])),
+        codes=_strings(file, table, "codes"),
         status=_choice(file, "status", table.get("status", "experimental"), STATUSES),
         verdict=_choice(file, "verdict", table.get("verdict", "failed"), VERDICTS),
         culprit=_choice(file, "culprit", table.get("culprit", "self"), CULPRITS),
-        causes=_strings(file, "causes", table.get("causes", [])),
-        causes_on_rank=_strings(file, "causes_on_rank", table.get("causes_on_rank", [])),
-        parent=table.get("parent"),
-        specificity=int(table.get("specificity", 50)),
-        fix=_strings(file, "fix", table.get("fix", [])),
-        confirm=_strings(file, "confirm", table.get("confirm", [])),
-        references=_strings(file, "references", table.get("references", [])),
-        versions=table.get("versions"),
-        lookalikes=tuple(LookAlike(**item) for item in table.get("lookalike", [])),
-        evidence=tuple(_rule(file, item) for item in table.get("evidence", [])),
-        examples=tuple(Example(**item) for item in table.get("example", [])),
+        causes=_strings(file, table, "causes"),
+        causes_on_rank=_strings(file, table, "causes_on_rank"),
+        parent=_optional(file, table, "parent", str, None),
+        specificity=_optional(file, table, "specificity", int, 50),
+        fix=_strings(file, table, "fix"),
+        confirm=_strings(file, table, "confirm"),
+        see_also=_strings(file, table, "see_also"),
+        references=_strings(file, table, "references"),
+        versions=_optional(file, table, "versions", str, None),
+        lookalikes=tuple(
+            LookAlike(**_checked(file, "lookalike", n, item, _LOOKALIKE, ("name", "tell")))
+            for n, item in enumerate(_items(file, table, "lookalike"))
+        ),
+        evidence=tuple(_rule(file, n, item) for n, item in enumerate(rules)),
+        examples=tuple(
+            Example(**_checked(file, "example", n, item, _EXAMPLE, ("log",)))
+            for n, item in enumerate(_items(file, table, "example"))
+        ),
         file=file,
     )
 
 
-def _tables(root: Path) -> dict[str, dict[str, Any]]:
-    """The TOML tables below a folder, by "<area>/<file>". Parsing 300 files takes longer than a small analysis."""
-    paths = sorted(root.rglob("*.toml"))
-    stats = [(str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in paths]
+def _tables(root: Path, pattern: str) -> dict[str, dict[str, Any]]:
+    """The TOML tables below a folder, by path within it. Parsing 300 files takes longer than a small analysis."""
+    try:
+        paths = sorted(root.rglob(pattern) if "/" not in pattern else root.glob(pattern))
+        stats = [(str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in paths]
+    except OSError as error:
+        raise SignatureError(f"{error.filename or root}: {error.strerror or error}") from None
     name = f"catalogue-{hashlib.sha256(repr(stats).encode()).hexdigest()[:32]}.json"
     if data := cache.load(name):
         with contextlib.suppress(ValueError):
@@ -190,24 +280,55 @@ def _tables(root: Path) -> dict[str, dict[str, Any]]:
     tables = {}
     for path in paths:
         try:
-            tables[f"{path.parent.name}/{path.name}"] = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            tables[str(path.relative_to(root.parent))] = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SignatureError(f"{path}: {error}") from None
-    cache.store("catalogue", name, json.dumps(tables).encode())
+        except OSError as error:
+            raise SignatureError(f"{path}: {error.strerror or error}") from None
+    with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
+        cache.store("catalogue", name, json.dumps(tables).encode())
     return tables
 
 
 def load_catalogue(*folders: Path) -> dict[str, Signature]:
     """Every signature of the built-in catalogue and of `folders`, by slug; a user's own replaces one of the same name.
 
-    Raises SignatureError for a file that is wrong.
+    Raises SignatureError for a file that is wrong, and in `folders` for a pattern that is unsafe or does not compile.
     """
     catalogue: dict[str, Signature] = {}
-    for root in (Path(__file__).parent, *folders):
-        for file, table in _tables(root).items():
-            area, _, base = file.partition("/")
-            signature = build(table, area, file)
-            if f"{signature.name}.toml" != base:
-                raise SignatureError(f"{file}: the file of {signature.name!r} must be named {signature.name}.toml")
+    own = Path(__file__).parent
+    for root, pattern in ((own, "*/*.toml"), *((folder, "*.toml") for folder in folders)):
+        for file, table in _tables(root, pattern).items():
+            # Built-in ones are shown by area and name, a user's own by the path where they can be mended.
+            head, _, base = file.replace("\\", "/").rpartition("/")
+            area = head.rpartition("/")[2]
+            shown = f"{area}/{base}" if root == own else str(root.parent / file)
+            try:
+                signature = build(table, area, shown)
+                if f"{signature.name}.toml" != base:
+                    message = f"{shown}: the file of {signature.name!r} must be named {signature.name}.toml"
+                    raise SignatureError(message, ("name",))
+                if root != own:
+                    _refuse_unsafe(signature)
+            except SignatureError as error:
+                raise _with_line(error, root.parent / file, shown) from None
             catalogue[signature.name] = signature
     return catalogue
+
+
+def _refuse_unsafe(signature: Signature) -> None:
+    from forensics.signatures.safety import unsafe
+
+    for n, rule in enumerate(signature.evidence):
+        for key in ("pattern", "unless", "near", "unless_near"):
+            expression = getattr(rule, key)
+            if expression is not None and (reason := unsafe(expression)):
+                raise SignatureError(f"{signature.file}: {key}: {reason}", ("evidence", n, key))
+
+
+def _with_line(error: SignatureError, path: Path, shown: str) -> SignatureError:
+    try:
+        line = line_of(path.read_text("utf-8"), error.place)
+    except (OSError, UnicodeDecodeError):
+        return error
+    return SignatureError(f"{shown}:{line}: {str(error).removeprefix(f'{shown}: ')}", error.place)

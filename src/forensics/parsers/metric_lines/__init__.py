@@ -20,7 +20,8 @@ configurations hold no such number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forensics.model import METRICS_COLUMNS, Source, schema
@@ -28,12 +29,7 @@ from forensics.model import METRICS_COLUMNS, Source, schema
 if TYPE_CHECKING:
     import polars as pl
 
-
-def has_metrics(sample: bytes) -> bool:
-    """Whether a piece of a log may hold metric lines, bars or overflow messages. Cheap; errs on the side of yes."""
-    from forensics.parsers.metric_lines.pieces import may_hold_metrics
-
-    return may_hold_metrics(sample)
+BATCH = 16 << 20  # bytes of logs that are read together
 
 
 def to_float(text: str) -> float | None:
@@ -44,34 +40,88 @@ def to_float(text: str) -> float | None:
         return None
 
 
-def extract(data: bytes, *, first_line: int, source: Source, voted: frozenset[str], reference: float) -> pl.DataFrame:
-    """The metrics of one window of whole lines of a log: `extract_windows` of a single one."""
-    return extract_windows([(data, first_line)], source=source, voted=voted, reference=reference)
-
-
-def extract_windows(
-    windows: Sequence[tuple[bytes, int]], *, source: Source, voted: frozenset[str], reference: float
-) -> pl.DataFrame:
-    """The metrics of windows of a log, as rows of `METRICS_COLUMNS`; never raises for what they hold.
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """What is read of one log for its metrics.
 
     windows: (bytes of whole lines in any encoding, number of the first line from 1), in the order of the file. Bytes
         are decoded as UTF-8 with replacement; lines end with newlines.
     voted: the ambiguous prefixes that the file uses (`prefixes.vote`).
     reference: seconds since the epoch near which dates without a year are put.
+    """
+
+    source: Source
+    windows: Sequence[tuple[bytes, int]]
+    voted: frozenset[str]
+    reference: float
+
+    @property
+    def size(self) -> int:
+        return sum(len(data) for data, _ in self.windows)
+
+
+def extract(logs: Sequence[LogText]) -> pl.DataFrame:
+    """The metrics of logs, as rows of `METRICS_COLUMNS`; never raises for what they hold.
 
     A row's step is the counter that the line prints: where a loop counts batches within an epoch, it starts again
     with every epoch and `epoch` says which. An HF Trainer dict prints none; it gets that of the bar next to it, else
     null. The rank is the global rank on the line, else a voted task id, else the source's, else the local rank.
-    Rows come in the order of the lines. `progress` of bars and counters is thinned (`neighbours.PROGRESS`).
+    Rows come in the order of the logs and of their lines. `progress` of bars and counters is thinned
+    (`neighbours.PROGRESS`).
+
+    Logs are read together, `BATCH` bytes at a time: hundreds of ranks print the same few shapes of lines, and columns
+    of many files cost hardly more than those of one.
     """
+    import polars as pl
+
+    frames: dict[str, pl.DataFrame] = {}
+    alike: dict[frozenset[str], list[LogText]] = {}
+    for log in logs:
+        alike.setdefault(log.voted, []).append(log)
+    for voted, all_of_them in alike.items():
+        for batch in _batches(all_of_them):
+            rows = _extract_batch(batch, voted)
+            for part in rows.partition_by("source", maintain_order=True) if rows.height else ():
+                frames[part["source"][0]] = part
+    ordered = [frames[log.source.path] for log in logs if log.source.path in frames]
+    return pl.concat(ordered) if ordered else pl.DataFrame(schema=schema(METRICS_COLUMNS))
+
+
+def _batches(logs: Sequence[LogText]) -> Iterator[list[LogText]]:
+    batch: list[LogText] = []
+    for log in logs:
+        if batch and sum(other.size for other in batch) + log.size > BATCH:
+            yield batch
+            batch = []
+        batch.append(log)
+    if batch:
+        yield batch
+
+
+def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFrame:
+    """The metrics of logs that use the same ambiguous prefixes."""
     import polars as pl
 
     from forensics.parsers.metric_lines import bars, neighbours, notices, templates
     from forensics.parsers.metric_lines.pieces import cut
     from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
 
+    bases, windows, files = [0], [], []
+    for index, log in enumerate(logs):
+        end = 0
+        for data, first_line in log.windows:
+            windows.append((data, bases[-1] + first_line))
+            files.append(index)
+            end = first_line + data.count(b"\n")
+        bases.append(bases[-1] + end + 1)
+    bases.pop()
+    context = Context(
+        voted,
+        max(log.reference for log in logs),
+        tuple(log.source.identity.rank for log in logs),
+        tuple(bases),
+    )
     pieces = cut(windows)
-    context = Context(voted, reference, source.identity.rank)
     read, unread = templates.read(pieces.likely, context)
     frames = [
         *read,
@@ -83,12 +133,13 @@ def extract_windows(
     frames = [frame for frame in frames if not frame.is_empty()]
     if not frames:
         return pl.DataFrame(schema=schema(METRICS_COLUMNS))
-    rows = neighbours.complete(frames, pieces.rules, pieces.starts)
+    rows = neighbours.complete(frames, pieces.rules, pieces.starts, files)
+    file = pl.col("file")
     return rows.select(
-        source=pl.lit(source.path, pl.String),
-        line=pl.col("key") // KEY_PER_LINE,
+        source=pl.lit(pl.Series([log.source.path for log in logs])).gather(file),
+        line=pl.col("key") // KEY_PER_LINE - pl.lit(pl.Series(bases, dtype=pl.Int64)).gather(file),
         rank="rank",
-        attempt=pl.lit(source.identity.attempt, pl.Int32),
+        attempt=pl.lit(pl.Series([log.source.identity.attempt for log in logs], dtype=pl.Int32)).gather(file),
         step="step",
         epoch="epoch",
         time="time",

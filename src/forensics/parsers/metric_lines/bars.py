@@ -62,18 +62,17 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     )  # fmt: skip
     if frame.is_empty():
         return
-    frame = with_ranks(frame, context)
+    frame = with_ranks(frame, context).with_columns(file=context.file())
     # Nameless bars of different lengths: the longest is the training loop's, the others are evaluations.
-    nameless = frame.filter(pl.col("epoch").is_null())
-    if nameless["total"].n_unique() > 1:
-        longest = nameless["total"].max()
-        frame = frame.filter(pl.col("epoch").is_not_null() | (pl.col("total") * 4 > longest))
-    position = ("n", "total", "epoch", "rank", "local_rank")
+    nameless = pl.when(pl.col("epoch").is_null()).then("total")
+    frame = frame.filter(pl.col("epoch").is_not_null() | (pl.col("total") * 4 > nameless.max().over("file") - 1))
+    position = ("n", "total", "epoch", "rank", "local_rank", "file")
     frame = frame.filter(
         pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in position) | (pl.int_range(pl.len()) == 0)
     )
     yield shaped(frame, context, order=90, kind=pl.lit("frame"), step="n", name=pl.lit("progress"), value="n")
-    ends = frame.filter(pl.col("epoch").is_null() & pl.col("total").ne_missing(pl.col("total").shift(1)))
+    changed = pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in ("total", "file"))
+    ends = frame.filter(pl.col("epoch").is_null() & (changed | (pl.int_range(pl.len()) == 0)))
     yield shaped(ends, context, order=101, kind=pl.lit("constant"), step="n", name=pl.lit("total_steps"), value="total")
 
 

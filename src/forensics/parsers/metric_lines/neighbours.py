@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 PROGRESS = 400
 
 
-def complete(frames: Sequence[pl.DataFrame], rules: pl.Series, starts: Sequence[int]) -> pl.DataFrame:
-    """All rows of a file in order, with the positions that other lines give them, and without repetitions.
+def complete(
+    frames: Sequence[pl.DataFrame], rules: pl.Series, starts: Sequence[int], files: Sequence[int]
+) -> pl.DataFrame:
+    """All rows in order, with the positions that other lines give them, without repetitions; `file` is added.
 
     frames: of `rows.row_schema()`, one kind or more each, none empty. rules: numbers of the lines that are dashes.
     starts: numbers of the first lines of the windows: nothing is carried over from one window to the next.
+    files: the file that each window is from.
     """
     import polars as pl
 
@@ -28,23 +31,25 @@ def complete(frames: Sequence[pl.DataFrame], rules: pl.Series, starts: Sequence[
     if not rows["key"].is_sorted():
         rows = rows.sort("key", maintain_order=True)
     kinds = frozenset(rows["kind"].unique().to_list())
-    rows = rows.with_columns(window=_windows(rows["key"], starts))
+    rows = _placed(rows, starts, files)
     rows = _inherit(rows, kinds, rules)
     rows = _fill_steps(rows, kinds)
-    rows = _thin(rows, kinds).drop("window")
+    rows = _thin(rows, kinds)
     if constant:
-        rows = rows.merge_sorted(_changes(pl.concat(constant).sort("key", maintain_order=True)), key="key")
-    return rows
+        told = _placed(pl.concat(constant).sort("key", maintain_order=True), starts, files)
+        rows = rows.merge_sorted(_changes(told).select(rows.columns), key="key")
+    return rows.drop("window")
 
 
-def _windows(key: pl.Series, starts: Sequence[int]) -> pl.Series:
-    """The number of the window that each row is from."""
+def _placed(rows: pl.DataFrame, starts: Sequence[int], files: Sequence[int]) -> pl.DataFrame:
+    """The rows with the number of the `window` and the `file` that each is from."""
     import polars as pl
 
     borders = pl.Series([start * KEY_PER_LINE for start in starts[1:]], dtype=pl.Int64)
     if borders.is_empty():
-        return pl.zeros(len(key), dtype=pl.UInt32, eager=True)
-    return borders.search_sorted(key, side="right").cast(pl.UInt32)
+        return rows.with_columns(window=pl.lit(0, pl.UInt32), file=pl.lit(0, pl.UInt32))
+    window = borders.search_sorted(rows["key"], side="right").cast(pl.UInt32)
+    return rows.with_columns(window=window, file=pl.Series(files, dtype=pl.UInt32).gather(window))
 
 
 def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.DataFrame:
@@ -95,7 +100,11 @@ def _fill_steps(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
         return rows
     wanting = pl.col("kind").is_in(["dict", "notice"]) & pl.col("step").is_null()
     frame = (pl.col("kind") == "frame") & pl.col("epoch").is_null() & (pl.col("name") == "progress")
-    own = ["window", "rank"] if rows.filter(frame)["rank"].n_unique() > 1 else ["window"]
+    own = ["window"]
+    if rows.filter(frame)["rank"].n_unique() > 1:
+        several = pl.when(frame).then(pl.col("rank").fill_null(-1)).drop_nulls().n_unique().over("window") > 1
+        rows = rows.with_columns(_whose=pl.when(several).then("rank"))
+        own = ["window", "_whose"]
     shown = pl.when(frame).then("step")
     line = pl.col("key") // KEY_PER_LINE
     rows = rows.with_columns(
@@ -107,15 +116,15 @@ def _fill_steps(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
     near = near & (pl.col("_after") >= pl.col("_before").fill_null(0)) & (pl.col("_after") > 0)
     step = pl.when(near).then("_after").otherwise("_before")
     return rows.with_columns(step=pl.when(wanting & (step > 0)).then(step).otherwise("step")).drop(
-        "_before", "_after", "_after_at"
+        "_before", "_after", "_after_at", "_whose", strict=False
     )
 
 
 def _unchanged(*columns: str) -> pl.Expr:
-    """Whether all these columns are what they were in the row before of the same rank and name."""
+    """Whether all these columns are what they were in the row before of the same file, rank and name."""
     import polars as pl
 
-    own = ["rank", "name"]
+    own = ["file", "rank", "name"]
     same = [pl.col(column).eq_missing(pl.col(column).shift(1).over(own)) for column in columns]
     return pl.all_horizontal(*same, pl.int_range(pl.len()).over(own).gt(0))
 
@@ -125,14 +134,14 @@ def _changes(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(~_unchanged("value"))
 
 
-def _some(mine: pl.Series, rank: pl.Series, stride: int) -> pl.Series:
-    """A mask of all rows that are not `mine`, of every `stride`-th one that is, and of each rank's last one."""
+def _some(mine: pl.Expr) -> pl.Expr:
+    """Of the rows that are `mine`: a mask of `PROGRESS` of each file, and of each rank's last one."""
     import polars as pl
 
-    places = pl.DataFrame({"at": mine.arg_true()}).with_columns(rank=rank.gather(mine.arg_true()))
-    last = places.group_by("rank").agg(pl.col("at").max())["at"]
-    kept = pl.concat([places["at"].gather_every(stride), last])
-    return pl.select(~pl.lit(mine) | pl.int_range(len(mine)).is_in(kept.implode()))[:, 0]
+    count = pl.len().over("file", mine)
+    place = pl.int_range(pl.len()).over("file", mine)
+    last = pl.int_range(pl.len()).over("file", "rank", mine) == pl.len().over("file", "rank", mine) - 1
+    return (place % pl.max_horizontal((count + PROGRESS - 1) // PROGRESS, pl.lit(1)) == 0) | last
 
 
 def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
@@ -152,9 +161,9 @@ def _thin(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
             carried = (drawn["key"] // KEY_PER_PIECE).unique().implode()
             rows = rows.filter((pl.col("kind") != "frame") | ~(pl.col("key") // KEY_PER_PIECE).is_in(carried))
     for kind in sorted(kinds & {"frame", "counter"}):
-        mine = rows["kind"] == kind
-        if (count := int(mine.sum())) > PROGRESS:
-            rows = rows.filter(_some(mine, rows["rank"], -(-count // PROGRESS)))
+        mine = pl.col("kind") == kind
+        if int((rows["kind"] == kind).sum()) > PROGRESS:
+            rows = rows.filter(~mine | _some(mine))
     counted = rows["name"] == "skipped_total"
     if counted.any():
         since = pl.col("value") - pl.col("value").shift(1).over("window", "rank", "name")

@@ -72,14 +72,6 @@ def _any() -> str:
     return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, _TITLES))
 
 
-def may_hold_metrics(sample: bytes) -> bool:
-    """Whether any of the candidates of `cut`, or the header of a table, may be in a piece of a log."""
-    import polars as pl
-
-    lines = pl.Series([sample.decode("utf-8", "replace")]).str.replace_all(prefixes.ANSI, "").str.split("\n").explode()
-    return bool(lines.str.contains(_any()).any())
-
-
 def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
     """Candidate pieces of all windows (bytes of whole lines, number of the first line), in the order of the file."""
     import polars as pl

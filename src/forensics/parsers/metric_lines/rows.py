@@ -15,11 +15,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is the same for all lines of a file."""
+    """What is the same for all lines of a batch of files, and where each of them begins.
+
+    Lines are numbered through: those of a file follow its base. ranks: that of each source, by file.
+    """
 
     voted: frozenset[str]
     reference: float
-    rank: int | None  # of the source
+    ranks: tuple[int | None, ...] = (None,)
+    bases: tuple[int, ...] = (0,)
+
+    def file(self) -> pl.Expr:
+        """The index of the file that a row is from, by its column `line`."""
+        import polars as pl
+
+        if len(self.bases) == 1:
+            return pl.lit(0, pl.UInt32)
+        return pl.lit(pl.Series(self.bases, dtype=pl.Int64)).search_sorted(pl.col("line"), side="left") - 1
+
+    def rank(self) -> pl.Expr:
+        """The rank of the source that a row is from."""
+        import polars as pl
+
+        if len(set(self.ranks)) == 1:
+            return pl.lit(self.ranks[0], pl.Int32)
+        return pl.lit(pl.Series(self.ranks, dtype=pl.Int32)).gather(self.file())
 
 
 # Rows are ordered by one number: line, piece of the line (the last ones share a number), place in the piece.
@@ -55,7 +75,7 @@ def whose(context: Context, *known: str) -> pl.Expr:
     import polars as pl
 
     ranks = [pl.col(role) for role in ("rank", "task") if role in known]
-    ranks.append(pl.lit(context.rank, pl.Int32))
+    ranks.append(context.rank())
     if "local_rank" in known:
         ranks.append(pl.col("local_rank"))
     return pl.coalesce(ranks)

@@ -24,6 +24,7 @@ FEW = 32  # so few lines are read one by one
 # Lines of a file that are read one by one where no template takes them: reading one takes a third of a millisecond.
 SINGLY = 256
 SINGLY_NONFINITE = 128  # of those that say nan or inf: from the first one on
+LEAST = 16  # of either in each file, where many are read at once and share the numbers above
 _NONFINITE = r"(?i:(?:^|[^a-z])(?:nan|-?inf|infinity)(?:[^a-z]|$))"
 
 _RARE = r"\.[0-9]+(?:[eE][-+]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?"
@@ -112,7 +113,7 @@ def read(lines: pl.DataFrame, context: Context) -> tuple[list[pl.DataFrame], lis
     if parted is not None:
         left = _by_template(parted, context, known, rows, unread)
     if not left.is_empty():
-        chosen, others = _chosen(left)
+        chosen, others = _chosen(left, context)
         rows += _one_by_one(chosen, context, unread)
         unread.append(others)
     return [frame for frame in rows if not frame.is_empty()], unread
@@ -210,19 +211,28 @@ def _unglued(lines: pl.DataFrame) -> pl.DataFrame | None:
     return pl.concat([lines.filter(~glued), pieces]).sort("line", "sub")
 
 
-def _chosen(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(lines to read one by one: the first with nan or inf and some of all others; the rest)"""
+def _chosen(lines: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(lines to read one by one: of each file the first with nan or inf and some of all others; the rest)"""
     import polars as pl
 
     if lines.height <= SINGLY:
         return lines, lines.clear()
-    odd = lines["text"].str.contains(_NONFINITE)
-    place = pl.int_range(pl.len())
-    stride = -(-(lines.height - int(odd.sum())) // SINGLY)
-    kept = lines.select(
-        pl.when(odd).then(odd.cum_sum() <= SINGLY_NONFINITE).otherwise(place % max(1, stride) == 0).alias("kept")
-    )["kept"]
+    share = max(len(context.bases), 1)
+    singly, nonfinite = max(SINGLY // share, LEAST), max(SINGLY_NONFINITE // share, LEAST)
+    odd = pl.col("text").str.contains(_NONFINITE)
+    kept = lines.lazy().with_columns(file=context.file(), odd=odd).select(
+        pl.when("odd")
+        .then(pl.col("odd").cum_sum().over("file") <= nonfinite)
+        .otherwise((~pl.col("odd")).cum_sum().over("file") % _stride((~pl.col("odd")).sum().over("file"), singly) == 0)
+        .alias("kept")
+    ).collect()["kept"]  # fmt: skip
     return lines.filter(kept), lines.filter(~kept)
+
+
+def _stride(count: pl.Expr, most: int) -> pl.Expr:
+    import polars as pl
+
+    return pl.max_horizontal((count + most - 1) // most, pl.lit(1))
 
 
 def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: Context) -> Iterator[pl.DataFrame]:
@@ -270,17 +280,19 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
         skipped = next((number for name, number in values if name == "skipped_steps"), None)
         lost = wide if skipped is None else wide.filter((skipped == 0).fill_null(True))
         yield lost.with_columns(name=pl.lit("loss", name_type), value=pl.lit(float("nan")))
+    own = ["file", "rank"]
     for order, (name, number) in enumerate(seldom, 100):
-        distinct = number.n_unique() > 1
         told = wide.with_columns(
             key=pl.col("key") + order,
             kind=pl.lit("constant", types["kind"]),
             name=pl.lit(name, name_type),
             value=number,
-        ).filter(pl.col("value").is_not_null() & (pl.lit(distinct) | pl.col("rank").is_first_distinct()))
-        if distinct:
-            told = told.filter(pl.col("value").ne_missing(pl.col("value").shift(1).over("rank")))
-        yield told
+            file=lines.select(context.file())[:, 0] if len(context.bases) > 1 else pl.lit(0),
+        ).filter(pl.col("value").is_not_null())
+        if number.n_unique() > 1:
+            yield told.filter(pl.col("value").ne_missing(pl.col("value").shift(1).over(own))).drop("file")
+        else:
+            yield told.unique(own, keep="first", maintain_order=True).drop("file")
     if not values:
         return
     # One row a value, in the order of the lines and within them.

@@ -1,0 +1,67 @@
+"""What the readers of run files share: the shape of a family and of what it reads, and what is never kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from forensics.parsers.run_files.documents import VALUE, Document, Item, thinned
+
+FACTS = 1_500  # of one file
+
+# Values under such names are credentials, or name people and machines; neither explains a failure.
+_PRIVATE = re.compile(
+    r"(?:token|secret|passw(?:or)?d|passphrase|credential|private|(?:api|access|auth|ssh|account)[_.-]?key"
+    r"|key[_.-]?(?:id|file)|webhook|cookie|e?mail|user_?name|^user$|^host(?:name)?$|sas_url|connection_string|dsn)",
+    re.I,
+)
+# Settings that only look like those.
+_NOT_PRIVATE = re.compile(
+    r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|decoder_start|forced_\w+|special|added|extra|new)_tokens?"
+    r"|tokens?_(?:id|ids|per|count|side|type|classif\w*|limit|weights?|indices|len\w*)|tokenizer|max_(?:\w+_)?tokens|num_tokens|_tokens$",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one file states, before it is known as whose: (name, value, line), and what is wrong with the file."""
+
+    items: tuple[Item, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Files of one program that are read alike."""
+
+    name: str
+    matches: Callable[[str, str], bool]  # (path in lower case, with "/", the head's text) -> whether it is one
+    read: Callable[[str, str], Reading]  # (text, path) -> what it states
+
+
+def is_private(name: str) -> bool:
+    """Whether a setting's name says that its value is a credential, or a person's or machine's name."""
+    return _PRIVATE.search(name) is not None and _NOT_PRIVATE.search(name) is None
+
+
+def under(prefix: str, items: Iterable[Item]) -> Iterator[Item]:
+    """The items with their paths below `prefix`; private ones are left out."""
+    for item in items:
+        if not any(is_private(part) for part in item.path.split(".")):
+            yield Item(f"{prefix}.{item.path}" if item.path else prefix, item.value, item.line)
+
+
+def reading(prefix: str, document: Document) -> Reading:
+    """A document's values as facts below `prefix`."""
+    return Reading(tuple(under(prefix, thinned(document.items))), document.problem)
+
+
+def base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def item(name: str, value: object, line: int | None = None) -> Item:
+    """A fact that a reader makes itself."""
+    return Item(name, str(value).strip()[:VALUE], line)

@@ -1,0 +1,153 @@
+"""Which patterns are refused: those that do not compile, match nothing at all, or can take a line hostage.
+
+A backtracking matcher takes exponential time on some patterns (`(a+)+b`). Which ones is hard to tell from the pattern
+alone, so it is tried: lines are made from the pattern itself with each of its repeats pumped up and the end spoiled, and
+the real matcher has to be done with them in time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import regex
+
+PUMPED = 2000  # characters of a made line; few log lines are longer
+LIMIT = 0.25  # seconds for one search; the analysis itself gives up after engine.matcher.TIMEOUT
+MADE = 24  # lines made from one pattern at most
+BUDGET = 2.0  # seconds for all of them: thousands of searches that are each just below the limit are too slow as well
+
+
+@lru_cache(maxsize=4096)
+def unsafe(pattern: str) -> str | None:
+    """Why a pattern must be refused; None if it need not. At most about BUDGET seconds."""
+    try:
+        expression = regex.compile(pattern, regex.ASCII)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        return f"{pattern[:200]!r} is no regular expression: {error}"
+    try:
+        if expression.search("", timeout=LIMIT):
+            return f"{pattern[:200]!r} matches an empty line, and so every line"
+        spent = 0.0
+        for text in _attacks(pattern):
+            started = time.perf_counter()
+            expression.search(text, timeout=LIMIT)
+            spent += time.perf_counter() - started
+            if spent > BUDGET:
+                raise TimeoutError
+    except TimeoutError:
+        return f"{pattern[:200]!r} is too slow: a repeat within a repeat, or several in a row that can match the same text"
+    except (MemoryError, regex.error) as error:
+        return f"{pattern[:200]!r} cannot be tried: {error}"
+    return None
+
+
+def _attacks(pattern: str) -> Iterator[str]:
+    """Lines that nearly match: each unbounded repeat pumped in turn, the end spoiled, and plain long lines."""
+    for filler in ("a", "0", " ", "/", "a "):
+        yield filler * (PUMPED // len(filler))
+    try:
+        from re import _parser  # type: ignore[attr-defined]
+
+        tree = list(_parser.parse(pattern))
+    except Exception:  # syntax that only the `regex` module knows
+        return
+    repeats = _count(tree)
+    for pumped in range(min(repeats, MADE)):
+        maker = _Maker(pumped)
+        text = maker.text(tree)[: 2 * PUMPED]
+        # The end spoiled; once more with the true end behind it, without which a matcher may not even begin.
+        yield text[:-1] + "\x01"
+        yield f"{text[:-1]}\x01{text[-20:]}\x01"
+
+
+def _count(items: list[tuple[Any, Any]]) -> int:
+    return sum(
+        (1 if _is_repeat(op) and _unbounded(argument) else 0) + sum(_count(list(part)) for part in _parts(op, argument))
+        for op, argument in items
+    )
+
+
+def _is_repeat(op: Any) -> bool:
+    return str(op) in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+
+
+def _unbounded(argument: Any) -> bool:
+    return int(argument[1]) > 64
+
+
+def _parts(op: Any, argument: Any) -> list[Any]:
+    name = str(op)
+    if name == "SUBPATTERN":
+        return [argument[3]]
+    if name == "BRANCH":
+        return list(argument[1])
+    if name == "ATOMIC_GROUP":
+        return [argument]
+    return [argument[2]] if _is_repeat(op) else []
+
+
+class _Maker:
+    """Writes text that a syntax tree matches, with its nth unbounded repeat pumped up."""
+
+    def __init__(self, pumped: int) -> None:
+        self.pumped = pumped
+        self.seen = -1
+
+    def text(self, items: list[tuple[Any, Any]]) -> str:
+        return "".join(self._one(op, argument) for op, argument in items)
+
+    def _one(self, op: Any, argument: Any) -> str:
+        name = str(op)
+        if name == "LITERAL":
+            return chr(argument)
+        if name == "NOT_LITERAL":
+            return "a" if chr(argument) != "a" else "b"
+        if name == "ANY":
+            return "a"
+        if name == "IN":
+            return _member(argument)
+        if _is_repeat(op):
+            least = int(argument[0])
+            pumped = False
+            if _unbounded(argument):
+                self.seen += 1
+                pumped = self.seen == self.pumped
+            inner = self.text(list(argument[2]))
+            if pumped:
+                # A short part is repeated as it is; one that holds a repeat itself has it grow with the number.
+                return (inner or "a") * max(1, PUMPED // max(1, len(inner)))
+            return inner * max(1, least)
+        if name == "BRANCH":
+            made = [self.text(list(branch)) for branch in argument[1]]
+            return made[0]
+        return "".join(self.text(list(part)) for part in _parts(op, argument))
+
+
+def _member(items: Any) -> str:
+    """One character of a class; an `a` or `0` where it may be, so that neighbouring repeats can fight for it."""
+    allowed = [c for c in "a0 /.:_-" if _within(c, items)]
+    if allowed:
+        return allowed[0]
+    return next((chr(n) for n in range(33, 127) if _within(chr(n), items)), "a")
+
+
+def _within(char: str, items: Any) -> bool:
+    inverted, hit = False, False
+    for op, argument in items:
+        name = str(op)
+        if name == "NEGATE":
+            inverted = True
+        elif name == "LITERAL":
+            hit |= ord(char) == argument
+        elif name == "RANGE":
+            hit |= argument[0] <= ord(char) <= argument[1]
+        elif name == "CATEGORY":
+            kind = str(argument)
+            value = {
+                "DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_",
+            }.get(kind.rpartition("_")[2], False)  # fmt: skip
+            hit |= value != ("NOT" in kind)
+    return hit != inverted
