@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+# A number from here on that is called a rank or a world size is none: the largest jobs known have some 100,000 processes,
+# and what is counted up to it must fit into memory.
+MAX_RANKS = 1 << 18
+
+
 class Kind(StrEnum):
     """What a source file is; told by its content first, then by its name."""
 
@@ -73,6 +78,12 @@ class Identity:
     pid: int | None = None
     device: int | None = None
     task: int | None = None  # Slurm task id; the rank where a task drives one device
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "local_rank", "device", "task"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < MAX_RANKS:
+                object.__setattr__(self, name, None)
 
     def over(self, outer: Identity) -> Identity:
         """This identity, completed by an outer one (a line's own, then its file's)."""

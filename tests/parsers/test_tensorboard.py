@@ -7,98 +7,34 @@ import struct
 import subprocess
 import sys
 import types
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from event_files import (
+    T0,
+    VERSION,
+    crc32c,
+    event,
+    incomplete,
+    masked,
+    num,
+    plugin,
+    read,
+    record,
+    rows,
+    scalar_records,
+    scalar_rows,
+    simple,
+    sub,
+    tensor,
+    varint,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forensics.model import METRICS_COLUMNS, Identity, Kind, Source, schema
 from forensics.parsers import tensorboard as tb
-
-T0 = 1_700_000_000.0
-Row = tuple[int, float, str, float]
-
-
-# --- an encoder that shares nothing with the reader -----------------------------------------------------------------
-
-
-def crc32c(data: bytes) -> int:
-    """Bit by bit, straight from the definition."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def masked(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def record(payload: bytes) -> bytes:
-    length = struct.pack("<Q", len(payload))
-    return length + masked(length) + payload + masked(payload)
-
-
-def varint(value: int) -> bytes:
-    value &= 0xFFFFFFFFFFFFFFFF
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def num(number: int, value: int) -> bytes:
-    return varint(number << 3) + varint(value)
-
-
-def sub(number: int, data: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def event(step: int, *values: bytes, time: float = T0) -> bytes:
-    summary = sub(5, b"".join(sub(1, value) for value in values)) if values else b""
-    return b"\x09" + struct.pack("<d", time) + (num(2, step) if step else b"") + summary
-
-
-def simple(tag: str, value: float) -> bytes:
-    return sub(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
-
-
-def plugin(name: str, content: bytes = b"") -> bytes:
-    return sub(9, sub(1, sub(1, name.encode()) + (sub(2, content) if content else b"")))
-
-
-def tensor(tag: str, dtype: int, body: bytes, shape: Sequence[int] = (), metadata: bytes = plugin("scalars")) -> bytes:
-    dims = b"".join(sub(2, num(1, size)) for size in shape)
-    return sub(1, tag.encode()) + sub(8, num(1, dtype) + sub(2, dims) + body) + metadata
-
-
-VERSION = record(b"\x09" + struct.pack("<d", T0) + sub(3, b"brain.Event:2"))
-
-
-def scalar_records(count: int) -> list[bytes]:
-    return [record(event(n, simple("train/loss", n / 4), time=T0 + n)) for n in range(count)]
-
-
-def scalar_rows(count: int) -> list[Row]:
-    return [(n, T0 + n, "train/loss", n / 4) for n in range(count)]
-
-
-def read(tmp_path: Path, data: bytes, **options: int) -> tb.EventFile:
-    path = tmp_path / "events.out.tfevents.0.host"
-    path.write_bytes(data)
-    return tb.read_scalars(path, **options)
-
-
-def rows(file: tb.EventFile) -> list[Row]:
-    return list(file.scalars.select("step", "time", "tag", "value").iter_rows())
+from forensics.parsers.tensorboard import checksums, frames
 
 
 @pytest.fixture(scope="module")
@@ -111,19 +47,19 @@ def module_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_crc_check_value() -> None:
     assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
-    assert tb._advance(0xFFFFFFFF, b"123456789") ^ 0xFFFFFFFF == 0xE3069283
+    assert checksums.advance(0xFFFFFFFF, b"123456789") ^ 0xFFFFFFFF == 0xE3069283
 
 
 @given(st.lists(st.binary(max_size=200), max_size=40))
 def test_columns_agree_with_the_definition(payloads: list[bytes]) -> None:
     payloads = [*payloads, *[bytes([n]) * n for n in range(20)]]  # enough for the column-wise way
     expected = [int.from_bytes(masked(payload), "little") for payload in payloads]
-    assert tb._checksums(payloads) == expected
+    assert checksums.masked_crcs(payloads) == expected
 
 
 def test_one_long_payload_by_columns() -> None:
     payload = bytes(range(256)) * 50 + b"tail"
-    assert tb._checksums([payload]) == [int.from_bytes(masked(payload), "little")]
+    assert checksums.masked_crcs([payload]) == [int.from_bytes(masked(payload), "little")]
 
 
 # --- encodings -------------------------------------------------------------------------------------------------------
@@ -212,7 +148,9 @@ def test_text_and_hyperparameters(tmp_path: Path) -> None:
     text = tensor("config", 7, sub(8, b"depth: 2"), (1,), plugin("text"))
     file = read(tmp_path, VERSION + record(event(0, hparams)) + record(event(3, text)))
     assert file.text == (
-        ("_hparams_/session_start_info", 0, "lr=0.002\nopt=adamw\namp=True"),
+        ("_hparams_/lr", 0, "0.002"),
+        ("_hparams_/opt", 0, "adamw"),
+        ("_hparams_/amp", 0, "True"),
         ("config", 3, "depth: 2"),
     )
 
@@ -246,7 +184,7 @@ def test_tensorboards_own_writer(tmp_path: Path) -> None:
     writer.close()
     (path,) = tmp_path.iterdir()
     assert tb.looks_like_events(path.read_bytes()[:256])
-    file = tb.read_scalars(path)
+    file = tb.read_events(path)
     assert file.problem is None
     assert file.scalars.height == 180
     reference = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
@@ -266,8 +204,8 @@ def test_tensorboards_own_writer(tmp_path: Path) -> None:
     ("data", "problem"),
     [
         (b"", "the file is empty"),
-        (b"\x18" + bytes(7), "last record cut off after 8 of at least 17 bytes"),
-        (VERSION[:20], f"last record cut off after 20 of {len(VERSION)} bytes"),
+        (b"\x18" + bytes(7), "the last record is incomplete (8 of at least 17 bytes): still being written, or cut off"),
+        (VERSION[:20], f"the last record is incomplete (20 of {len(VERSION)} bytes): still being written, or cut off"),
         (b"no event file" + bytes(30), "43 bytes without a valid record header skipped at byte 0"),
     ],
 )  # fmt: skip
@@ -277,17 +215,17 @@ def test_small_and_foreign_files(tmp_path: Path, data: bytes, problem: str) -> N
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    file = tb.read_scalars(tmp_path / "gone")
+    file = tb.read_events(tmp_path / "gone")
     assert file.problem is not None
     assert file.problem.startswith("cannot be read: ")
-    assert tb.read_scalars(tmp_path).problem is not None  # a directory
+    assert tb.read_events(tmp_path).problem is not None  # a directory
 
 
 def test_cut_tail(tmp_path: Path) -> None:
     records = scalar_records(5)
     file = read(tmp_path, VERSION + b"".join(records)[:-9])
     assert rows(file) == scalar_rows(4)
-    assert file.problem == f"last record cut off after {len(records[-1]) - 9} of {len(records[-1])} bytes"
+    assert file.problem == incomplete(len(records[-1]) - 9, len(records[-1]))
 
 
 def test_wrong_checksum_costs_one_record(tmp_path: Path) -> None:
@@ -339,7 +277,7 @@ def test_damage_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     damaged = data[:at] + bytes(500) + b"?" * 700 + data[at:]
     whole = read(tmp_path, damaged)
     for block in (1, 7, 12, 13, 64, 333):
-        monkeypatch.setattr(tb, "BLOCK", block)
+        monkeypatch.setattr(frames, "BLOCK", block)
         assert rows(read(tmp_path, data)) == scalar_rows(60)
         file = read(tmp_path, damaged)
         assert rows(file) == rows(whole) == [row for row in scalar_rows(60) if row[0] != 20]
@@ -347,14 +285,14 @@ def test_damage_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_large_records_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tb, "BLOCK", 256)
-    monkeypatch.setattr(tb, "LARGE", 512)
+    monkeypatch.setattr(frames, "BLOCK", 256)
+    monkeypatch.setattr(frames, "LARGE", 512)
     records = scalar_records(30)
     graph = record(b"\x09" + struct.pack("<d", T0) + sub(4, bytes(5000)))
     file = read(tmp_path, VERSION + b"".join(records[:10]) + graph + b"".join(records[10:]))
     assert (rows(file), file.problem, file.records) == (scalar_rows(30), None, 32)
     file = read(tmp_path, VERSION + b"".join(records[:10]) + graph[:3000])
-    assert (rows(file), file.problem) == (scalar_rows(10), f"last record cut off after 3000 of {len(graph)} bytes")
+    assert (rows(file), file.problem) == (scalar_rows(10), incomplete(3000, len(graph)))
 
 
 def test_length_far_beyond_the_file(tmp_path: Path) -> None:
@@ -371,7 +309,7 @@ def test_length_far_beyond_the_file(tmp_path: Path) -> None:
 
 def test_nested_headers_end_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Every header is valid and claims a long payload whose checksum is wrong and which no header follows.
-    monkeypatch.setattr(tb, "RESYNC_TRIES", 20_000)
+    monkeypatch.setattr(frames, "RESYNC_TRIES", 20_000)
     length = struct.pack("<Q", 100_000)
     header = length + masked(length)
     file = read(tmp_path, VERSION + header * 20_000)
@@ -384,7 +322,7 @@ def test_headers_of_all_lengths_are_found() -> None:
     for length in (1, 0xFF, 0x100, 0x1234, 0x10000, 0xABCDEF, 0x1000000, 0xFFFFFFFF):
         header = struct.pack("<Q", length) + masked(struct.pack("<Q", length))
         for before in (b"", b"\0", b"x", bytes(9), b"\x05" + bytes(4)):
-            assert tb._next_header(before + header + b"x", 0, tb._Walk(tries=100)) == len(before)
+            assert frames.next_header(before + header + b"x", 0, frames.Walk(tries=100)) == len(before)
 
 
 def test_records_that_are_no_events(tmp_path: Path) -> None:
@@ -441,8 +379,8 @@ def test_flipped_bytes_cost_no_more_than_their_records(module_path: Path, flips:
 )
 def test_garbage_never_raises(module_path: Path, parts: list[bytes], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tb, "BLOCK", block)
-        patch.setattr(tb, "LARGE", 64)
+        patch.setattr(frames, "BLOCK", block)
+        patch.setattr(frames, "LARGE", 64)
         file = read(module_path, b"".join(parts))
     intact = sum(part in RECORDS for part in parts)
     assert file.scalars.height <= intact
@@ -537,7 +475,7 @@ def test_import_is_light_and_needs_no_numpy(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from forensics.parsers import tensorboard as tb\n"
         "assert not {'polars', 'tensorboard', 'google.protobuf'} & set(sys.modules)\n"
-        f"assert tb.read_scalars(Path({str(path)!r})).scalars.height == 40\n"
+        f"assert tb.read_events(Path({str(path)!r})).scalars.height == 40\n"
         "assert not {'tensorboard', 'google.protobuf', 'tensorflow'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

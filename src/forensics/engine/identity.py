@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from forensics.engine import whose
-from forensics.model import Identity, Observation, RunData, Source
+from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source
 from forensics.parsers.prefixes import from_ray, from_syslog
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def pci_bus(text: str) -> str | None:
 
 
 def _stated_size(observations: Iterable[Observation]) -> int | None:
-    sizes = [int(o.captures["world_size"]) for o in observations if o.captures.get("world_size", "").isdigit()]
-    return max(sizes, default=None)
+    sizes = [int(o.captures["world_size"]) for o in observations if o.captures.get("world_size", "").isdecimal()]
+    return max((size for size in sizes if size <= MAX_RANKS), default=None)
 
 
 def _several_hosts(hosts: int, identities: Sequence[Identity], stated: int | None) -> bool:
@@ -115,6 +115,7 @@ def know_world(data: RunData) -> World:
         ranks.update(r for r in data.metrics["rank"].unique().to_list() if r is not None)
     if data.collectives.height:
         ranks.update(r for r in data.collectives["rank"].unique().to_list() if r is not None)
+    ranks = {rank for rank in ranks if 0 <= rank < MAX_RANKS}
     nodes = sorted({i.node for i in identities if i.node})
     # A kernel's log names its host as the administrator does, which may be another name for a host that is known.
     system = {o.identity.node for o in data.observations if o.identity.node and from_syslog(o.evidence[0].text)}
@@ -147,12 +148,15 @@ def know_world(data: RunData) -> World:
         rank_of |= whose.neighbours(rank_of, ((i.node, i.local_rank) for i in identities))
     rank_of_bus: dict[tuple[str | None, str], int] = {}
     inits: list[tuple[str | None, int, int]] = []
-    largest = max((int(o.captures["nranks"]) for o in data.observations if o.signature == NCCL_INIT), default=0)
+    nranks = [int(o.captures["nranks"]) for o in data.observations if o.signature == NCCL_INIT]
+    largest = max((n for n in nranks if n <= MAX_RANKS), default=0)
     for o in data.observations:
         # Ranks of smaller communicators count within their group; the largest one is the whole world.
         if o.signature != NCCL_INIT or int(o.captures["nranks"]) != largest:
             continue
         rank_in_world = int(o.captures["comm_rank"])
+        if rank_in_world >= largest:
+            continue
         ranks.add(rank_in_world)
         if o.captures.get("cuda_device", "").isdigit():
             inits.append((o.identity.node, int(o.captures["cuda_device"]), rank_in_world))

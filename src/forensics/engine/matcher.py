@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from forensics.parsers.stacks import HEADERS as STACK_HEADERS
 from forensics.parsers.tracebacks import HEADER
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
+LONGEST_NUMBER = 20  # digits of 2**64 - 1; a longer one is no number that a program printed
 TIMEOUT = 0.2  # seconds a capture may take on one line
 # Ids of patterns that are not rules.
 TRACEBACK, NONFINITE, WORKER_ROW = 0, 1, 2
@@ -58,9 +60,45 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern, regex.ASCII)
 
 
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
+_ANY_OF = re.compile(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one character out of several
+
+
 def scan_expression(pattern: str) -> str:
-    """A rule's pattern as hyperscan wants it: it looks at raw lines, so anchors to the cleaned line fall away."""
-    return pattern.removeprefix("^").removesuffix("$")
+    """A rule's pattern as hyperscan wants it, which needs only its beginning to point at a line.
+
+    It looks at raw lines, so anchors to the cleaned line fall away. So do repetitions at the end: hyperscan would tell
+    of a match at every character of the rest of the line.
+    """
+    whole = pattern.removeprefix("^").removesuffix("$")
+    tokens = _TOKEN.findall(whole)
+    while (shorter := _without_repetition(tokens)) is not None:
+        tokens = shorter
+    short = "".join(tokens)
+    try:
+        return short if re.search(short, "") is None else whole
+    except re.error:  # syntax that only the `regex` module knows
+        return whole
+
+
+def _without_repetition(tokens: list[str]) -> list[str] | None:
+    """The tokens of an expression with the last one, where it is a repetition, down to its least count; else None."""
+    end = len(tokens)
+    while end and tokens[end - 1] == ")":
+        end -= 1
+    closing = tokens[end:]
+    if end > 1 and tokens[end - 1] == "?" and tokens[end - 2][0] in "*+?{":
+        end -= 1  # a lazy one
+    if end < 2 or not _ANY_OF.fullmatch(tokens[end - 2]):
+        return None
+    atom, times = tokens[end - 2 : end]
+    if times[0] == "{" and "," in times:
+        least = int(times[1 : times.index(",")])
+    elif times in ("*", "+", "?"):
+        least = int(times == "+")
+    else:
+        return None
+    return [*tokens[: end - 2], *[atom][:least], *([f"{{{least}}}"] if least > 1 else []), *closing]
 
 
 class Matcher:
@@ -123,7 +161,10 @@ class Matcher:
                     return None
             except TimeoutError:
                 return None
-            return Match({k: v.strip() for k, v in found.groupdict().items() if v is not None})
+            captures = {k: v.strip() for k, v in found.groupdict().items() if v is not None}
+            if any(len(v) > LONGEST_NUMBER and v.isdecimal() for v in captures.values()):
+                return None
+            return Match(captures)
         return None
 
 

@@ -16,6 +16,7 @@ from forensics.model import (
     METRICS_COLUMNS,
     Coverage,
     Diagnosis,
+    Fact,
     Kind,
     Observation,
     RunData,
@@ -84,10 +85,12 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     writers: list[Writer] = []
     metrics: list[pl.DataFrame] = []
     texts: list[LogText] = []
+    waiting = 0  # bytes of these
     sampled: set[str] = set()
     faults: dict[str, str] = {}
     collectives: list[pl.DataFrame] = []
     coverage: list[Coverage] = list(run.skipped)
+    facts: list[Fact] = []
 
     logs = [s for s in run.sources if s.kind is Kind.LOG]
     large = sum(s.size > WHOLE for s in logs)
@@ -122,9 +125,10 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         tracebacks += found.tracebacks
         writers.append(found.writer)
         texts.append(found.text)
-        if sum(text.size for text in texts) >= metric_lines.BATCH:
+        waiting += found.text.size
+        if waiting >= metric_lines.BATCH:
             metrics += _metric_lines(texts, faults)
-            texts.clear()
+            texts, waiting = [], 0
         if found.sampled:
             sampled.add(source.path)
         if scan.problem:
@@ -145,7 +149,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
             observations += record.observations
             coverage.append(_row(source, Status.PARTIAL if record.problem else Status.READ, record.problem))
             continue
-        frame, rows, problem = _structured(source)
+        frame, rows, stated, problem = _structured(source)
+        facts += stated
         if frame is not None and frame.height:
             (collectives if source.kind is Kind.FLIGHT_RECORDER else metrics).append(frame)
         observations += rows
@@ -168,6 +173,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         metrics=_stack(metrics, METRICS_COLUMNS),
         collectives=_stack(collectives, COLLECTIVES_COLUMNS),
         coverage=diagnosis.with_status(coverage),
+        facts=tuple(facts),
     )
 
 
@@ -202,26 +208,27 @@ def _row(source: Source, status: Status, reason: str | None) -> Coverage:
     )
 
 
-def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], str | None]:
-    """(frame, observations, problem) of a source that is not a log."""
+def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], Sequence[Fact], str | None]:
+    """(frame, observations, facts, problem) of a source that is not a log."""
     from forensics.parsers import flight_recorder, metric_files, tensorboard
 
     try:
         if source.kind is Kind.TENSORBOARD:
-            events = tensorboard.read_scalars(source.file)
-            return tensorboard.metrics(events, source), (), events.problem
+            events = tensorboard.read_events(source.file)
+            stated = tensorboard.facts(events, source)
+            return tensorboard.metrics(events, source), tensorboard.resumes(events, source), stated, events.problem
         if source.kind is Kind.FLIGHT_RECORDER:
             dump = flight_recorder.read_dump(source.file, source)
-            return flight_recorder.collectives(dump, source), (), dump.problem
+            return flight_recorder.collectives(dump, source), (), (), dump.problem
         if source.kind is Kind.METRICS:
             frame, problem = metric_files.read(source.file, source)
-            return frame, (), problem
+            return frame, (), (), problem
     except OSError as error:
-        return None, (), error.strerror or str(error)
+        return None, (), (), error.strerror or str(error)
     except Exception as error:
         _raise_if_debugging()
-        return None, (), _fault(error)
-    return None, (), None
+        return None, (), (), _fault(error)
+    return None, (), (), None
 
 
 def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_files.ErrorFile:

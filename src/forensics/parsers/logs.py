@@ -14,7 +14,7 @@ from io import FileIO
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
-from forensics.model import Evidence, Identity, Observation, Source, Traceback, Writer
+from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.metric_lines import LogText
@@ -23,6 +23,7 @@ from forensics.parsers.prefixes import (
     clean,
     dated_time,
     parse_time,
+    rank_list,
     sample_lines,
     segments,
     strip_ansi,
@@ -364,14 +365,8 @@ def _is_code_of_a_traceback(hit: Hit, line: CleanLine, found: Sequence[Traceback
 
 def _ranks(captures: Mapping[str, str]) -> tuple[int, ...] | None:
     if "ranks" in captures:
-        text = captures["ranks"]
-        numbers: set[int] = set()
-        for part in text.replace(" ", ",").split(","):
-            low, _, high = part.partition("-")
-            if low.isdigit() and (not high or high.isdigit()):
-                numbers.update(range(int(low), min(int(high or low), int(low) + 65536) + 1))
-        return tuple(sorted(numbers)) or None
-    if (rank := captures.get("rank", "")).isdigit():
+        return rank_list(captures["ranks"]) or None
+    if (rank := captures.get("rank", "")).isdecimal() and int(rank) < MAX_RANKS:
         return (int(rank),)
     return None
 
@@ -395,16 +390,16 @@ def _observation(
 ) -> Observation:
     identity = line.identity.over(source.identity)
     places = {
-        field: (int(captures[name]) if field != "node" and captures[name].isdigit() else captures[name])
+        field: (int(captures[name]) if field != "node" and captures[name].isdecimal() else captures[name])
         for name, field in _PLACES.items()
-        if name in captures and (field == "node" or captures[name].isdigit())
+        if name in captures and (field == "node" or captures[name].isdecimal())
     }
     if "local_rank" in places and captures.get("rank") is None:
         # The line speaks of another process than the one that wrote it (a launcher's report).
         identity = replace(identity, rank=None)
     identity = replace(identity, **places)  # type: ignore[arg-type]
     policy = rule.evidence.culprit or rule.signature.culprit
-    if policy == "named" and captures.get("pid", "").isdigit():
+    if policy == "named" and captures.get("pid", "").isdecimal():
         # The line speaks of that process, which is seldom the one that wrote it.
         identity = replace(
             identity, pid=int(captures["pid"]), rank=None if "local_rank" not in captures else identity.rank

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from forensics.model import Identity
+from forensics.model import MAX_RANKS, Identity
 
 # CSI, OSC and two-byte escapes. Keras and rich write them into files as well.
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
@@ -57,6 +57,7 @@ VOTED: dict[str, str] = {
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     "mpich": r"^\[(?P<rank>\d{1,5})\] ",
 }
+LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
     "traceback", "error", "warning", "warn", "info", "debug", "file", "exception", "note", "epoch", "step", "iter",
     "loss", "fatal", "hint", "usage", "test", "train", "val", "eval", "runtimeerror", "valueerror", "userwarning",
@@ -168,9 +169,12 @@ def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int)
         return None
 
 
+LATEST = 4e9  # seconds since the epoch (the year 2096): a file's time beyond it is no guide
+
+
 def _near(reference: float, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
     """A date without a year, in the latest year that does not put it after `reference` (two days of grace)."""
-    year = datetime.fromtimestamp(reference, UTC).year
+    year = datetime.fromtimestamp(max(0.0, min(reference, LATEST)), UTC).year
     dates = [_epoch(y, month, day, hour, minute, second) for y in (year + 1, year, year - 1)]
     known = [d for d in dates if d is not None]
     return next((d for d in known if d <= reference + 2 * 86400), known[-1] if known else None)
@@ -219,7 +223,7 @@ def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
             into.setdefault("node", value)
         elif key == "stream":
             into["stream"] = "stderr" if value != "stdout" else "stdout"
-        else:
+        elif len(value) < LONG_NUMBER:
             into[key] = int(value)
 
 
@@ -253,7 +257,7 @@ def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.
             break
     if "rank" not in fields:
         for pattern in _IN_TEXT_RANK:
-            if m := pattern.search(text[:300]):
+            if (m := pattern.search(text[:300])) and len(m.group(1)) < LONG_NUMBER:
                 fields["rank"] = int(m.group(1))
                 break
     time, zone_known = parse_time(text, reference)
@@ -262,6 +266,22 @@ def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.
     if message.startswith("[c10d] "):
         message = message[7:]
     return CleanLine(message, Identity(**fields), time, zone_known, "".join(taken))  # type: ignore[arg-type]
+
+
+def rank_list(text: str) -> tuple[int, ...]:
+    """The ranks that a list with spans names ("0-3, 8"), sorted; parts of it that are no ranks are left out."""
+    ranks: set[int] = set()
+    covered = 0  # a line can hold thousands of spans, each of which names all ranks
+    for part in text.replace(" ", ",").split(","):
+        low, _, high = part.partition("-")
+        if not low.isdecimal() or len(low) >= LONG_NUMBER or (high and not high.isdecimal()):
+            continue
+        last = min(int((high or low)[:LONG_NUMBER]), MAX_RANKS - 1)
+        covered += max(last - int(low) + 1, 0)
+        if covered > 2 * MAX_RANKS:
+            break
+        ranks.update(range(int(low), last + 1))
+    return tuple(sorted(ranks))
 
 
 def sample_lines(data: bytes, limit: int = 400) -> Sequence[str]:

@@ -15,7 +15,7 @@ from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
 from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
-from forensics.model import Observation, Traceback
+from forensics.model import MAX_RANKS, Observation, Traceback
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +24,6 @@ __all__ = ["desync", "still_standing", "vote"]
 
 # Signatures whose log lines name the ranks themselves.
 NAMING = ("monitored-barrier-timeout", "uneven-inputs", "collective-desync", "rank-exited-early")
-# A rank above this is a misread number, and says nothing about how many ranks there are.
-MAX_RANKS = 1 << 18
 
 _Told = TypeVar("_Told", Observation, Traceback)
 

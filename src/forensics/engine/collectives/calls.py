@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.engine.collectives.observations import DEFAULT_GROUPS, title
 from forensics.model import Evidence
+from forensics.parsers.prefixes import rank_list
 
 if TYPE_CHECKING:
     import polars as pl
@@ -184,9 +185,4 @@ def declared(desc: str) -> tuple[int, ...]:
     match = _MEMBERS.search(desc)
     if match is None:
         return ()
-    ranks: set[int] = set()
-    for part in match.group(1).split(","):
-        low, _, high = part.partition("-")
-        if low.isdigit() and (not high or high.isdigit()):
-            ranks.update(range(int(low), min(int(high or low), int(low) + 65536) + 1))
-    return tuple(sorted(ranks))
+    return rank_list(match.group(1))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors import dynamics, loss_scale, loss_shape, nonfinite, resume, rl, series
+from forensics.engine.detectors import dynamics, instruments, loss_scale, loss_shape, nonfinite, resume, rl, series
 from forensics.model import Observation
 from forensics.signatures.schema import Signature, SignatureError
 
@@ -40,6 +40,7 @@ REGISTRY: Mapping[str, Detector] = {
         resume.epoch_restart,
         resume.lr_reset,
         resume.weights_not_restored,
+        resume.optimizer_not_restored,
         rl.kl_explosion,
         rl.kl_negative,
         rl.value_loss_explosion,
@@ -48,9 +49,16 @@ REGISTRY: Mapping[str, Detector] = {
         rl.flat_preference,
         dynamics.weights_not_updated,
         dynamics.learning_rate_too_low,
+        dynamics.weights_hardly_move,
+        dynamics.updates_too_large,
+        dynamics.vanishing_gradients,
         dynamics.clipped_while_scaled,
         dynamics.majority_class,
         dynamics.average_lost,
+        instruments.frozen_weights_moved,
+        instruments.dead_units,
+        instruments.logits_grow,
+        instruments.detection_metric_zero,
     )
 }
 

@@ -1,4 +1,4 @@
-"""Runs that go on and learn nothing: weights that do not move, clipping of scaled gradients, lost averages."""
+"""Runs that go on and learn nothing: weights that do not move or jump about, clipping of scaled gradients, and so on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 
 if TYPE_CHECKING:
@@ -87,6 +87,134 @@ def learning_rate_too_low(
             )
             shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (at[0], at[-1]))
             signs.append(Sign(stream, at[0], shown, note, "loss"))
+    return merge(signs, found, ())
+
+
+def weights_hardly_move(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    total: float = 1e-3,
+    records: int = 200,
+    gain: float = 0.2,
+) -> tuple[Observation, ...]:
+    """All updates since the start of the run together are smaller than one healthy step, and the loss is still high.
+
+    total: sum of update over weights (O22: one healthy step is about 1e-3). records: the fewest, one a step.
+    gain: part of the loss that is gained from the first to the last quarter; a loss that falls by more does learn.
+    Records that begin late, and a learning rate that still warms up, say nothing of the run as a whole.
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _RATIO):
+        for stream in streams(metrics, (name, "lr", "loss")):
+            if name not in stream.columns or "loss" not in stream.columns:
+                continue
+            found.append(stream)
+            at, curve = stream.curve("loss")
+            ratios, rates = _finite(stream.column(name)), _finite(stream.column("lr"))
+            first_step = next((s for s in stream.steps if s is not None), None)
+            if first_step not in (0, 1) or len(curve) < records or len(ratios) < records:
+                continue
+            if not all(map(math.isfinite, curve)) or not stream.every_step(len(stream) // 2, name):
+                continue
+            quarter = len(curve) // 4
+            first, last = median(curve[:quarter]), median(curve[-quarter:])
+            if not 0 < sum(ratios) < total or first <= 0 or last < (1 - gain) * first:
+                continue
+            if rates and rates[-1] > 1.5 * median(rates[: max(1, len(rates) // 4)]):
+                continue
+            note = (
+                f"{len(ratios)} updates add up to {number(sum(ratios))} of the weights, less than one healthy step, and"
+                f" the loss is {number(last)} (it began at {number(first)})"
+            )
+            shown = tuple(stream.evidence(i, "loss", "lr", name) for i in (at[0], at[-1]))
+            signs.append(Sign(stream, at[0], shown, note, "loss"))
+    return merge(signs, found, ())
+
+
+def updates_too_large(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    ratio: float = 3e-2,
+    records: int = 50,
+    gain: float = 0.2,
+) -> tuple[Observation, ...]:
+    """Updates are far too large for the weights, and the loss goes up and down without getting anywhere.
+
+    ratio: median of update over weights in the second half (O22: above 3e-2; about 1e-3 is healthy, and small networks
+        reach 1e-2 without trouble). gain: part of the loss that is gained from the first to the last quarter; with
+        large updates and a loss that falls, a small network simply learns fast.
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _RATIO):
+        for stream in streams(metrics, (name, "grad_norm", "lr", "loss")):
+            if name not in stream.columns or "loss" not in stream.columns or stream.names & RL_NAMES:
+                continue
+            found.append(stream)
+            at, curve = stream.curve("loss")
+            ratios = _finite(stream.column(name))
+            if len(curve) < records or len(ratios) < records or not all(map(math.isfinite, curve)):
+                continue
+            quarter = len(curve) // 4
+            first, last = median(curve[:quarter]), median(curve[-quarter:])
+            usual = median(ratios[len(ratios) // 2 :])
+            if usual < ratio or first <= 0 or last < (1 - gain) * first:
+                continue
+            sizes = stream.column(name)
+            peak = max(at, key=lambda i: size if (size := sizes[i]) is not None and math.isfinite(size) else 0.0)
+            note = (
+                f"updates are {number(usual)} of the weights and up to {number(sizes[peak] or 0.0)}, and the loss goes"
+                f" from {number(first)} to {number(last)} over {len(curve)} records"
+            )
+            shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (peak, at[0], at[-1]))
+            signs.append(Sign(stream, at[0], shown, note, "loss"))
+    return merge(signs, found, ())
+
+
+def vanishing_gradients(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    norm: float = 1e-6,
+    records: int = 100,
+    flat: float = 0.02,
+) -> tuple[Observation, ...]:
+    """Gradient norms are tiny, though not zero, from the start of the run on, and the loss stands where it began.
+
+    norm: no median above it (P18: 1e-6). flat: relative change of the loss from the first to the last quarter. Norms
+    that are exactly zero are a detached graph or an optimizer without the parameters (weights_not_updated).
+    """
+    import polars as pl
+
+    small = pl.col("value").is_between(0, norm, closed="right")
+    if metrics.filter((pl.col("name") == "grad_norm") & small & (pl.col("value") > 0)).height < records:
+        return ()
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for stream in streams(metrics, ("grad_norm", "loss", "lr")):
+        if not {"grad_norm", "loss"} <= stream.columns.keys():
+            continue
+        found.append(stream)
+        at, curve = stream.curve("loss")
+        norms, rates = _finite(stream.column("grad_norm")), _finite(stream.column("lr"))
+        first_step = next((s for s in stream.steps if s is not None), None)
+        if len(curve) < records or len(norms) < records or not all(map(math.isfinite, curve)):
+            continue
+        if (first_step or 0) > 1 or (rates and max(rates) <= 0):
+            continue
+        quarter = len(curve) // 4
+        first, last = median(curve[:quarter]), median(curve[-quarter:])
+        if min(norms) <= 0 or median(norms) > norm or abs(first) < 0.1 or abs(first - last) > flat * abs(first):
+            continue
+        note = (
+            f"grad_norm is {number(median(norms))} (median of {len(norms)}), and the loss goes from {number(first)} to"
+            f" {number(last)}"
+        )
+        shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr") for i in (at[0], at[-1]))
+        signs.append(Sign(stream, at[0], shown, note, "grad_norm"))
     return merge(signs, found, ())
 
 

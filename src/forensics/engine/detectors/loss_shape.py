@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+# Records that a search for the learning rate may still write after the loss is lost: Lightning's lr_find and fastai's
+# learner stop as soon as it is four times its best.
+_STOPPED = 20
+
+
 def exploded(losses: Sequence[float]) -> bool:
     """Whether the finite losses before a NaN had already left their level for good: three or more, ten times as large.
 
@@ -94,7 +99,7 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         return None
     records, curve = [i for i, _ in finite], [v for _, v in finite]
     stop = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
-    if _range_test(part, records):
+    if _range_test(part, records) and (stop is None or len(values) - stop < _STOPPED):
         return None
     before = curve if stop is None else list(values[:stop])
     if (escape := _escape([abs(v) for v in before])) is not None and (stop is not None or len(before) - escape >= 5):

@@ -234,6 +234,45 @@ def lr_reset(
     return _run(metrics, observations, look, alone)
 
 
+def optimizer_not_restored(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    jump: float = 3.0,
+    smooth: float = 0.1,
+    records: int = 10,
+) -> tuple[Observation, ...]:
+    """The first step after a resume is made at another learning rate than the schedule has from the next step on.
+
+    Where scheduler and optimizer are restored, the rate goes on smoothly. An optimizer that was built anew makes its
+    first step at the rate that it was built with, and only then the restored schedule sets its own (C1).
+    jump: second rate over the first, or under it. smooth: relative change from record to record in the `records` after
+        it. The record has to begin late in the run, one record a step; nothing before it is needed.
+    """
+
+    def look(before: Stream, after: Stream) -> Sign | None:
+        return alone(after)
+
+    def alone(stream: Stream) -> Sign | None:
+        rates = _rates(stream)
+        if len(rates) <= records or rates[0][0] < 2 * records or rates[1][0] - rates[0][0] != 1:
+            return None
+        (_, first, at), (_, second, then) = rates[0], rates[1]
+        if first <= 0 or second < jump * first:
+            return None
+        later = [r for _, r, _ in rates[1 : records + 2]]
+        if any(abs(b - a) > smooth * a for a, b in itertools.pairwise(later)):
+            return None
+        note = (
+            f"the record begins at {stream.where(at)} with a learning rate of {number(first)}, and the next step has"
+            f" {number(second)}: the optimizer made its first step before the schedule was in force"
+        )
+        names = ("lr", "loss", "grad_norm")
+        return Sign(stream, at, (stream.evidence(at, *names), stream.evidence(then, *names)), note, "lr")
+
+    return _run(metrics, observations, look, alone)
+
+
 def _rates(stream: Stream) -> list[tuple[int, float, int]]:
     return [
         (s, r, i)

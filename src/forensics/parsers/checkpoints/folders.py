@@ -19,6 +19,7 @@ from forensics.parsers.checkpoints.integrity import JSON
 
 METADATA = 4 << 20  # bytes of a .metadata whose opcodes are walked; larger ones are searched for names only
 MAX_RANKS = 1 << 20  # a number in a name beyond it counts nothing
+SPARSE = 64  # where fewer than one of so many files is here, their numbers count something else
 _SHARD = re.compile(r"^__(\d+)_(\d+)\.distcp$")
 _SHARD_IN_METADATA = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
 # Files of which every rank writes one. The first group tells sets apart, the second one counts within the set.
@@ -28,7 +29,6 @@ _SETS = (
     re.compile(r"^(?P<set>rng_state_)(?P<n>\d+)(?P<rest>\.pth)$"),
     re.compile(r"^(?P<set>random_states_)(?P<n>\d+)(?P<rest>\.pkl)$"),
 )
-_MODEL_RANK = re.compile(r"_mp_rank_(\d+)_")
 _MEGATRON = re.compile(r"^(?P<root>.*?(?:^|/)(?:iter_\d{7}|release)/)mp_rank_(?P<t>\d{2})(?:_(?P<p>\d{3}))?/(?P<name>[^/]+)$")
 _STEP_FOLDER = re.compile(r"^(.*?)(\d+)$")
 
@@ -141,8 +141,10 @@ def _rank_sets(sources: Sequence[Source]) -> list[tuple[Source, Damage]]:
         stem = _STEP_FOLDER.match(folder)
         count, beside = wide[stem[1], kind, rest] if stem else (max(files) + 1, folder)
         width = len(next(iter(files.values())).path.rpartition("/")[2]) - len(kind) - len(rest)
+        if count > len(files) * SPARSE:
+            continue
         lost = [n for n in range(count) if n not in files]
-        if not lost or len(lost) > len(files) * 64:
+        if not lost:
             continue
         names = tuple(f"{kind}{n:0{width}}{rest}" for n in lost[:64])
         why = "the numbers of the others" if beside == folder else f"its neighbour {beside.rpartition('/')[2][:60]}"
@@ -163,6 +165,8 @@ def _megatron(sources: Sequence[Source]) -> list[tuple[Source, Damage]]:
     found = []
     for (root, name), files in grids.items():
         tensor, pipeline = (max(place[axis] for place in files) + 1 for axis in (0, 1))
+        if tensor * pipeline > len(files) * SPARSE:
+            continue
         lost = [(t, p) for t in range(tensor) for p in range(pipeline) if (t, p) not in files]
         if not lost:
             continue

@@ -89,11 +89,13 @@ def extract(logs: Sequence[LogText]) -> pl.DataFrame:
 
 def _batches(logs: Sequence[LogText]) -> Iterator[list[LogText]]:
     batch: list[LogText] = []
+    held = 0
     for log in logs:
-        if batch and sum(other.size for other in batch) + log.size > BATCH:
+        if batch and held + log.size > BATCH:
             yield batch
-            batch = []
+            batch, held = [], 0
         batch.append(log)
+        held += log.size
     if batch:
         yield batch
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 JSON_BYTES = 4 << 20
 YAML_BYTES = 512 << 10  # PyYAML without its C part reads some 100 kB a second
-TOML_BYTES = 128 << 10
+TOML_BYTES = 64 << 10
+_DOTS = 1_000  # in one line: tomllib takes time by their square
 DEPTH = 32
-ITEMS = 50_000  # of one document
+ITEMS = 20_000  # of one document
 _WIDTH = 4_000  # entries of one container of a table that was read whole (TOML, a pickle)
 VALUE = 300  # characters of a value that are kept
 
@@ -97,8 +98,12 @@ def read_json(text: str) -> Document:
         if m is None:
             rest = text[at : at + 4096].strip()
             whole = not rest and not stack and bool(items or at)
-            reason = f"only the first {JSON_BYTES >> 20} MB were read" if cut else "it ends before its end"
-            return Document(tuple(items), None if whole else "is no JSON" if rest and not cut else reason)
+            if whole:
+                return Document(tuple(items))
+            if cut and at > JSON_BYTES // 2:
+                return Document(tuple(items), f"only the first {JSON_BYTES >> 20} MB were read")
+            ends = bool(stack) and (not rest or rest[0] == '"' or len(rest) < 10)
+            return Document(tuple(items), "ends in the middle" if ends else "is no JSON")
         start = m.start(str(m.lastgroup))
         line += text.count("\n", counted, start)
         counted, at = start, m.end()
@@ -149,16 +154,17 @@ def read_yaml(text: str) -> Document:
         for event in yaml.parse(text, Loader=loader):
             top = stack[-1] if stack else None
             if isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
-                alias = isinstance(event, yaml.AliasEvent)
-                value = f"*{event.anchor}" if alias else str(event.value)
+                if isinstance(event, yaml.ScalarEvent):
+                    value, bare = str(event.value), not event.style
+                else:
+                    value, bare = f"*{event.anchor}", False
                 if top is not None and top.is_object and top.key is None:
                     top.key = value[:VALUE]
                     continue
                 if len(items) >= ITEMS:
                     return Document(tuple(items), f"only its first {ITEMS:,} values were read")
-                bare = not alias and event.style is None
-                item = plain(value) if bare else _text(value)
-                items.append(Item(top.child() if top else "", item, event.start_mark.line + 1))
+                line = event.start_mark.line + 1 if event.start_mark is not None else None
+                items.append(Item(top.child() if top else "", plain(value) if bare else _text(value), line))
                 if top is not None:
                     top.next()
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
@@ -174,7 +180,7 @@ def read_yaml(text: str) -> Document:
                     stack[-1].next()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" after line {mark.line}" if mark is not None else ""
+        where = f" at line {mark.line + 1}" if mark is not None else ""
         return Document(tuple(items), f"is no YAML{where}")
     return Document(tuple(items), problem)
 
@@ -184,7 +190,9 @@ def read_toml(text: str) -> Document:
     import tomllib
 
     if len(text) > TOML_BYTES:
-        return Document((), f"larger than {TOML_BYTES >> 10} kB")
+        return Document((), f"is larger than {TOML_BYTES >> 10} kB")
+    if any(line.count(".") > _DOTS for line in text.split("\n")):
+        return Document((), f"is nested deeper than {DEPTH} levels")
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -76,11 +76,13 @@ def _trainer(text: str, path: str) -> Reading:
 
 
 def _without_history(text: str) -> str:
-    """The text with the entries of log_history blanked, its newlines kept. They hold no brackets of their own."""
+    """The text with the entries of log_history blanked, its newlines kept."""
     m = re.search(r'"log_history"\s*:\s*\[', text)
     if m is None:
         return text
-    end = text.find("]", m.end())
+    # Keys are sorted, so that one of these follows; entries seldom hold lists of their own.
+    after = re.compile(r'\]\s*,\s*"(?:logging_steps|max_steps)"').search(text, m.end())
+    end = after.start() if after else text.find("]", m.end())
     if end < 0:
         return text[: m.end()]
     return text[: m.end()] + "\n" * text.count("\n", m.end(), end) + text[end:]

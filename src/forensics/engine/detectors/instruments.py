@@ -1,0 +1,181 @@
+"""Series that people log to watch for one particular fault: they say what they stand for in their names.
+
+Names of this kind are not canonical (parsers/names.py), so each detector states which ones it takes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FROZEN = re.compile(r"(?i)(?:^|[/_.])frozen[a-z0-9_]*[/_.](?:norm|mean|std|sum|checksum)$")
+_DEAD = re.compile(r"(?i)(?:^|[/_.])dead[a-z0-9_]*[/_.](?:frac|fraction|ratio|share)(?:$|[/_.])")
+_LOGITS = re.compile(
+    r"(?i)(?:^|[/_.])(?:max_(?:attn_|attention_|output_)?logits?|(?:attn_|attention_|output_)?logits?_max"
+    r"|log_?z|logsumexp)(?:_mean)?$"
+)
+_DETECTION = re.compile(
+    r"(?i)(?:^|[/_.])(?:(?:bbox|segm|coco|val|box)_)?m?ap(?:[_-]?(?:50|75|0\.5|0\.50))?(?:[_-](?:95|0\.95))?(?:\(b\))?$"
+)
+
+
+def _named(metrics: pl.DataFrame, pattern: re.Pattern[str]) -> list[str]:
+    return [name for name in metrics["name"].unique().sort().to_list() if pattern.search(name)]
+
+
+def _quarters(values: Sequence[float]) -> tuple[float, float]:
+    """Medians of the first and the last quarter."""
+    quarter = max(1, len(values) // 4)
+    return median(values[:quarter]), median(values[-quarter:])
+
+
+def frozen_weights_moved(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, change: float = 1e-3, records: int = 10
+) -> tuple[Observation, ...]:
+    """A norm (mean, sum, ...) of what its name calls frozen goes away from its first value and does not come back.
+
+    change: relative, in the last quarter of the records (O17; a float32 norm of the same weights repeats to 1e-6).
+    records: the fewest to judge by. Where it stands still at first, parts were unfrozen later, as some recipes do.
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _FROZEN):
+        for part in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
+            found.append(part)
+            at, values = part.curve(name)
+            if len(values) < records or not all(map(math.isfinite, values)) or values[0] == 0:
+                continue
+            moved = [abs(v - values[0]) / abs(values[0]) for v in values]
+            if min(moved[-(len(moved) // 4) :]) < change or moved[1] == 0:
+                continue
+            note = (
+                f"{name} goes from {number(values[0])} to {number(values[-1])} in {len(values)} records,"
+                " although its name says that nothing trains it"
+            )
+            shown = tuple(part.evidence(i, name, "loss", "lr") for i in (at[0], at[len(at) // 2], at[-1]))
+            signs.append(Sign(part, at[0], shown, note, name))
+    return merge(signs, found, ())
+
+
+def dead_units(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    share: float = 0.9,
+    rise: float = 0.3,
+    records: int = 10,
+) -> tuple[Observation, ...]:
+    """The share of dead units rises and stays near one.
+
+    share: above it in the last `records` records. rise: over the median of the first quarter (O25: 0.9 for a layer and
+        a rise by 0.3; a share of 0.5 is what ReLU gives by right).
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _DEAD):
+        for part in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
+            found.append(part)
+            at, values = part.curve(name)
+            if len(values) < 2 * records or not all(0 <= v <= 1 for v in values):
+                continue
+            first, _ = _quarters(values)
+            if min(values[-records:]) < share or min(values[-records:]) - first < rise:
+                continue
+            onset = next(k for k in range(len(values)) if min(values[k:]) >= share)
+            note = f"{name} was about {number(first)} and stays at {number(values[-1])} from {part.where(at[onset])} on"
+            shown = tuple(part.evidence(i, name, "loss", "lr") for i in (at[onset], at[0], at[-1]))
+            signs.append(Sign(part, at[onset], shown, note, name))
+    return merge(signs, found, ())
+
+
+def logits_grow(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    growth: float = 3.0,
+    order: float = 0.8,
+    records: int = 200,
+    gain: float = 0.02,
+) -> tuple[Observation, ...]:
+    """Logits, or the logarithm of the softmax normaliser, grow all along while the loss no longer falls.
+
+    growth: last over first quarter; order: rank correlation with time (P15, L6: threefold, Spearman 0.8, 200 points).
+    gain: part of the loss that is gained over the second half of the record. Growth while the loss falls is learning.
+    """
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for name in _named(metrics, _LOGITS):
+        for part in (p for s in streams(metrics, (name, "loss")) if name in s.columns for p in segments(s)):
+            found.append(part)
+            at, values = part.curve(name)
+            losses = [v for v in part.column("loss") if v is not None]
+            if len(values) < records or len(losses) < records or not all(map(math.isfinite, (*values, *losses))):
+                continue
+            first, last = _quarters(values)
+            before, after = _quarters(losses[len(losses) // 2 :])
+            if first <= 0 or last < growth * first or before <= 0 or after < (1 - gain) * before:
+                continue
+            if _spearman(values) < order:
+                continue
+            note = (
+                f"{name} grows from about {number(first)} to {number(last)} over {len(values)} records while the loss"
+                f" stays at about {number(after)}"
+            )
+            shown = tuple(part.evidence(i, name, "loss") for i in (at[len(at) // 2], at[0], at[-1]))
+            signs.append(Sign(part, at[len(at) // 2], shown, note, name))
+    return merge(signs, found, ())
+
+
+def _spearman(values: Sequence[float]) -> float:
+    """Rank correlation of a series with its order; ties keep their order, which is of no weight here."""
+    n = len(values)
+    ranks = sorted(range(n), key=values.__getitem__)
+    place = [0] * n
+    for rank, i in enumerate(ranks):
+        place[i] = rank
+    return 1 - 6 * sum((i - r) ** 2 for i, r in enumerate(place)) / (n * (n * n - 1))
+
+
+def detection_metric_zero(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, evaluations: int = 5, gain: float = 0.2
+) -> tuple[Observation, ...]:
+    """The average precision is exactly 0 in every evaluation although the training loss has fallen.
+
+    evaluations: the fewest; early ones may well be 0. gain: part of the loss that is gained from the first to the last
+        quarter (V3: 20 %). A value of -1 means that there is no ground truth of that size and counts as no value.
+    """
+    names = _named(metrics, _DETECTION)
+    if not names:
+        return ()
+    losses = [s for s in streams(metrics, ("loss",)) if not s.names & RL_NAMES]
+    fell = []
+    for stream in losses:
+        _, curve = stream.curve("loss")
+        if len(curve) >= evaluations and all(map(math.isfinite, curve)):
+            first, last = _quarters(curve)
+            fell.append(first > 0 and last < (1 - gain) * first)
+    if not fell or not all(fell):
+        return ()
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for stream in streams(metrics, names):
+        found.append(stream)
+        given = [(name, [v for v in stream.column(name) if v is not None and v >= 0]) for name in names]
+        told = [(name, values) for name, values in given if values]
+        if not told or any(any(values) for _, values in told) or min(len(v) for _, v in told) < evaluations:
+            continue
+        name = told[0][0]
+        at, _values = stream.curve(name)
+        note = f"{name} is exactly 0 in all {len(at)} evaluations, and the training loss has fallen"
+        shown = tuple(stream.evidence(i, name) for i in (at[0], at[-1]))
+        signs.append(Sign(stream, at[0], shown, note, name))
+    return merge(signs, found, ()) if len(signs) == len(found) else ()

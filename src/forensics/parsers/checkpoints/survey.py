@@ -1,0 +1,189 @@
+"""All checkpoint files of a run: whether they are whole, what they hold and, where it is asked for, their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from forensics.model import Evidence, Fact, Observation, Source, Status
+from forensics.parsers.checkpoints import deep as values
+from forensics.parsers.checkpoints.contents import MAX_BYTES, MODEL, facts, read
+from forensics.parsers.checkpoints.damage import observation
+from forensics.parsers.checkpoints.folders import check_folders
+from forensics.parsers.checkpoints.integrity import check
+from forensics.parsers.checkpoints.units import FINITE, NONFINITE, Unit, units
+
+NONFINITE_SIGNATURE = "checkpoint-nonfinite"
+UNIT = "checkpoint"  # capture: the path of the checkpoint that an observation is about
+LISTED = 4 << 20  # bytes of names that are gone through in one run; a microsecond a byte
+SHOWN = 3  # tensors of a checkpoint that are named
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the checkpoint files of a run tell, filled file by file."""
+
+    observations: list[Observation] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    rows: dict[str, tuple[Source, Status, str | None]] = field(default_factory=dict)
+
+    def add(self, source: Source, reason: str) -> None:
+        """A further reason why a file was not read in full."""
+        _, status, before = self.rows[source.path]
+        partial = Status.PARTIAL if status is Status.READ else status
+        self.rows[source.path] = (source, partial, f"{before}; {reason}" if before else reason)
+
+
+def survey(
+    sources: Sequence[Source],
+    checkpoints: Sequence[Source],
+    others: Iterable[str],
+    *,
+    deep: bool = False,
+    fault: Callable[[Exception], str] = repr,
+) -> Survey:
+    """Look at the checkpoint files among the sources of a run.
+
+    others: paths that were found and are no sources. fault: what coverage says of an exception that is no OSError.
+    """
+    found = Survey()
+    left = LISTED
+    for source in _first_of_each_folder(checkpoints):
+        status, reason = Status.READ, None
+        try:
+            if damage := check(source.file, source.path.rsplit("/", 1)[-1]):
+                found.observations.append(observation(source, damage))
+                status, reason = Status.PARTIAL, damage.text
+            else:
+                contents = read(source.file, source.path, MAX_BYTES if deep else max(0, left))
+                left -= contents.walked
+                found.facts += facts(source, contents)
+        except OSError as error:
+            status, reason = Status.UNREADABLE, error.strerror or str(error)
+        except Exception as error:
+            status, reason = Status.PARTIAL, fault(error)
+        found.rows[source.path] = (source, status, reason)
+    try:
+        found.observations += [observation(source, damage) for source, damage in check_folders(sources, others)]
+    except Exception as error:  # costs what folders would have told; each file has its row
+        fault(error)
+    if deep:
+        _look(found, checkpoints, fault)
+    return found
+
+
+def _first_of_each_folder(sources: Sequence[Source]) -> list[Source]:
+    """Files in the order in which their contents are listed while the limit lasts: of each folder one, and so on."""
+    count: dict[str, int] = {}
+    ordered = []
+    for source in sources:
+        folder = source.path.rpartition("/")[0]
+        count[folder] = count.get(folder, 0) + 1
+        ordered.append((count[folder], source))
+    return [s for _, s in sorted(ordered, key=lambda pair: pair[0])]
+
+
+def _look(found: Survey, checkpoints: Sequence[Source], fault: Callable[[Exception], str]) -> None:
+    """Look through the values, for the first checkpoint of each series that holds some that are not finite."""
+    by_path = {s.path: s for s in checkpoints}
+    allowance = values.Allowance()
+    listed = units(found.facts, by_path)
+    for series in _series(listed):
+        scans: dict[int, bool] = {}
+
+        def sound(n: int, series: Sequence[Unit] = series, scans: dict[int, bool] = scans) -> bool:
+            if n not in scans:
+                bad = _look_at(series[n], found, by_path, allowance, fault)
+                scans[n] = not bad
+                if bad:
+                    reasons[n] = bad
+            return scans[n]
+
+        reasons: dict[int, list[tuple[Source, values.NonFinite]]] = {}
+        last = len(series) - 1
+        if sound(last):
+            first = None
+        else:
+            low, high = -1, last  # low is sound, high is not
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if sound(middle) else (low, middle)
+            first = high
+        for n, unit in enumerate(series):
+            if n not in scans:
+                later = "a later one is finite" if first is None or n < first else "an earlier one is not finite"
+                for path in unit.files:
+                    found.add(by_path[path], f"its values were not looked at: {later}")
+        if first is not None:
+            found.observations.append(_sign(series[first], reasons[first], series[first - 1] if first else None))
+
+
+def _series(listed: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Checkpoints of one name but for their numbers, by step; each that has no step by itself."""
+    series: dict[str, list[Unit]] = {}
+    for unit in listed:
+        key = unit.path if unit.step is None else re.sub(r"\d+", "#", unit.path)
+        series.setdefault(key, []).append(unit)
+    yield from series.values()
+
+
+def _look_at(
+    unit: Unit,
+    found: Survey,
+    by_path: Mapping[str, Source],
+    allowance: values.Allowance,
+    fault: Callable[[Exception], str],
+) -> list[tuple[Source, values.NonFinite]]:
+    """The tensors of one checkpoint that are not finite, the model's before those of other states."""
+    bad: list[tuple[Source, values.NonFinite]] = []
+    holds = {f.source: f.value for f in found.facts if f.name == "checkpoint.holds"}
+    shards = {p.rpartition("/")[2]: by_path[p].file for p in unit.files if p.endswith(".distcp")}
+    for path in sorted(unit.files, key=lambda p: (not holds.get(p, "").startswith(MODEL), p)):
+        source, name = by_path[path], path.rpartition("/")[2]
+        if name.endswith(".distcp"):
+            continue
+        try:
+            if name == ".metadata":
+                scan = values.scan_shards(source.file, shards, allowance)
+            else:
+                scan = values.scan(source.file, name, allowance)
+        except OSError as error:
+            found.add(source, error.strerror or str(error))
+            continue
+        except Exception as error:
+            found.add(source, fault(error))
+            continue
+        bad += [(source, one) for one in scan.bad]
+        if scan.step is not None:
+            found.facts.append(Fact("checkpoint.optimizer_step", f"{scan.step:g}", path))
+        if scan.bad:
+            found.facts.append(Fact(NONFINITE, f"{scan.bad[0].name}: {values.index_text(scan.bad[0])}", path))
+        elif scan.problem is None and scan.tensors:
+            found.facts.append(Fact(FINITE, str(scan.tensors), path))
+        if scan.problem:
+            found.add(source, scan.problem)
+    return bad
+
+
+def _sign(unit: Unit, bad: Sequence[tuple[Source, values.NonFinite]], before: Unit | None) -> Observation:
+    told = []
+    for source, one in bad[:SHOWN]:
+        of = f" (of {one.of[:200]})" if one.of else ""
+        text = f"{one.name[:300]}{of} holds {values.index_text(one)}"
+        told.append(Evidence(source.path, None, None, text))
+    note = f"{unit.path} is not finite: {told[0].text}"
+    if len(bad) > 1:
+        note += f"; {len(bad):,} of its tensors are not"
+    if before is not None and before.path != unit.path:
+        note += f"; {before.path}, the one before it, is finite"
+    return Observation(
+        signature=NONFINITE_SIGNATURE,
+        weight=0.9,
+        evidence=tuple(told),
+        step=unit.step,
+        step_is="first_logged" if unit.step is not None else None,
+        culprits=(),
+        captures={UNIT: unit.path, "tensor": bad[0][1].of or bad[0][1].name},
+        note=note,
+    )

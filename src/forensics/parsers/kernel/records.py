@@ -1,0 +1,228 @@
+"""Kernel logs written as JSON, turned into the lines that journalctl and dmesg print without it.
+
+`journalctl -o json` writes one object a line, whose MESSAGE is a string, a list of bytes where it holds control
+characters or is no UTF-8, or a list of these where a field was given twice; `-o json-pretty` spreads each over several
+lines; `dmesg --json` is one object whose "dmesg" list holds records with the seconds since boot. Files of the first kind
+are scanned as they are, and only the records that were hit are decoded; the others are small and read in full.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from forensics.engine.scan import Hit, Scan
+
+WHOLE = 64 << 20  # bytes of a file that are read where it has to be read in full (a ring buffer holds 16 MB at most)
+BYTES_READ = 256 << 20  # bytes of a journal that are searched for messages given as bytes
+MAX_HITS = 4096  # lines taken from records that were decoded beside the scan
+MESSAGE = 16 << 10  # characters of one message that are kept
+RECORD = 256 << 10  # bytes of one record of a journal
+_DMESG = re.compile(rb'^\s*\{\s*"dmesg"\s*:\s*\[')
+_JOURNAL = re.compile(
+    rb'"(?:__REALTIME_TIMESTAMP|_SOURCE_REALTIME_TIMESTAMP|__CURSOR|_TRANSPORT|SYSLOG_IDENTIFIER|_BOOT_ID)"\s*:'
+)
+_RECORD = re.compile(rb'"msg"\s*:\s*"((?:[^"\\\n]|\\.){0,65536})')
+_TIME = re.compile(rb'"time"\s*:\s*(\d{1,10}(?:\.\d{1,9})?)')
+_AS_BYTES = b'"MESSAGE":['
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message as a line of text, and where its record begins in the file."""
+
+    text: str
+    offset: int
+
+
+def form_of(head: bytes) -> str | None:
+    """"dmesg", "journal" (a record a line) or "journal pretty", from a file's first bytes; None for anything else."""
+    if _DMESG.match(head):
+        return "dmesg"
+    start = head.lstrip()
+    if not start.startswith(b"{") or b'"MESSAGE"' not in head or not _JOURNAL.search(head):
+        return None
+    return "journal pretty" if start[1:2] in (b"\n", b"\r") else "journal"
+
+
+def decode(line: bytes) -> tuple[str, ...]:
+    """A record of a journal as lines of text, one for each line of its message; empty if it is none. Never raises."""
+    if len(line) > RECORD:
+        return ()
+    try:
+        record = json.loads(line.decode("utf-8", "replace").strip().removeprefix("data: "))
+    except (ValueError, RecursionError):
+        return ()
+    return _lines_of(record) if isinstance(record, dict) else ()
+
+
+def _lines_of(record: dict[str, Any]) -> tuple[str, ...]:
+    message = _text(record.get("MESSAGE"))
+    if message is None:
+        return ()
+    stamp = _stamp(record.get("__REALTIME_TIMESTAMP") or record.get("_SOURCE_REALTIME_TIMESTAMP"))
+    tag = _word(record.get("SYSLOG_IDENTIFIER") or record.get("_COMM"))
+    if record.get("_TRANSPORT") == "kernel":
+        tag = "kernel"
+    pid = _word(record.get("_PID") or record.get("SYSLOG_PID"))
+    host = _word(record.get("_HOSTNAME"))
+    front = f"{stamp} {host} {tag or 'unknown'}" if host else f"{stamp} {tag or 'unknown'}"
+    if pid and pid.isdigit() and tag != "kernel":
+        front += f"[{pid}]"
+    since_boot = ""
+    if tag == "kernel" and (micros := _word(record.get("_SOURCE_MONOTONIC_TIMESTAMP"))) and micros.isdigit():
+        since_boot = f"[{int(micros[:17]) / 1e6:.6f}] "
+    head = f"{front}: {since_boot}" if stamp else since_boot
+    return tuple(head + part for part in message[:MESSAGE].splitlines()[:64] if part.strip())
+
+
+def _text(value: Any) -> str | None:
+    """A field's value as text: a string, a list of bytes, or the first of several values."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        if all(type(v) is int and 0 <= v < 256 for v in value[:MESSAGE]):
+            return bytes(value[:MESSAGE]).decode("utf-8", "replace")
+        return _text(value[0]) if isinstance(value[0], (str, list)) and value[0] is not value else None
+    return None
+
+
+def _word(value: Any) -> str | None:
+    text = _text(value)
+    return re.sub(r"[^\w./@-]", "_", text[:128]) if text else None
+
+
+def _stamp(value: Any) -> str | None:
+    """Microseconds since the epoch as ISO 8601 in UTC."""
+    text = _text(value)
+    if text is None or not text.isdigit() or len(text) > 17:
+        return None
+    try:
+        return datetime.fromtimestamp(int(text) / 1e6, UTC).isoformat(timespec="microseconds")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def dmesg_records(data: bytes) -> Iterator[Record]:
+    """The records of `dmesg --json`, also of a file that is cut off."""
+    before = 0
+    for m in _RECORD.finditer(data):
+        stamps = _TIME.findall(data, max(before, m.start() - 400), m.start())
+        before = m.end()
+        try:
+            message = json.loads(b'"' + m.group(1) + b'"')
+        except ValueError:
+            message = m.group(1).decode("utf-8", "replace")
+        first = message[:MESSAGE].split("\n")[0]
+        yield Record(f"[{float(stamps[-1]):13.6f}] {first}" if stamps else first, m.start())
+
+
+def pretty_records(data: bytes) -> Iterator[Record]:
+    """The records of `journalctl -o json-pretty`."""
+    starts = [m.start() for m in re.finditer(rb"^\{", data, re.M)]
+    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+        at = data.find(b'"MESSAGE"', start, end)
+        for text in decode(data[start:end]):
+            yield Record(text, at if at >= 0 else start)
+
+
+def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[..., Any]], None]) -> Scan:
+    """The scan of a log, with the records of a JSON form as lines of text. Any other file's scan comes back as it is.
+
+    head: the first bytes of the file. search: the database's scan, called with bytes and a function for each match.
+    The lines of text stand at the line and offset of their record, so that a reader of the file finds them.
+    """
+    form = form_of(head)
+    if form is None:
+        return scan
+    if form == "journal":
+        hits = []
+        for hit in scan.hits:
+            texts = decode(hit.data)
+            hits += [replace(hit, data=text.encode("utf-8", "replace")) for text in texts] if texts else [hit]
+        return replace(scan, hits=hits + _given_as_bytes(file, search))
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(WHOLE)
+    except OSError:
+        return scan
+    records = list((dmesg_records if form == "dmesg" else pretty_records)(data))
+    hits = _hits(records, search, _Lines(data))
+    problem = scan.problem or ("only the first 64 MB were read" if scan.bytes > WHOLE else None)
+    counts: dict[int, int] = {}
+    for hit in hits:
+        counts[hit.pattern] = counts.get(hit.pattern, 0) + 1
+    return replace(scan, hits=hits, counts=counts, problem=problem)
+
+
+class _Lines:
+    """Numbers of the lines of a text, by offset."""
+
+    def __init__(self, data: bytes, before: int = 0) -> None:
+        self._ends = [m.start() for m in re.finditer(b"\n", data)]
+        self._before = before
+
+    def at(self, offset: int) -> int:
+        return self._before + bisect_right(self._ends, offset - 1) + 1
+
+
+def _hits(
+    records: list[Record], search: Callable[[Any, Callable[..., Any]], None], lines: _Lines, shift: int = 0
+) -> list[Hit]:
+    """The lines among some records in which a pattern of the database matches."""
+    starts, parts, at = [], [], 0
+    for record in records:
+        encoded = record.text.encode("utf-8", "replace") + b"\n"
+        starts.append(at)
+        parts.append(encoded)
+        at += len(encoded)
+    text = b"".join(parts)
+    found: set[tuple[int, int]] = set()
+    if text:
+        search(text, lambda pattern, _s, to, _f, _c: found.add((bisect_right(starts, max(to - 1, 0)) - 1, pattern)))
+    return [
+        Hit(pattern, shift + records[n].offset, lines.at(records[n].offset), parts[n][:-1])
+        for n, pattern in sorted(found)[:MAX_HITS]
+    ]
+
+
+def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None]) -> list[Hit]:
+    """The hits in records of a journal whose message is a list of bytes, in which the scan sees numbers only."""
+    hits: list[Hit] = []
+    number, position, rest = 0, 0, b""
+    try:
+        with file.open("rb") as stream:
+            while position < BYTES_READ and (block := stream.read(8 << 20)):
+                data = rest + block
+                cut = data.rfind(b"\n") + 1
+                if not cut and len(data) <= RECORD:
+                    rest = data
+                    continue
+                cut = cut or len(data)
+                records, at = [], data.find(_AS_BYTES, 0, cut)
+                while at >= 0:
+                    start = data.rfind(b"\n", 0, at) + 1
+                    end = data.find(b"\n", at, cut)
+                    end = end if end >= 0 else cut
+                    records += [Record(text, start) for text in decode(data[start:end])]
+                    at = data.find(_AS_BYTES, end, cut)
+                lines = _Lines(data[:cut], number) if records else None
+                if lines is not None:
+                    hits += _hits(records, search, lines, position)
+                number += data.count(b"\n", 0, cut)
+                position += cut
+                rest = data[cut:]
+                if len(hits) >= MAX_HITS:
+                    break
+            if rest and _AS_BYTES in rest:
+                records = [Record(text, 0) for text in decode(rest)]
+                hits += _hits(records, search, _Lines(rest, number), position)
+    except OSError:
+        pass
+    return hits

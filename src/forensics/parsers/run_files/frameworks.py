@@ -1,0 +1,106 @@
+"""Configurations of DeepSpeed, Accelerate, Lightning, Hydra and Megatron, and of programs not known by name."""
+
+from __future__ import annotations
+
+import re
+
+from forensics.parsers.run_files.base import Family, Reading, base_name, item, reading
+from forensics.parsers.run_files.documents import read_json, read_toml, read_yaml
+
+_YAML = (".yaml", ".yml")
+# Keys of a DeepSpeed configuration (deepspeed/runtime/constants.py); two of them tell it from anything else.
+_DEEPSPEED = (
+    '"zero_optimization"',
+    '"train_micro_batch_size_per_gpu"',
+    '"train_batch_size"',
+    '"gradient_accumulation_steps"',
+    '"gradient_clipping"',
+    '"zero_allow_untested_optimizer"',
+    '"steps_per_print"',
+    '"wall_clock_breakdown"',
+)
+# A mapping's first lines: comments, markers, then a key or an entry of a list. Nothing that a log line begins with.
+_KEY = re.compile(r"""\s*(?:- )*(?:[A-Za-z_?][\w./-]{0,80}|"[^"\n]{1,80}"|'[^'\n]{1,80}')\s*:(?:\s|$)""")
+_ENTRY = re.compile(r"\s*- \S")
+_CLUSTER = re.compile(r"^(?:apiVersion|kind|involvedObject|status)\s*:", re.M)
+_ACCELERATE = re.compile(r"^(?:compute_environment|distributed_type)\s*:", re.M)
+_NAMED = re.compile(r"(?:config|args|arguments|params|hparams|settings|options|cfg)", re.I)
+
+
+def looks_like_yaml(head: str) -> bool:
+    """Whether the text is a YAML mapping or list of settings: nearly every one of its first lines is an entry.
+
+    What clusters write (`kubectl get -o yaml`) is evidence of events and not of settings.
+    """
+    lines = [line for line in head.split("\n")[:60] if line.strip() and not line.lstrip().startswith(("#", "---", "%"))]
+    if not lines or _CLUSTER.search(head):
+        return False
+    top = [line for line in lines if not line[0].isspace()]
+    known = sum(1 for line in top if _KEY.match(line) or _ENTRY.match(line) or line.strip() in ("{}", "[]", "..."))
+    return bool(top) and known >= len(top) * 0.9
+
+
+def _is_deepspeed(path: str, head: str) -> bool:
+    if not path.endswith(".json") or not head.lstrip("\ufeff \r\n\t").startswith("{"):
+        return False
+    return sum(sign in head for sign in _DEEPSPEED) >= 2
+
+
+def _is_accelerate(path: str, head: str) -> bool:
+    return path.endswith(_YAML) and len(set(_ACCELERATE.findall(head))) == 2
+
+
+def _is_hydra(path: str, head: str) -> bool:
+    return "/.hydra/" in f"/{path}" and path.endswith(_YAML)
+
+
+def _hydra(text: str, path: str) -> Reading:
+    name = base_name(path).rpartition(".")[0]
+    found = reading("hydra.config" if name == "config" else f"hydra.{name}", read_yaml(text))
+    if name != "hydra":
+        return found
+    kept = ("hydra.hydra.job.name", "hydra.hydra.mode", "hydra.hydra.job.num", "hydra.hydra.launcher._target_")
+    items = tuple(item(i.path.removeprefix("hydra."), i.value, i.line) for i in found.items if i.path in kept)
+    return Reading(items, found.problem)
+
+
+def _is_pointer(name: str, pattern: str) -> Family:
+    def matches(path: str, head: str) -> bool:
+        return base_name(path) == name and re.fullmatch(pattern, head.strip()) is not None
+
+    def read(text: str, path: str) -> Reading:
+        return Reading((item(f"checkpoint.{name.removesuffix('.txt')}", text.strip()[:120], 1),))
+
+    return Family(f"checkpoint pointer {name}", matches, read)
+
+
+def _is_settings(path: str, head: str) -> bool:
+    """Settings of a program that is not known: YAML and TOML by their content, JSON by name and content."""
+    if path.endswith(_YAML):
+        return looks_like_yaml(head)
+    if path.endswith(".toml"):
+        return re.search(r"^\s*\[?[\w.\"-]+\]?\s*(?:=|$)", head, re.M) is not None
+    text = head.lstrip("\ufeff \r\n\t")
+    return path.endswith(".json") and _NAMED.search(base_name(path)) is not None and text.startswith("{")
+
+
+def _settings(text: str, path: str) -> Reading:
+    if path.lower().endswith(".toml"):
+        return reading("config", read_toml(text))
+    return reading("config", read_yaml(text) if path.lower().endswith(_YAML) else read_json(text))
+
+
+DEEPSPEED = Family("DeepSpeed configuration", _is_deepspeed, lambda text, _: reading("deepspeed", read_json(text)))
+KNOWN = (
+    DEEPSPEED,
+    Family("Accelerate configuration", _is_accelerate, lambda text, _: reading("accelerate", read_yaml(text))),
+    Family("Hydra configuration", _is_hydra, _hydra),
+    Family(
+        "Lightning hyperparameters",
+        lambda path, head: base_name(path) == "hparams.yaml" and looks_like_yaml(head),
+        lambda text, _: reading("hparams", read_yaml(text)),
+    ),
+    _is_pointer("latest", r"[\w.+=-]{1,120}"),
+    _is_pointer("latest_checkpointed_iteration.txt", r"\d{1,12}|release"),
+)
+OTHER = (Family("settings", _is_settings, _settings),)

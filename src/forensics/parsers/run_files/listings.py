@@ -1,0 +1,191 @@
+"""What a machine and its packages are, as tools print it: pip, conda, collect_env, nvidia-smi, env, and banners.
+
+These texts stand in files of their own or at the head of a log, so that they are looked for in the first kilobytes of
+every log. Only statements of fact are taken: a version that is installed, and not one that is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from forensics.parsers.run_files.base import is_private, item
+from forensics.parsers.run_files.documents import Item
+
+# Packages whose version can explain a failure of training; of a list of hundreds, these become facts.
+PACKAGES = frozenset(
+    "torch torchvision torchaudio torchdata torchtitan torchtune triton pytorch-triton transformers tokenizers"
+    " accelerate deepspeed peft trl datasets safetensors huggingface-hub bitsandbytes flash-attn flash-attn-3 xformers"
+    " apex transformer-engine megatron-core nemo-toolkit lightning pytorch-lightning torchmetrics numpy scipy pandas pyarrow"
+    " fsspec s3fs ray vllm sglang openrlhf verl jax jaxlib flax optax tensorflow tensorboard keras timm diffusers"
+    " mmengine mmcv mmcv-full fairseq mosaicml composer mosaicml-streaming webdataset wandb mlflow hydra-core omegaconf"
+    " torch-xla torch-npu horovod mpi4py liger-kernel unsloth gymnasium stable-baselines3 ultralytics sentencepiece"
+    " nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13 nvidia-cudnn-cu11 nvidia-cudnn-cu12 nvidia-cudnn-cu13"
+    " nvidia-cuda-runtime-cu11 nvidia-cuda-runtime-cu12 nvidia-cublas-cu12 cupy-cuda11x cupy-cuda12x protobuf grpcio"
+    " pydantic setuptools pytorch cudatoolkit nccl cudnn opencv-python pillow".split()
+)
+# Names under which another tool lists the same package.
+_SAME = {"pytorch": "torch", "flash_attn": "flash-attn", "megatron_core": "megatron-core", "nccl": "nccl"}
+_FROZEN = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})==([\w.!+-]{1,60})\s*$", re.M)
+_FEWEST = 5  # lines of a frozen list that stand together in a log
+
+# Settings of the environment that bear on training; a dump of it holds many others, and credentials among them.
+_ENV_NAME = (
+    r"(?:NCCL|TORCH|PYTORCH|CUDA|GLOO|OMP|MKL|KMP|SLURM|FI|UCX|OMPI|PMI|MASTER|LOCAL|GROUP|ROLE|NODE|RDZV|TORCHELASTIC"
+    r"|ACCELERATE|DS|DEEPSPEED|HF|TRANSFORMERS|TOKENIZERS|WANDB|PL|XLA|TF|NVIDIA|HIP|ROCR|HSA|RCCL|ASCEND|HCCL|TRITON"
+    r"|FSDP|MEGATRON|NVTE|LD|PYTHON)_[A-Z0-9_]{1,60}|WORLD_SIZE|RANK|OMP_NUM_THREADS|LD_LIBRARY_PATH|LD_PRELOAD"
+    r"|PYTHONPATH|PYTHONHASHSEED|NODE_RANK|HIP_VISIBLE_DEVICES"
+)
+_ENV = re.compile(rf"^(?:export |declare -x |set )?({_ENV_NAME})=[\"']?([^\n\"']{{0,300}})", re.M)
+_NOT_TOLD = re.compile(r"HOST|NODELIST|NODENAME|_ADDR|_IP|_USER|SUBMIT|LAUNCH_NODE|CONF_URL|_UID|_GID|WORK_DIR|_ARGS$")
+
+
+def normal(package: str) -> str:
+    """A package's name in pip's normal form (PEP 503)."""
+    name = re.sub(r"[-_.]+", "-", package).lower()
+    return _SAME.get(name, name)
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _version(package: str, version: str, line: int | None) -> Item:
+    return item(f"{normal(package)}.version", version, line)
+
+
+def frozen(text: str) -> Iterator[Item]:
+    """The versions of a `pip freeze`."""
+    for m in _FROZEN.finditer(text):
+        if normal(m[1]) in PACKAGES:
+            yield _version(m[1], m[2], _line(text, m.start()))
+
+
+def pip_freeze(text: str) -> Iterator[Item]:
+    """A `pip freeze` within a text: lines of `name==version` that stand together."""
+    if "==" not in text:
+        return
+    block = rf"(?:^[A-Za-z0-9][\w.-]{{0,80}}(?:==[\w.!+-]{{1,60}}| @ \S{{1,400}})[ \t\r]*\n){{{_FEWEST},}}"
+    for m in re.finditer(block, text + "\n", re.M):
+        for found in frozen(m[0]):
+            yield item(found.path, found.value, _line(text, m.start()) + (found.line or 1) - 1)
+
+
+_TABLE = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})[ \t]+(\d[\w.!+-]{0,60})(?:[ \t]+\S+){0,3}[ \t]*$", re.M)
+
+
+def package_table(text: str) -> Iterator[Item]:
+    """`pip list` (Package, Version, a rule) and `conda list` (its header names the environment)."""
+    for header in (r"^Package +Version[^\n]*\n-{3,}", r"^# packages in environment at [^\n]*\n#\s+Name\s+Version"):
+        for m in re.finditer(header, text, re.M):
+            end = text.find("\n\n", m.end())
+            body = text[: end if end > 0 else len(text)]
+            for row in _TABLE.finditer(body, m.end()):
+                if normal(row[1]) in PACKAGES:
+                    yield _version(row[1], row[2], _line(text, row.start()))
+
+
+# What programs print of themselves. Each names the text that must stand in the log first, since a search costs.
+_BANNERS: tuple[tuple[str, str, str], ...] = (
+    ("NCCL version ", "nccl.version", r"\bNCCL version (\d+\.\d+\.\d+[\w.+-]*)"),
+    ("RCCL version ", "rccl.version", r"\bRCCL version (\d[\w.+-]*)"),
+    # torch.utils.collect_env
+    ("PyTorch version: ", "torch.version", r"^\W{0,3}PyTorch version: (\d[\w.+-]*)"),
+    ("CUDA used to build PyTorch: ", "torch.cuda", r"CUDA used to build PyTorch: (\d[\w.]*|None|N/A)"),
+    ("ROCM used to build PyTorch: ", "torch.rocm", r"ROCM used to build PyTorch: (\d[\w.-]*)"),
+    ("Is CUDA available: ", "cuda.available", r"Is CUDA available: (True|False)"),
+    ("CUDA runtime version: ", "cuda.version", r"CUDA runtime version: (\d[\w.]*)"),
+    ("Nvidia driver version: ", "driver.version", r"Nvidia driver version: (\d[\w.]*)"),
+    ("cuDNN version: ", "cudnn.version", r"cuDNN version: (?:Could not|Probably one of[^\n]*|(\d[\w.]*))"),
+    ("Python version: ", "python.version", r"^\W{0,3}Python version: (\d[\w.]*)"),
+    ("Python platform: ", "platform", r"^Python platform: ([^\n]{1,120})"),
+    # transformers-cli env, accelerate env
+    ("`transformers` version: ", "transformers.version", r"`transformers` version: (\d[\w.+-]*)"),
+    ("`Accelerate` version: ", "accelerate.version", r"`Accelerate` version: (\d[\w.+-]*)"),
+    ("Accelerate version: ", "accelerate.version", r"Accelerate version: (\d[\w.+-]*)"),
+    ("PyTorch version (", "torch.version", r"PyTorch version \([^)\n]{1,40}\): (\d[\w.+-]*)"),
+    ("DeepSpeed version: ", "deepspeed.version", r"DeepSpeed version: (\d[\w.+-]*)"),
+    # DeepSpeed's engine and ds_report
+    ("DeepSpeed info: ", "deepspeed.version", r"DeepSpeed info: version=(\d[\w.+-]*)"),
+    ("deepspeed info ...", "deepspeed.version", r"deepspeed info \.{3,} (\d[\w.+-]*)"),
+    ("torch version ...", "torch.version", r"torch version \.{3,} (\d[\w.+-]*)"),
+    ("torch cuda version ...", "torch.cuda", r"torch cuda version \.{3,} (\d[\w.]*)"),
+    # containers, mmengine, Ultralytics, vLLM
+    ("NVIDIA Release ", "container.release", r"^NVIDIA Release (\d\d\.\d\d)"),
+    ("PyTorch Version ", "torch.version", r"^PyTorch Version (\d[\w.+-]*)"),
+    ("PyTorch: ", "torch.version", r"^ +PyTorch: (\d[\w.+-]*)\s*$"),
+    ("MMEngine: ", "mmengine.version", r"^ +MMEngine: (\d[\w.+-]*)\s*$"),
+    (" torch-", "torch.version", r"\bUltralytics [^\n]{0,60} torch-(\d[\w.+-]*)"),
+    ("vLLM ", "vllm.version", r"\bInitializing (?:an LLM|a V1 LLM) engine \(v(\d[\w.+-]*)\)"),
+    # nvidia-smi
+    ("| NVIDIA-SMI ", "driver.version", r"^\| NVIDIA-SMI \S+ +Driver Version: (\d[\d.]*)"),
+    ("CUDA Version: ", "driver.cuda", r"^\| NVIDIA-SMI [^\n]*CUDA Version: (\d[\d.]*)"),
+    ("NVSMI LOG", "driver.version", r"^Driver Version +: (\d[\d.]*)"),
+    ("NVSMI LOG", "driver.cuda", r"^CUDA Version +: (\d[\d.]*)"),
+    ("Attached GPUs", "gpu.count", r"^Attached GPUs +: (\d+)"),
+    ("Product Name", "gpu.name", r"^ +Product Name +: ([^\n]{1,80})"),
+    # The Trainer's banner
+    ("Total optimization steps = ", "trainer.planned_steps", r"Total optimization steps = ([\d,]+)"),
+    ("Gradient Accumulation steps = ", "trainer.accumulation", r"Gradient Accumulation steps = ([\d,]+)"),
+    ("Total train batch size (", "trainer.total_batch_size", r"Total train batch size \(w[^)\n]*\) = ([\d,]+)"),
+    ("Instantaneous batch size per device = ", "trainer.micro_batch", r"size per device = ([\d,]+)"),
+)
+_COMPILED = [(literal, name, re.compile(pattern, re.M)) for literal, name, pattern in _BANNERS]
+
+
+def banners(text: str) -> Iterator[Item]:
+    """Versions and sizes that programs state of themselves; the first of each."""
+    for literal, name, pattern in _COMPILED:
+        if literal in text and (m := pattern.search(text)) and m[1] is not None:
+            yield item(name, m[1].replace(",", "") if name.startswith("trainer.") else m[1], _line(text, m.start()))
+
+
+_SMI_GPU = re.compile(r"^\| +(\d{1,2}) +([A-Z][\w .-]{3,40}?) {2,}(?:On|Off|N/A|ERR!) +\|", re.M)
+_LISTED_GPU = re.compile(r"^(?:\[\d+\] )?GPU (\d{1,2}): ([A-Z][\w .()-]{3,60}?)(?: \(UUID: [^)\n]*\))?\s*$", re.M)
+
+
+def gpus(text: str) -> Iterator[Item]:
+    """The devices that nvidia-smi, `nvidia-smi -L` and collect_env list: their number and the first one's name."""
+    for literal, pattern in (("| NVIDIA-SMI ", _SMI_GPU), ("GPU 0: ", _LISTED_GPU)):
+        if literal not in text:
+            continue
+        found = list(pattern.finditer(text))
+        if found:
+            line = _line(text, found[0].start())
+            yield item("gpu.count", len({int(m[1]) for m in found}), line)
+            yield item("gpu.name", found[0][2], line)
+
+
+def environment(text: str) -> Iterator[Item]:
+    """Variables of an `env` dump that bear on training; no credentials, and no hosts' names."""
+    if "=" not in text:
+        return
+    for m in _ENV.finditer(text):
+        if not is_private(m[1]) and not _NOT_TOLD.search(m[1]):
+            yield item(f"env.{m[1]}", m[2], _line(text, m.start()))
+
+
+_MEGATRON_BEGIN = re.compile(r"^-{8,} arguments -{8,}\s*$", re.M)
+_MEGATRON_END = re.compile(r"^-{8,} end of arguments -+", re.M)
+_MEGATRON_ROW = re.compile(r"^  ([a-z][\w-]{1,60}) \.{2,} ([^\n]{0,200})$", re.M)
+
+
+def megatron_arguments(text: str) -> Iterator[Item]:
+    """The table of arguments that Megatron-LM prints at its start."""
+    begin = _MEGATRON_BEGIN.search(text) if " arguments --------" in text else None
+    if begin is None:
+        return
+    end = _MEGATRON_END.search(text, begin.end())
+    for m in _MEGATRON_ROW.finditer(text, begin.end(), end.start() if end else len(text)):
+        if not is_private(m[1]):
+            yield item(f"megatron.{m[1]}", m[2], _line(text, m.start()))
+
+
+LISTINGS: tuple[Callable[[str], Iterator[Item]], ...] = (
+    banners,
+    gpus,
+    pip_freeze,
+    package_table,
+    environment,
+    megatron_arguments,
+)

@@ -1,0 +1,99 @@
+"""One event file, from its bytes to rows; goes on after damage and never raises on content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forensics.parsers.tensorboard import frames
+from forensics.parsers.tensorboard.checksums import header_checksum, masked_crcs
+from forensics.parsers.tensorboard.events import Rows, Session
+from forensics.parsers.tensorboard.wire import EVENT_WIRE, Malformed, fields
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FILE_VERSION = b"brain.Event:"
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """What one event file says."""
+
+    scalars: pl.DataFrame  # events.EVENT_COLUMNS, in file order; time in seconds since the epoch; NaN and Inf kept
+    records: int  # records with correct checksums, whatever they hold
+    bytes_read: int
+    problem: str | None  # what could not be read and why, for people; None where all was
+    text: tuple[tuple[str, int, str], ...] = ()  # (tag, step, text) of text summaries and hyperparameters
+    sessions: tuple[Session, ...] = ()  # where sessions start, in file order
+
+
+def looks_like_events(head: bytes) -> bool:
+    """Tell from the first bytes of a file (64 or more are best) whether it is an event file.
+
+    True where the version record shows, or where the first record has a correct header and its payload, as far as it
+    lies in `head`, reads as an Event (other TFRecord files, such as data sets, do not). False for less than 12 bytes.
+    """
+    size = frames.HEADER.size
+    if len(head) < size:
+        return False
+    if _FILE_VERSION in head[:64]:
+        return True
+    length, checksum = frames.HEADER.unpack_from(head)
+    if not length or header_checksum(length) != checksum:
+        return False
+    payload = head[size : size + length]
+    if len(payload) < length:
+        # Every writer sets wall_time, and it is serialised first: field 1, fixed64.
+        return payload[:1] in (b"", b"\x09")
+    try:
+        seen = {(number, wire) for number, wire, _, _, _ in fields(payload, 0, length)}
+    except Malformed:
+        return False
+    return bool(seen) and all(EVENT_WIRE.get(number) == wire for number, wire in seen)
+
+
+def read_events(path: Path, *, max_bytes: int | None = None) -> EventFile:
+    """Read every number and text of an event file, and go on after damage.
+
+    Never raises on content: cut tails, wrong checksums and foreign bytes are told in `problem`, and what stands before
+    and after them is still read. A file that cannot be opened has `problem` too. Histograms become numbers named
+    `<tag>/min`, `/max`, `/mean`, `/std`, `/zeros` and `/nonfinite` (shares). With `max_bytes` only that many bytes from
+    the start are looked at.
+    """
+    walk = frames.Walk(tries=frames.RESYNC_TRIES)
+    rows = Rows()
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(0)
+            walk.size = size
+            walk.limit = size if max_bytes is None else max(0, min(size, max_bytes))
+            for block in frames.blocks(stream, walk):
+                _read_block(block, walk, rows)
+    except OSError as error:
+        walk.notes.append(f"cannot be read: {error.strerror or error}")
+    return EventFile(rows.frame(), walk.records, walk.read, walk.problem(), tuple(rows.text), tuple(rows.sessions))
+
+
+def _read_block(block: frames.Frames, walk: frames.Walk, rows: Rows) -> None:
+    """Check the payloads of one block, and take the numbers and texts out of those that are right."""
+    offsets, payloads = block.offsets, block.payloads
+    computed = masked_crcs(payloads)
+    if computed != block.checksums:
+        right = [n for n, (a, b) in enumerate(zip(computed, block.checksums, strict=True)) if a == b]
+        if not walk.wrong:
+            good = set(right)
+            walk.wrong_at = next(offset for n, offset in enumerate(offsets) if n not in good)
+        walk.wrong += len(offsets) - len(right)
+        offsets = [offsets[n] for n in right]
+        payloads = [payloads[n] for n in right]
+    if not payloads:
+        return
+    walk.records += len(payloads)
+    walk.last_good = offsets[-1]
+    strange = rows.add(payloads)
+    if strange and not walk.strange:
+        walk.strange_at = offsets[strange[0]]
+    walk.strange += len(strange)

@@ -1,0 +1,146 @@
+"""What an event file says, as rows of the run's tables: metrics, facts, and starts of sessions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from forensics.model import METRICS_COLUMNS, Evidence, Fact, Observation, Source, schema
+from forensics.parsers.tensorboard.events import HPARAMS, Session
+from forensics.parsers.tensorboard.reader import EventFile
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RESUMED = "run-resumed"
+RESUME_WEIGHT = 0.9  # a writer is told to purge where a program goes on from a checkpoint, and by hand now and then
+MAX_VALUE = 1_000  # characters of a fact's value
+MAX_FACTS = 2_000  # of one file
+_TEXT_SUFFIX = "/text_summary"  # PyTorch and tensorboardX put it behind the tag
+
+
+def metrics(file: EventFile, source: Source) -> pl.DataFrame:
+    """The scalars as rows of `model.METRICS_COLUMNS`, under canonical names and in canonical units.
+
+    An unknown tag stays its own name. So does the second of two tags that mean the same at one step (the learning rates
+    of parameter groups): a series under a canonical name holds one number a step, and nothing is lost. Parts of a loss
+    are no series, and keep their common name. `epoch` is the epoch that the file gives for the same step.
+
+    Rows behind the start of another session in the file belong to a later attempt: nothing that the session supersedes
+    is dropped, for what made a run go back stands there.
+    """
+    import polars as pl
+
+    from forensics.parsers.names import canonical, factor
+
+    known = {key: found for key in file.scalars["tag"].unique().to_list() if (found := canonical(key)) is not None}
+    factors = {key: scale for key in known if (scale := factor(key)) != 1}
+    tag, name, value = pl.col("tag"), pl.col("name"), pl.col("value")
+    columns = schema(METRICS_COLUMNS)
+    fixed = {"source": source.path, "line": None, "rank": source.identity.rank}
+    attempt = _attempts(file, source).alias("attempt")
+    return (
+        file.scalars.with_columns(attempt)
+        .with_columns(
+            tag.replace_strict(known, default=tag, return_dtype=pl.String).alias("name"),
+            value * tag.replace_strict(factors, default=1.0, return_dtype=pl.Float64),
+        )
+        .with_columns(
+            pl.when((name == "loss_part") | (tag == tag.first().over("attempt", "step", "name")))
+            .then(name)
+            .otherwise(tag)
+            .alias("name"),
+            value.filter(name == "epoch").first().over("attempt", "step").alias("epoch"),
+        )
+        .with_columns(pl.lit(content, dtype=columns[column]).alias(column) for column, content in fixed.items())
+        .select(*columns)
+    )
+
+
+def _attempts(file: EventFile, source: Source) -> pl.Series:
+    """The attempt of each row: the source's, or the number of sessions that began anew within the file."""
+    import polars as pl
+
+    height = file.scalars.height
+    starts = [s.row for s in restarts(file)]
+    if source.identity.attempt is not None or not starts:
+        return pl.repeat(source.identity.attempt, height, dtype=pl.Int32, eager=True)
+    rows = pl.Series(range(height), dtype=pl.Int64)
+    return pl.Series(starts, dtype=pl.Int64).search_sorted(rows, side="right").cast(pl.Int32)
+
+
+def restarts(file: EventFile) -> list[Session]:
+    """The session starts that have rows before and behind them and go back in the steps of those before."""
+    found: list[Session] = []
+    steps = file.scalars["step"] if file.sessions else None
+    for session in file.sessions:
+        if steps is None or not 0 < session.row < len(steps) or (found and found[-1].row == session.row):
+            continue
+        begin = found[-1].row if found else 0
+        highest = steps.slice(begin, session.row - begin).max()
+        if isinstance(highest, int) and session.step <= highest:
+            found.append(session)
+    return found
+
+
+def resumes(file: EventFile, source: Source) -> tuple[Observation, ...]:
+    """One `run-resumed` observation for each session that starts at a later step than 1.
+
+    The writer was told there that it goes on (`SummaryWriter(purge_step=...)`, a Supervisor of TensorFlow 1), and from
+    which step; a session at step 0 or 1 is a new run.
+    """
+    found = []
+    for session in file.sessions:
+        if session.step <= 1:
+            continue
+        text = f"step {session.step}: a session starts (SessionLog START)"
+        before = file.scalars["step"].slice(0, session.row)
+        lost = int((before >= session.step).sum())
+        note = f"{text}; it supersedes {lost} values up to step {max(before)}" if lost else text
+        found.append(
+            Observation(
+                signature=RESUMED,
+                weight=RESUME_WEIGHT,
+                evidence=(Evidence(source.path, None, None, text),),
+                identity=source.identity,
+                culprits=(),
+                time=session.time,
+                zone_known=True,
+                timed=True,
+                step=session.step,
+                step_is="exact",
+                captures={"step": str(session.step)},
+                note=note,
+            )
+        )
+    return tuple(found[-1:])
+
+
+def facts(file: EventFile, source: Source) -> tuple[Fact, ...]:
+    """Hyperparameters and texts: `hparam.<name>`, and `<tag>` (`<tag>.<key>` where the text is a JSON object).
+
+    HF Trainer writes its arguments as such a text, `args`. A tag that was written several times gives its last text.
+    """
+    last = {tag: text for tag, _, text in file.text}
+    found: dict[str, str] = {}
+    for tag, text in last.items():
+        if tag.startswith(HPARAMS):
+            found[f"hparam.{tag[len(HPARAMS) :]}"] = text
+        else:
+            found.update(_of_text(tag.removesuffix(_TEXT_SUFFIX), text))
+    rows = list(found.items())[:MAX_FACTS]
+    return tuple(Fact(name[:200], value[:MAX_VALUE], source.path) for name, value in rows)
+
+
+def _of_text(tag: str, text: str) -> Iterator[tuple[str, str]]:
+    if text.lstrip().startswith("{"):
+        try:
+            table = json.loads(text)
+        except (ValueError, RecursionError):
+            table = None
+        if isinstance(table, dict):
+            for key, value in table.items():
+                yield f"{tag}.{key}", value if isinstance(value, str) else json.dumps(value)
+            return
+    yield tag, text

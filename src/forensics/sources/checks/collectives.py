@@ -1,0 +1,335 @@
+"""Collectives that not every rank makes: inside a branch on the rank or on local data, or behind an early return."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forensics.sources.hits import Hit, Place, hit, place
+from forensics.sources.program import (
+    Program,
+    Scope,
+    calls_in,
+    is_true,
+    keyword,
+    last,
+    method,
+    names_in,
+    plain,
+    receiver,
+    walk,
+)
+from forensics.sources.project import Project
+from forensics.sources.ranks import RankTest, rank_test
+
+# torch.distributed, its functional twins and DeepSpeed's copies of them. Point-to-point calls are meant for some ranks.
+_TORCH = frozenset(
+    "barrier monitored_barrier all_reduce all_reduce_coalesced all_gather all_gather_coalesced all_gather_object"
+    " all_gather_into_tensor broadcast broadcast_object_list reduce reduce_scatter reduce_scatter_tensor gather"
+    " gather_object scatter scatter_object_list all_to_all all_to_all_single new_group new_subgroups"
+    " new_subgroups_by_enumeration init_device_mesh split_group".split()
+)
+_TORCH_MODULES = ("torch.distributed", "deepspeed.comm", "torch.distributed.nn", "torch.distributed.nn.functional")
+_DCP = frozenset("get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict".split())
+_ACCELERATE = frozenset(
+    "wait_for_everyone gather gather_for_metrics reduce pad_across_processes save_state load_state get_state_dict".split()
+)
+_HOROVOD = frozenset("allreduce allgather broadcast broadcast_parameters broadcast_object barrier".split())
+_CREATES = ("new_group", "new_subgroups", "init_device_mesh", "split_group")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A collective that a call makes, by itself or in the function that it calls."""
+
+    call: ast.Call  # what stands in the branch
+    op: str
+    grouped: bool  # it names a process group, which may hold just these ranks
+    inner: tuple[Program, ast.Call] | None = None
+
+
+def collective(program: Program, call: ast.Call) -> str | None:
+    """The name of the collective that a call makes by itself; None where it makes none that is known."""
+    full, name = program.called(call), method(call)
+    module = full.removesuffix("." + name)
+    if name in _TORCH and module in _TORCH_MODULES:
+        return name
+    if name in _DCP and module.startswith("torch.distributed.checkpoint"):
+        return name
+    if name in ("save", "load", "async_save") and module == "torch.distributed.checkpoint":
+        return f"dcp.{name}"
+    if name in ("full_optim_state_dict", "optim_state_dict", "sharded_optim_state_dict") and "fsdp" in module.lower():
+        return name
+    owner = receiver(call).split(".")[-1]
+    if name in _ACCELERATE and owner == "accelerator" and program.uses("accelerate"):
+        return f"accelerator.{name}"
+    if name in _HOROVOD and (module.startswith("horovod") or owner == "hvd"):
+        return f"hvd.{name}"
+    if name == "rendezvous" and module.startswith("torch_xla"):
+        return name
+    if name == "save_checkpoint" and program.uses("deepspeed") and owner not in ("self", "", "utils", "misc"):
+        return "save_checkpoint" if "engine" in owner or owner in _engines(program) else None
+    if name == "save_checkpoint" and owner == "trainer" and _lightning(program):
+        return "trainer.save_checkpoint"
+    if name == "barrier" and receiver(call).endswith("strategy") and _lightning(program):
+        return "strategy.barrier"
+    if name == "all_gather" and receiver(call) == "self" and _lightning(program):
+        return "all_gather"
+    if name in ("log", "log_dict") and receiver(call) == "self" and is_true(keyword(call, "sync_dist")):
+        return "log(sync_dist=True)"
+    return None
+
+
+def _lightning(program: Program) -> bool:
+    return any(program.uses(name) for name in ("lightning", "pytorch_lightning"))
+
+
+def _engines(program: Program) -> set[str]:
+    """Names that deepspeed.initialize is unpacked into first: `engine, optimizer, _, _ = deepspeed.initialize(...)`."""
+    found = set()
+    for scope in program.scopes:
+        for node in scope.nodes:
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+                continue
+            if program.called(node.value) == "deepspeed.initialize":
+                target = node.targets[0]
+                first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+                found.add(last(plain(first)))
+    return found - {""}
+
+
+def _made(program: Program, project: Project, part: ast.AST | Sequence[ast.AST]) -> list[_Made]:
+    """The collectives below some statements, those of functions that are called there included."""
+    found = []
+    for call in calls_in(part):
+        op = collective(program, call)
+        if op is not None:
+            found.append(_Made(call, op, _grouped(call)))
+            continue
+        reached = project.resolve(program, call)
+        if reached is None:
+            continue
+        other, scope = reached
+        inner = [c for c in scope.calls if collective(other, c) is not None and not _conditional(other, c)]
+        if inner:
+            op = collective(other, inner[0]) or ""
+            found.append(_Made(call, f"{scope.name}:{op}", _grouped(inner[0]) or _grouped(call), (other, inner[0])))
+    return found
+
+
+def _conditional(program: Program, call: ast.Call) -> bool:
+    """Whether a collective is made on a condition of its own, on the rank or on arguments of its function.
+
+    What depends on an argument may be switched off by the caller: `save(state, sync=False)`.
+    """
+    scope = program.scope_of(call)
+    arguments = {a.arg for a in (*scope.node.args.args, *scope.node.args.kwonlyargs)} if scope.name else set()  # type: ignore[union-attr]
+    for parent in program.above(call):
+        if parent is scope.node:
+            break
+        if isinstance(parent, ast.If | ast.IfExp) and (
+            rank_test(program, parent.test) is not None or arguments & names_in(parent.test)
+        ):
+            return True
+    return False
+
+
+def _grouped(call: ast.Call) -> bool:
+    given = keyword(call, "group") or keyword(call, "process_group")
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
+
+
+def rank_conditional_collective(program: Program, project: Project) -> Iterator[Hit]:
+    """Collectives on one side of a rank condition, or after an early return of some ranks.
+
+    A barrier on one side is matched by one on the other side, also in a later branch of the same function (the usual way
+    to let rank 0 download first). A collective in a named process group is left out where the condition may select
+    just its members.
+    """
+    for scope in program.scopes:
+        yield from _in_scope(program, project, scope)
+
+
+def _in_scope(program: Program, project: Project, scope: Scope) -> Iterator[Hit]:
+    sides: dict[str, tuple[list[tuple[_Made, ast.AST]], list[tuple[_Made, ast.AST]]]] = {}
+    for node in scope.nodes:
+        if not isinstance(node, ast.If | ast.IfExp):
+            continue
+        test = rank_test(program, node.test)
+        if test is None or _same_rank_outside(program, node, scope, test):
+            continue
+        body = node.body if isinstance(node, ast.If) else [node.body]
+        other = node.orelse if isinstance(node, ast.If) else [node.orelse]
+        yes, no = _made(program, project, body), _made(program, project, other)
+        if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
+            no = _made(program, project, _rest(program, node))
+        elif isinstance(node, ast.If) and node.orelse and _leaves(node.orelse):
+            yes = yes + _made(program, project, _rest(program, node))
+        mine, others = sides.setdefault(test.side, ([], []))
+        keep = [[m for m in made if test.exact or not m.grouped] for made in (yes, no)]
+        if not test.positive:
+            keep.reverse()
+        mine += [(m, node) for m in keep[0]]
+        others += [(m, node) for m in keep[1]]
+    for mine, others in sides.values():
+        yield from _surplus(program, mine, others)
+
+
+def _same_rank_outside(program: Program, node: ast.AST, scope: Scope, test: RankTest) -> bool:
+    """Whether the branch stands in another one of the same kind, which is reported itself."""
+    for parent in program.above(node):
+        if parent is scope.node:
+            return False
+        if isinstance(parent, ast.If) and (outer := rank_test(program, parent.test)) and outer.side == test.side:
+            return True
+    return False
+
+
+def _surplus(
+    program: Program, mine: list[tuple[_Made, ast.AST]], others: list[tuple[_Made, ast.AST]]
+) -> Iterator[Hit]:
+    counts = Counter(m.op for m, _ in mine), Counter(m.op for m, _ in others)
+    seen: set[int] = set()
+    for made, against in ((mine, counts[1]), (others, counts[0])):
+        left = Counter(against)
+        for m, branch in made:
+            if left[m.op] > 0:
+                left[m.op] -= 1
+                continue
+            if id(branch) in seen:
+                continue
+            seen.add(id(branch))
+            yield _hit(program, m, branch)
+
+
+def _hit(program: Program, made: _Made, branch: ast.AST) -> Hit:
+    test = ast.unparse(branch.test)[:80]  # type: ignore[attr-defined]
+    inside = any(n is made.call for n in walk(branch))
+    creates = made.op.endswith(_CREATES)
+    what = f"{made.op.rpartition(':')[2]}()" if not made.op.endswith(")") else made.op
+    via = f", in {made.op.partition(':')[0]}()," if made.inner is not None else ""
+    name = "process group creation" if creates else "collective"
+    if inside:
+        note = f"The {name} {what}{via} is called under `{test}`: not every rank comes to it."
+    else:
+        note = f"Ranks leave at `{test}` before the {name} {what}{via} that the others call."
+    found = hit("rank_conditional_collective", program, made.call, note, branch)
+    places = [*found.places[:1], place(program, made.call)]
+    evidence = list(found.evidence)
+    if made.inner is not None:
+        other, inner = made.inner
+        places.append(place(other, inner))
+        evidence.append(other.evidence(inner))
+    if isinstance(branch, ast.If | ast.IfExp) and inside:
+        places.append(Place(program.path, made.call.lineno, made.call.end_lineno or made.call.lineno))
+    return Hit(found.check, note, tuple(dict.fromkeys(evidence)), tuple(dict.fromkeys(places)), 0.9)
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    """Whether a block ends its function or its turn of a loop. A process that exits or raises is no rank that waits."""
+    return bool(block) and isinstance(block[-1], ast.Return | ast.Continue | ast.Break)
+
+
+def _rest(program: Program, branch: ast.If) -> list[ast.stmt]:
+    """What comes after a branch that leaves: the rest of the loop's turn, or of the function."""
+    leave = (branch.body if _leaves(branch.body) else branch.orelse)[-1]
+    rest: list[ast.stmt] = []
+    node: ast.AST = branch
+    while isinstance(node, ast.stmt):
+        block = program.block(node)
+        rest += block[next(i for i, s in enumerate(block) if s is node) + 1 :] if node in block else []
+        parent = program.parents.get(node)
+        if isinstance(parent, ast.For | ast.AsyncFor | ast.While):
+            if not isinstance(leave, ast.Return):
+                return rest
+            # A loop's next turns come after it as well.
+            rest += parent.body[: next((i for i, s in enumerate(parent.body) if s is node), 0)]
+        if not isinstance(parent, ast.If | ast.With | ast.AsyncWith | ast.Try | ast.For | ast.AsyncFor | ast.While):
+            return rest
+        node = parent
+    return rest
+
+
+def data_dependent_collective(program: Program, project: Project) -> Iterator[Hit]:
+    """Branches on a value of this rank alone (`loss.item() < best`) that make different collectives.
+
+    Also `continue` on a loss that is not finite, before the backward pass of a DDP model, whose all-reduce the other
+    ranks then make without this one. Silent where the value was reduced or gathered before.
+    """
+    if not program.uses("torch"):
+        return
+    for scope in program.scopes:
+        shared = _shared(program, scope)
+        for node in scope.nodes:
+            if not isinstance(node, ast.If) or not _local_value(program, scope, node.test, shared):
+                continue
+            if rank_test(program, node.test) is not None:
+                continue
+            yes, no = _made(program, project, node.body), _made(program, project, node.orelse)
+            ops = [m.op for m in yes], [m.op for m in no]
+            test = ast.unparse(node.test)[:80]
+            if ops[0] != ops[1] and not any(m.grouped for m in (*yes, *no)):
+                one = (yes or no)[0]
+                other = no[0].op if yes and no else "none"
+                note = (
+                    f"`{test}` is decided by each rank for itself, and its branches make different collectives"
+                    f" ({one.op} and {other})."
+                )
+                yield hit("data_dependent_collective", program, one.call, note, node, span=node, weight=0.8)
+            elif _skips_backward(program, node):
+                note = (
+                    f"A rank that takes `{test}` skips backward(), and with it the gradient all-reduce for which the"
+                    " others wait."
+                )
+                yield hit("data_dependent_collective", program, node, note, weight=0.7)
+
+
+def _shared(program: Program, scope: Scope) -> set[str]:
+    """Names whose values are the same on all ranks, since a collective has made them."""
+    shared: set[str] = set()
+    for call in scope.calls:
+        name = method(call)
+        if collective(program, call) is not None or any(w in name for w in ("reduce", "gather", "broadcast", "sync")):
+            shared |= names_in(call)
+    for _ in range(3):
+        for name, value, _statement in scope.bound:
+            if names_in(value) & shared:
+                shared.add(last(name))
+    return shared - {"torch", "dist", "distributed", "self", "op", "group", "ReduceOp", "SUM"}
+
+
+def _local_value(program: Program, scope: Scope, test: ast.expr, shared: set[str]) -> bool:
+    words = names_in(test)
+    if words & shared:
+        return False
+    if words & {"isnan", "isfinite", "isinf"}:
+        return any("loss" in w.lower() for w in words)
+    if not isinstance(test, ast.Compare):
+        return False
+    if any(isinstance(n, ast.Call) and method(n) == "item" for n in walk(test)):
+        return any("loss" in w.lower() or "val" in w.lower() or "metric" in w.lower() for w in words)
+    return False
+
+
+def _skips_backward(program: Program, node: ast.If) -> bool:
+    if not node.body or not isinstance(node.body[-1], ast.Continue) or node.orelse:
+        return False
+    if not {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"} & program.words:
+        return False
+    inside = calls_in(node.body)
+    if any(method(c) == "backward" for c in inside):
+        return False
+    return any(method(c) == "backward" for c in calls_in(_rest(program, node)))
+
+
+def sync_on_rank_zero(program: Program, project: Project) -> Iterator[Hit]:
+    """Lightning: `self.log(..., sync_dist=True, rank_zero_only=True)` synchronises on one rank only."""
+    if not _lightning(program):
+        return
+    for call in program.calls:
+        if method(call) in ("log", "log_dict") and receiver(call) == "self":
+            if is_true(keyword(call, "sync_dist")) and is_true(keyword(call, "rank_zero_only")):
+                note = "sync_dist=True is a collective, and rank_zero_only=True lets rank 0 alone call it."
+                yield hit("sync_on_rank_zero", program, call, note, weight=0.9)
