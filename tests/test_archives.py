@@ -125,15 +125,40 @@ def test_other_zip_containers_are_not_unpacked(tmp_path: Path) -> None:
     assert "zip" in (run.skipped[0].reason or "")
 
 
-def test_one_level_of_nesting_and_no_more(tmp_path: Path) -> None:
+def test_archives_within_archives_up_to_a_depth(tmp_path: Path) -> None:
     once = gzip.compress(LOG)
-    inner = tar_of(tmp_path / "inner", {"twice.log.gz": once}).read_bytes()
+    inner = tar_of(tmp_path / "inner", {"rank0.log.gz": once}, "w:gz").read_bytes()
     (tmp_path / "inner").unlink()
-    tar_of(tmp_path / "a.tar", {"once.log.gz": once, "inner.tar": inner})
+    zip_of(tmp_path / "artifacts.zip", {"logs.tar.gz": inner, "rank1.log.gz": once})
     run = find(tmp_path)
-    assert [s.path for s in run.sources] == ["a.tar!/once.log.gz!/once.log"]
-    reasons = {c.path: c.reason or "" for c in run.skipped}
-    assert "gzip-compressed" in reasons["a.tar!/inner.tar!/twice.log.gz"]
+    assert [s.path for s in run.sources] == [
+        "artifacts.zip!/logs.tar.gz!/rank0.log.gz!/rank0.log",
+        "artifacts.zip!/rank1.log.gz!/rank1.log",
+    ]
+    assert all(s.file.read_bytes() == LOG for s in run.sources)
+
+
+def test_archives_deeper_than_the_limit_are_left_packed(tmp_path: Path) -> None:
+    data, name = LOG, "rank0.log"
+    for n in range(DEFAULT.depth + 1):
+        data = tar_of(tmp_path / "one", {name: data}).read_bytes()
+        name = f"{n}.tar"
+    (tmp_path / "one").rename(tmp_path / "a.tar")
+    run = find(tmp_path)
+    assert not run.sources
+    (left,) = [c for c in run.skipped if c.status is Status.SKIPPED]
+    assert left.path.count("!/") == DEFAULT.depth and "within 4 other archives" in (left.reason or "")
+
+
+def test_zstd_frames_one_after_the_other(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packed = zstandard.compress(LOG)
+    (tmp_path / "rank0.log.zst").write_bytes(packed + packed)
+    (tmp_path / "rank1.log.zst").write_bytes(packed[:-20])
+    run = find(tmp_path)
+    assert run.sources[0].file.read_bytes() == LOG * 2
+    row = next(c for c in run.skipped if c.path == "rank1.log.zst")
+    assert "cut off" in (row.reason or "") and row.status is not Status.READ
 
 
 @pytest.mark.parametrize("name", ["../evil.log", "/etc/evil.log", "a/../../evil.log", "C:\\evil.log", "..\\evil.log"])

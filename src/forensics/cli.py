@@ -16,6 +16,8 @@ from forensics import __version__
 
 if TYPE_CHECKING:
     from forensics.model import Diagnosis, Verdict
+    from forensics.settings import Settings
+    from forensics.signatures.schema import Signature
 
 FORMATS = ("terminal", "json", "markdown")
 
@@ -89,6 +91,9 @@ def main() -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Your own signatures, beside the built-in ones. Can be repeated.",
 )
+@click.option(
+    "--deep", is_flag=True, help="Also look through the values of checkpoints for the first that is NaN or infinite."
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 @click.pass_context
@@ -102,6 +107,7 @@ def analyze(
     redact: bool | None,
     fail_on: str,
     signature_folders: tuple[Path, ...],
+    deep: bool,
     threads: int | None,
     quiet: bool,
 ) -> None:
@@ -116,6 +122,7 @@ def analyze(
       2  nothing could be analysed, or wrong usage
       3  unknown: no failure found, and no sign of a normal end either
     """
+    from forensics import settings
     from forensics.engine.pipeline import Options, analyse
     from forensics.run import NothingToRead
     from forensics.signatures.schema import SignatureError, load_catalogue
@@ -132,9 +139,12 @@ def analyze(
             format_ = {".md": "markdown", ".json": "json", ".txt": "terminal"}.get(output.suffix.lower(), format_)
     show = _progress_display() if not quiet and sys.stderr is not None and sys.stderr.isatty() else None
     try:
-        options = Options(exclude=exclude, since=oldest, threads=threads, progress=show)
-        diagnosis = analyse(paths, options, load_catalogue(*signature_folders))
-    except (NothingToRead, SignatureError) as error:
+        project = settings.load(Path(), paths)
+        redact = redact if redact is not None else project.redact
+        exclude = (*project.exclude, *exclude)
+        options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep)
+        diagnosis = analyse(paths, options, load_catalogue(*_signature_folders(project, signature_folders)))
+    except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
     finally:
         if show is not None:
@@ -150,47 +160,81 @@ def analyze(
     sys.exit(exit_status(diagnosis.verdict, fail_on))
 
 
+def _signature_folders(project: Settings, given: Sequence[Path]) -> tuple[Path, ...]:
+    """Where signatures lie beside the built-in ones; a later folder wins: installed packages, project, command line."""
+    from forensics.signatures import plugins
+
+    return (*plugins.folders(), *project.signatures, *given)
+
+
+def _catalogue(given: Sequence[Path]) -> dict[str, Signature]:
+    from forensics import settings
+    from forensics.signatures.schema import SignatureError, load_catalogue
+
+    try:
+        return load_catalogue(*_signature_folders(settings.load(Path()), given))
+    except (SignatureError, settings.SettingsError) as error:
+        raise _stop(str(error)) from None
+
+
+_OWN = click.option(
+    "--signatures",
+    "signature_folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Your own signatures, beside the built-in ones. Can be repeated.",
+)
+
+
 @main.command()
-@click.argument("name", metavar="NAME|CODE")
+@click.argument("names", nargs=-1, required=True, metavar="NAME|CODE...")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
-def explain(name: str, format_: str) -> None:
-    """Explain one entry of the catalogue, by its name (cuda-oom) or a code (DP15)."""
+@_OWN
+def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path, ...]) -> None:
+    """Explain entries of the catalogue, by name (cuda-oom), by code (DP15) or by another word for it (gpu-oom).
+
+    A code can cover several entries; the most usual comes first.
+    """
     import json
     import shutil
 
     from forensics.report import entry
-    from forensics.signatures.schema import load_catalogue
+    from forensics.signatures import index
 
-    catalogue = load_catalogue()
-    found = entry.find(catalogue, name)
-    if not found:
-        near = entry.near_names(catalogue, name)
-        raise _stop(f"no signature is called {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+    catalogue = _catalogue(signature_folders)
+    found: dict[str, Signature] = {}
+    for name in names:
+        meant = index.find(catalogue, name)
+        if not meant:
+            near = index.near_names(catalogue, name)
+            hint = f"; did you mean {', '.join(near)}?" if near else "; see: forensics signatures list"
+            raise _stop(f"no signature is called {name!r}{hint}")
+        found |= {s.name: s for s in meant}
     if format_ == "json":
-        _print(json.dumps([entry.as_dict(s) for s in found], indent=2, ensure_ascii=False))
+        _print(json.dumps([entry.as_dict(s) for s in found.values()], indent=2, ensure_ascii=False))
     elif format_ == "markdown":
-        _print("\n".join(entry.render_markdown(s) for s in found))
+        _print("\n".join(entry.render_markdown(s) for s in found.values()))
     else:
         width = shutil.get_terminal_size((100, 40)).columns
-        _print("\n".join(entry.render(s, width=width) for s in found))
+        _print("\n".join(entry.render(s, width=width) for s in found.values()))
 
 
 @main.group()
 def signatures() -> None:
-    """List the catalogue, and test signatures."""
+    """List the catalogue, test signatures, write its pages."""
 
 
 @signatures.command("list")
 @click.option("--area", help="Only this area: memory, collectives, nccl, ...")
 @click.option("--format", "format_", type=click.Choice(("terminal", "json")), default="terminal", help="What to print.")
-def list_signatures(area: str | None, format_: str) -> None:
+@_OWN
+def list_signatures(area: str | None, format_: str, signature_folders: tuple[Path, ...]) -> None:
     """One line a signature."""
     import json
 
     from forensics.report import entry
-    from forensics.signatures.schema import load_catalogue
 
-    catalogue = load_catalogue()
+    catalogue = _catalogue(signature_folders)
     chosen = sorted((s for s in catalogue.values() if area in (None, s.area)), key=lambda s: (s.area, s.name))
     if not chosen:
         areas = ", ".join(sorted({s.area for s in catalogue.values()}))
@@ -204,30 +248,79 @@ def list_signatures(area: str | None, format_: str) -> None:
 
 @signatures.command("test")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
-def test_signatures(paths: tuple[Path, ...]) -> None:
-    """Check signatures against their own examples: the built-in ones, or files and folders of your own."""
+@click.option(
+    "--healthy",
+    "runs",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder of healthy runs, one folder each: no signature may call one of them broken.",
+)
+def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
+    """Check signatures against their own examples: the built-in ones, or files and folders of your own.
+
+    Exit status 1 means that something is wrong with them.
+    """
     from forensics.report.inert import inert
-    from forensics.signatures.check import check_signature
+    from forensics.signatures.check import Bench, alarms, check_signature
     from forensics.signatures.schema import SignatureError, load_catalogue, parse
 
     problems: list[str] = []
-    if paths:
-        chosen = []
-        for file in (f for p in paths for f in (sorted(p.rglob("*.toml")) if p.is_dir() else [p])):
-            try:
-                chosen.append(parse(file.read_text("utf-8"), file.parent.name, str(file)))
-            except SignatureError as error:
-                problems.append(str(error))
-            except (OSError, UnicodeDecodeError) as error:
-                problems.append(f"{file}: {getattr(error, 'strerror', None) or error}")
-    else:
-        chosen = list(load_catalogue().values())
+    texts: dict[str, str] = {}
+    catalogue = load_catalogue()
+    chosen = [] if paths else list(catalogue.values())
+    for file in (f for p in paths for f in (sorted(p.rglob("*.toml")) if p.is_dir() else [p])):
+        try:
+            text = file.read_text("utf-8")
+            signature = parse(text, file.resolve().parent.name, str(file))
+        except SignatureError as error:
+            problems.append(str(error))
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(f"{file}: {getattr(error, 'strerror', None) or error}")
+            continue
+        if file.name != f"{signature.name}.toml":
+            problems.append(f"{file}:1: the file of {signature.name!r} must be named {signature.name}.toml")
+        chosen.append(signature)
+        texts[signature.name] = text
+    broken = bool(problems)
+    bench = Bench(catalogue | {s.name: s for s in chosen})
     for signature in chosen:
-        problems += check_signature(signature)
+        # Rules that do not compile must not spoil the test of the others, so a user's own are compiled one by one.
+        found = check_signature(signature, bench if not paths else None, texts.get(signature.name))
+        if paths and not found:
+            found = check_signature(signature, bench, texts.get(signature.name))
+        broken = broken or bool(found)
+        problems += found
+    if runs is not None and not broken:
+        names = {s.name for s in chosen}
+        problems += [
+            f"{a.signature}: calls the healthy run {a.run} broken ({a.role}): {a.file}:{a.line or '?'}"
+            for a in alarms(bench, runs)
+            if not paths or a.signature in names
+        ]
     for problem in problems:
         click.echo(inert(problem, None), err=True)
-    click.echo(f"{len(chosen)} signatures, {len(problems)} problems")
+    click.echo(f"{len(chosen)} signatures, {len(problems)} problem{'' if len(problems) == 1 else 's'}")
     sys.exit(1 if problems else 0)
+
+
+@signatures.command("docs")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is not up to date.")
+def signature_docs(folder: Path, check: bool) -> None:
+    """Write the built-in catalogue as Markdown pages: one an area, and an index."""
+    from forensics.report import catalogue_pages
+    from forensics.signatures.schema import load_catalogue
+
+    catalogue = load_catalogue()
+    try:
+        if check:
+            stale = catalogue_pages.stale(catalogue, folder)
+            for name in stale:
+                click.echo(f"{folder / name}: not up to date", err=True)
+            sys.exit(1 if stale else 0)
+        click.echo(f"{catalogue_pages.write(catalogue, folder)} pages in {folder}")
+    except OSError as error:
+        raise _stop(f"{error.filename or folder}: {error.strerror or error}") from None
 
 
 class _Stop(click.ClickException):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# A number from here on that is called a rank or a world size is none: the largest jobs known have some 100,000 processes,
-# and what is counted up to it must fit into memory.
+# A number from here on that is called a rank or a world size is none: the largest jobs known have some 100,000
+# processes, and what is counted up to it must fit into memory.
 MAX_RANKS = 1 << 18
 
 
@@ -104,6 +104,7 @@ class Source:
     kind: Kind
     size: int  # bytes
     identity: Identity = Identity()
+    gap: tuple[int, int] | None = None  # bytes [start, end) that were not fetched; they are zero in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,22 @@ class Finding:
     fix: tuple[str, ...]
     why: str  # what happened here, in words
     notes: tuple[str, ...] = ()
+    see_also: tuple[str, ...] = ()  # slugs that are the usual next question: `forensics explain SLUG`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """A place in the training code that shows an entry of the catalogue. It makes no finding, and may support some."""
+
+    name: str  # slug
+    codes: tuple[str, ...]
+    title: str
+    check: str  # what found it; docs/sources.md
+    confidence: float  # how surely the code does what is said of it; not that it did harm
+    evidence: tuple[Evidence, ...]
+    why: str
+    fix: tuple[str, ...]
+    supports: tuple[str, ...]  # ids of findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +303,8 @@ class Diagnosis:
     ruled_out: tuple[RuledOut, ...]
     missing_evidence: tuple[MissingEvidence, ...]
     coverage: tuple[Coverage, ...]
+    environment: tuple[Fact, ...] = ()
+    hints: tuple[Hint, ...] = ()  # what the training code shows, where it was given
 
     def of_role(self, role: Role) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.role is role)
@@ -321,6 +340,7 @@ COLLECTIVES_COLUMNS: dict[str, str] = {
     "time": "Float64",
     "is_p2p": "Boolean",
     "frame": "String",  # innermost user frame "file:line function"
+    "stack": "String",  # user frames of a rank's last calls, "file:line function", innermost first, one a line
 }
 
 

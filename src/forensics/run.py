@@ -112,6 +112,7 @@ class Sniffers:
     flight_recorder: Callable[[bytes, str], bool]
     metrics: Callable[[bytes, str], bool]
     error_file: Callable[[bytes, str], bool] = lambda head, name: False
+    run_file: Callable[[bytes, str], bool] = lambda head, name: False
 
 
 def identity_of(path: str) -> Identity:
@@ -257,6 +258,8 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
         return Kind.ERROR_FILE, None
     if sniffers.metrics(head, name):
         return Kind.METRICS, None
+    if sniffers.run_file(head, name):
+        return Kind.CONFIG, None
     return Kind.LOG, None
 
 
@@ -347,7 +350,10 @@ class _Walk:
         if not unpacked:
             self.seen[key] = path
         name = path.rsplit("/", 1)[-1]
-        if (packing := archives.format_of(head, name)) is not None and path.count(archives.MARK) <= 1:
+        if (packing := archives.format_of(head, name)) is not None:
+            if not self.unpacker.may_go_into(path):
+                reason = f"{packing}, within {self.unpacker.limits.depth} other archives; unpack it to have it read"
+                return self.skip(path, reason, kind="archive", size=info.st_size)
             return self.archive(file, path, packing, info.st_size)
         kind, why_not = classify(head, name, self.sniffers)
         if why_not is not None:
@@ -356,6 +362,41 @@ class _Walk:
         identity = Identity() if kind is Kind.CHECKPOINT else identity_of(path)
         self.sources.append(Source(path, file, kind, info.st_size, identity))
         return None
+
+    def remote(self, url: str, prefix: str) -> None:
+        """Add what lies behind a URL. Raises NothingToRead where it cannot be listed."""
+        from forensics import remote
+
+        def wanted(name: str) -> str | None:
+            suffix = PurePosixPath(name).suffix.lower()
+            if self.excluded(f"{prefix}{name}"):
+                return "excluded"
+            if not _SKIPPED_FOLDERS.isdisjoint(name.split("/")[:-1]):
+                return "holds programs, not traces of a run"
+            if suffix in _PROGRAM_SUFFIXES:
+                return "program source"
+            data = suffix in _DATA_SUFFIXES and not _CHECKPOINT_NAME.search(name)
+            return "data, which are not fetched" if data else None
+
+        def readable(head: bytes, name: str) -> str | None:
+            if archives.format_of(head, name) is not None:
+                return None
+            return classify(head, name, self.sniffers)[1]
+
+        choice = remote.Choice(wanted, readable, lambda name: _CHECKPOINT_NAME.search(name) is not None, self.since)
+        try:
+            for one in remote.fetch(url, choice):
+                path = f"{prefix}{_printable(one.name)}"
+                if one.file is None:
+                    status = Status.UNREADABLE if (one.reason or "").startswith("cannot") else Status.SKIPPED
+                    self.skip(path, one.reason or "not fetched", status=status, size=max(one.size, 0))
+                    continue
+                before = len(self.sources)
+                self.file(one.file, path)
+                if one.gap is not None:
+                    self.sources[before:] = [replace(s, gap=one.gap) for s in self.sources[before:]]
+        except remote.Unreachable as error:
+            raise NothingToRead(str(error)) from None
 
     def archive(self, file: Path, path: str, packing: str, size: int) -> None:
         """Add what an archive holds, and a row on the archive itself; never raises."""
@@ -412,9 +453,13 @@ def discover(
     since: seconds since the epoch; older files are skipped. Raises NothingToRead where a path does not exist.
     """
     walk = _Walk(exclude, since, sniffers)
-    for given, label in zip(paths, _labels(paths), strict=True):
+    shown_paths = _without_credentials(paths)
+    for given, label in zip(paths, _labels(shown_paths), strict=True):
         if given == "-":
             _spool_stdin(walk)
+            continue
+        if _is_url(given):
+            walk.remote(given, "" if len(paths) == 1 else f"{label}/")
             continue
         root = Path(given)
         shown = given if len(given) <= 300 else f"{given[:300]}…"
@@ -434,7 +479,23 @@ def discover(
             walk.folder(root, "" if len(paths) == 1 else f"{label}/")
         else:
             walk.file(root, label)
-    return Run(" ".join(paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
+    return Run(" ".join(shown_paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
+
+
+def _is_url(path: str) -> bool:
+    if "://" not in path:
+        return False
+    from forensics import remote
+
+    return remote.is_url(path)
+
+
+def _without_credentials(paths: Sequence[str]) -> list[str]:
+    if not any(map(_is_url, paths)):
+        return list(paths)
+    from forensics import remote
+
+    return [remote.shown(p) for p in paths]
 
 
 def _labels(paths: Sequence[str]) -> list[str]:

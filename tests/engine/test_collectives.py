@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -115,9 +116,12 @@ def test_the_key_evidence_is_the_culprits_last_call() -> None:
     first, second, *_ = found.evidence
     assert (first.file, first.text) == (
         "comm_lib_trace_rank_2",
-        "all_reduce #19 sizes [[6896]] scheduled, retired, at train.py:99 main",
+        "all_reduce #19 sizes [[6896]] scheduled, retired, at train.py:99 main < train.py:131 <module>",
     )
-    assert second.text == "all_reduce #20 sizes [[6896]] scheduled, not retired, at train.py:99 main"
+    assert (
+        second.text
+        == "all_reduce #20 sizes [[6896]] scheduled, not retired, at train.py:99 main < train.py:131 <module>"
+    )
     assert found.identity.rank == 2
     assert found.captures["seq"] == "20"
 
@@ -659,3 +663,81 @@ def test_sixty_four_ranks_with_two_thousand_calls_each() -> None:
     found = only(desync(big.select(list(COLLECTIVES_COLUMNS)), (), None))
     assert (found.signature, found.culprits) == ("straggler-rank", (17,))
     assert time.process_time() - began < 5
+
+
+# Where a rank hangs, and both sides' stacks
+
+
+def behind(**late: Any) -> list[dict[str, Any]]:
+    """Ranks 0 to 2 wait in #6, rank 3 has enqueued #5 and no more."""
+    rows = [*history((0, 1, 2)), *history((3,), 4), call(3, 5, **late)]
+    return rows + [call(rank, 6, done=False) for rank in (0, 1, 2)]
+
+
+def test_nothing_pending_on_the_late_rank_means_its_own_program() -> None:
+    found = only(desync(table(*behind()), (), range(4)))
+    assert found.culprits == (3,)
+    assert "on the host" in (found.note or "")
+    assert "device" not in (found.note or "")
+
+
+def test_an_older_pending_call_on_the_late_rank_means_device_or_network() -> None:
+    found = only(desync(table(*behind(done=False)), (), range(4)))
+    assert found.culprits == (3,)
+    assert "all_reduce #5 of the default group, is older" in (found.note or "")
+    assert "on the device or in the network" in (found.note or "")
+
+
+def test_a_gpu_that_is_behind_though_its_program_is_not() -> None:
+    rows = history((0, 1, 2)) + history((3,), 3)
+    rows += [call(3, seq, done=False) for seq in (4, 5, 6)] + [call(rank, 6, done=False) for rank in (0, 1, 2)]
+    found = only(desync(table(*rows), (), range(4)))
+    assert (found.signature, found.culprits, found.captures["seq"]) == ("straggler-rank", (3,), "4")
+    assert "enqueued as much as the others" in (found.note or "")
+
+
+def test_entries_of_gloo_do_not_tell_how_far_a_gpu_is() -> None:
+    def gloo(rank: int, seq: int, done: bool) -> dict[str, Any]:
+        return call(rank, seq, done=done) | {"state": "scheduled"}
+
+    rows = [gloo(rank, seq, seq < (4 if rank == 3 else 6)) for rank in range(4) for seq in range(1, 7)]
+    assert all(not o.culprits for o in desync(table(*rows), (), range(4)))
+
+
+def test_both_sides_stacks_are_told() -> None:
+    late = {"stack": "/app/io.py:7 read\n/app/train.py:90 step"}
+    rows = [row | ({} if row["rank"] != 3 else late) for row in behind()]
+    found = only(desync(table(*rows), (), range(4)))
+    assert "rank 3 at io.py:7 read < train.py:90 step; ranks 0-2 at train.py:88 step" in (found.note or "")
+    assert [e.file for e in found.evidence][:2] == ["trace_rank_3", "trace_rank_0"]
+
+
+def test_a_peer_is_shown_beside_many_culprits() -> None:
+    rows = history(range(12)) + [call(rank, 6, done=False) for rank in range(5, 12)]
+    found = only(desync(table(*rows), (), range(12)))
+    assert found.culprits == (0, 1, 2, 3, 4)
+    assert found.evidence[-1].file == "trace_rank_5"
+
+
+def test_sizes_inside_operations_that_are_issued_together() -> None:
+    rows = history(range(4), 2)
+    for rank in range(4):
+        size = "[[32], [8]]" if rank == 2 else "[[64], [8]]"
+        rows += [
+            call(rank, 3, "allreduce_coalesced", done=False, input_sizes=size),
+            call(rank, 3, "coalesced", done=False, input_sizes="[]", output_sizes="[]", dtypes="[]"),
+        ]
+    found = only(desync(table(*rows), (), range(4)))
+    assert (found.signature, found.culprits) == ("collective-shape-mismatch", (2,))
+
+
+def test_a_dump_of_active_collectives_only_says_how_far_its_rank_came(tmp_path: Path) -> None:
+    rows = history((0, 1, 2)) + [call(rank, 6, done=False) for rank in (0, 1, 2)]
+    status = {"0": {"last_enqueued_collective": 5, "last_started_collective": -1, "last_completed_collective": 5}}
+    file = tmp_path / "nccl_trace_rank_3"
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    file.write_bytes(pickle.dumps({"version": "2.10", "pg_config": config, "pg_status": status, "entries": []}, 2))
+    source = Source(file.name, file, Kind.FLIGHT_RECORDER, 1)
+    rows = [row | {"group_desc": "default_pg ranks 0-3"} for row in rows]
+    found = only(desync(pl.concat([table(*rows), collectives(read_dump(file, source), source)]), (), None))
+    assert (found.signature, found.culprits) == ("straggler-rank", (3,))

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
 from forensics.model import Diagnosis, Kind, Role, Source, Status, Verdict
-from forensics.parsers.checkpoints import CUT, LEFT_OVER, MISSING, Damage, check, check_folders, check_stream
+from forensics.parsers.checkpoints.damage import CUT, LEFT_OVER, MISSING, Damage
+from forensics.parsers.checkpoints.folders import check_folders
+from forensics.parsers.checkpoints.integrity import check, check_stream
 
 TRACEBACK = """Traceback (most recent call last):
   File "/app/train.py", line 40, in main

@@ -77,6 +77,7 @@ def test_a_pickle_becomes_rows_of_the_model(tmp_path: Path) -> None:
         "time": 1_700_000_000.5,
         "is_p2p": False,
         "frame": "/app/train.py:88 step",
+        "stack": "/app/train.py:88 step",
     }
 
 
@@ -158,6 +159,10 @@ def test_real_gloo_dumps_are_recognised_and_read(name: str) -> None:
         ("node2.rank-11.pickle", 11),
         ("rank_3_of_8", 3),
         ("local_rank_3", None),
+        ("host-a_5", 5),
+        ("gpu-node-7_12.pkl", 12),
+        ("attempt_2", None),
+        ("dump_node_1", None),
         ("dump.bin", None),
         ("crank5", None),
     ],
@@ -248,7 +253,7 @@ def test_wrong_types_in_an_entry_become_nulls(tmp_path: Path) -> None:
     assert dump.problem is None
     row = table.row(0, named=True)
     assert {k for k, v in row.items() if v is None} == {
-        "seq", "input_sizes", "output_sizes", "dtypes", "state", "time", "frame",
+        "seq", "input_sizes", "output_sizes", "dtypes", "state", "time", "frame", "stack",
     }  # fmt: skip
 
 

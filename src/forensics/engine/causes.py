@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forensics.engine import survival
+from forensics.engine import kernel, survival
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, said_before
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
@@ -250,6 +250,7 @@ def explain(
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
     finished = [c for c in found if c.signature.name == "run-finished"]
     survival.set_aside(found, live, steps, world)
+    kernel.set_aside(found, steps)
     live = [c for c in live if c.context is None]
     live.sort(key=_order)
     for c in live:  # 1: parents

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
+from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
@@ -117,6 +118,7 @@ class _Writer:
             fix=c.signature.fix,
             why=c.signature.why if c.context is None else f"{c.signature.why} Here {c.context}.",
             notes=_notes(c),
+            see_also=c.signature.see_also,
         )
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
@@ -200,6 +202,7 @@ def diagnose(
         ruled_out=_ruled_out(first, found) if first else (),
         missing_evidence=_missing(first, data, world),
         coverage=data.coverage,
+        environment=environment(data.facts),
     )
 
 
@@ -324,9 +327,12 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
     if first is None:
         if verdict is Verdict.HEALTHY:
             done = any(c.signature.name == FINISHED for c in found)
-            return "The run reached its end and shows no failure." if done else "Training goes on and shows no failure."
+            if done:
+                return "The run reached its end and shows no failure."
+            return " ".join(filter(None, ["Training goes on and shows no failure.", saved_progress(data.facts)]))
         read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
-        return f"Nothing in the {read} files read says that the run failed, and nothing says that it ended well."
+        nothing = f"Nothing in the {read} files read says that the run failed, and nothing says that it ended well."
+        return " ".join(filter(None, [nothing, saved_progress(data.facts)]))
     text = first.title
     if place := where(first):
         text += f" {place}"

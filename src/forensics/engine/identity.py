@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from forensics.engine import whose
+from forensics.engine.environment import stated_world
 from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source
 from forensics.parsers.prefixes import from_ray, from_syslog
 
@@ -66,12 +67,12 @@ class World:
         return None
 
     def of(self, observation: Observation) -> int | None:
-        rank = self.global_rank(observation.identity)
-        if rank is None and (bus := pci_bus(observation.captures.get("bdf", ""))):
+        # The pid of a driver's message can be that of a monitor; the bus id is that of the card.
+        if bus := pci_bus(observation.captures.get("bdf", "")):
             for key in ((observation.identity.node, bus), (None, bus)):
                 if key in self.rank_of_bus:
                     return self.rank_of_bus[key]
-        return rank
+        return self.global_rank(observation.identity)
 
 
 def pci_bus(text: str) -> str | None:
@@ -121,7 +122,7 @@ def know_world(data: RunData) -> World:
     system = {o.identity.node for o in data.observations if o.identity.node and from_syslog(o.evidence[0].text)}
     of_run = {s.identity.node for s in data.sources if s.identity.node}
     of_run |= {o.identity.node for o in data.observations if o.identity.node and o.identity.node not in system}
-    stated = _stated_size(data.observations)
+    stated = _stated_size(data.observations) or stated_world(data.facts)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
     several = _several_hosts(max(len(of_run), len(system)), identities, stated)

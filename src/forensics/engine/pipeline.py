@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forensics.engine import attempts, causes, clocks, diagnosis, identity, progress, resumes, steps
+from forensics.engine import kernel as joins
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
@@ -26,7 +27,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import checkpoints, error_files, metric_lines, stacks
+from forensics.parsers import error_files, kernel, metric_lines, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
 from forensics.run import NothingToRead, Run, Sniffers, discover
@@ -34,6 +35,8 @@ from forensics.signatures.schema import Signature, load_catalogue
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from forensics.parsers.checkpoints.survey import Survey
 
 METRIC_BUDGET = 8 << 20  # bytes of all large logs together that are read in full for metrics; see parsers.logs.windows
 
@@ -45,6 +48,7 @@ class Options:
     threads: int | None = None
     cache: bool = True
     progress: Callable[[int, int], None] | None = None  # (bytes done, bytes in all)
+    deep: bool = False  # look through the values of checkpoints
 
 
 def sniffers() -> Sniffers:
@@ -55,6 +59,7 @@ def sniffers() -> Sniffers:
         flight_recorder=flight_recorder.looks_like_dump,
         metrics=metric_files.looks_like_metrics,
         error_file=error_files.looks_like_error_file,
+        run_file=run_files.looks_like_run_file,
     )
 
 
@@ -114,12 +119,15 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     for source, scan, chosen in zip(logs, scans, parts, strict=True):
         reference = dated if dated is not None else _modified(source)
         try:
+            scan = kernel.unfold(source, scan, matcher.database.scan)
             found = read_log(source, scan, matcher, reference=reference, parts=chosen)
+            signs, form = kernel.refine(source, found.observations, reference=reference)
         except Exception as error:  # a parser's fault must not cost the other files
             _raise_if_debugging()
             coverage.append(_row(source, Status.PARTIAL, _fault(error)))
             continue
-        observations += found.observations
+        observations += signs
+        facts += [Fact("kernel_log", form, source.path)] if form is not None else []
         starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
         observations += stacks.in_log(source, starts, reference=reference)
         tracebacks += found.tracebacks
@@ -141,7 +149,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
     coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
     for source in run.sources:
-        if source.kind in (Kind.LOG, Kind.CHECKPOINT):
+        if source.kind in (Kind.LOG, Kind.CHECKPOINT, Kind.CONFIG):
             continue
         if source.kind is Kind.ERROR_FILE:
             record = _error_file(source, matcher, dated)
@@ -161,9 +169,17 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
                 problem or ("empty" if source.kind is Kind.EMPTY else None),
             )
         )
-    damages, checked = _checkpoints(run)
-    observations += damages
-    coverage += checked
+    saved = _checkpoints(run, options.deep) if _has_checkpoints(run) else None
+    if saved is not None:
+        observations += saved.observations
+        facts += saved.facts
+        coverage += [_row(*row) for row in saved.rows.values()]
+    files = run_files.collect(run.sources, _fault_of)
+    facts += files.facts
+    for source in run.sources:
+        if source.path in files.problems:
+            problem = files.problems[source.path]
+            coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
     return RunData(
         path=run.path,
         sources=run.sources,
@@ -241,32 +257,33 @@ def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_
         return error_files.ErrorFile(problem=_fault(error))
 
 
-def _checkpoints(run: Run) -> tuple[list[Observation], list[Coverage]]:
-    """(signs of damage, coverage) of the checkpoint files of a run: sizes, headers and ends only."""
-    observations: list[Observation] = []
-    coverage: list[Coverage] = []
-    for source in (s for s in run.sources if s.kind is Kind.CHECKPOINT):
-        status, reason = Status.READ, None
-        try:
-            if damage := checkpoints.check(source.file, source.path.rsplit("/", 1)[-1]):
-                observations.append(checkpoints.observation(source, damage))
-                status, reason = Status.PARTIAL, damage.text
-        except OSError as error:
-            status, reason = Status.UNREADABLE, error.strerror or str(error)
-        except Exception as error:
-            _raise_if_debugging()
-            status, reason = Status.PARTIAL, _fault(error)
-        coverage.append(_row(source, status, reason))
-    try:
-        missing = checkpoints.check_folders(run.sources, [c.path for c in run.skipped])
-        observations += [checkpoints.observation(source, damage) for source, damage in missing]
-    except Exception:  # costs what folders would have told; each file has its row
+def _has_checkpoints(run: Run) -> bool:
+    """Whether any file is a checkpoint, or one of those that name the files of one."""
+    return any(
+        s.kind is Kind.CHECKPOINT or s.path.endswith(("latest", "latest_checkpointed_iteration.txt", ".index.json"))
+        for s in run.sources
+    )
+
+
+def _checkpoints(run: Run, deep: bool) -> Survey:
+    """What the checkpoint files of a run tell; values are looked through only where that is asked for."""
+    from forensics.parsers.checkpoints.survey import survey
+
+    def fault(error: Exception) -> str:
         _raise_if_debugging()
-    return observations, coverage
+        return _fault(error)
+
+    files = [s for s in run.sources if s.kind is Kind.CHECKPOINT]
+    return survey(run.sources, files, [c.path for c in run.skipped], deep=deep, fault=fault)
 
 
 def _fault(error: Exception) -> str:
     return f"the parser failed, which is a fault of forensics: {type(error).__name__}: {str(error)[:200]}"
+
+
+def _fault_of(error: Exception) -> str:
+    _raise_if_debugging()
+    return _fault(error)
 
 
 def _raise_if_debugging() -> None:
@@ -277,12 +294,15 @@ def _raise_if_debugging() -> None:
 
 def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """From parsed data to the diagnosis: identities, detectors, comparison of ranks, causes, verdict."""
-    from forensics.engine import collectives, detectors
+    from forensics.engine import collectives, configs, detectors
 
     data = identity.number_attempts(data)
     launches = attempts.find(data, catalogue)
     data = attempts.number(data, launches)
+    kernels = joins.concerns(data)
+    data = joins.align(data) if kernels else data
     world = identity.know_world(data)
+    data = joins.place(data, world) if kernels else data
     data = identity.place_ranks(data, world)
     world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
     nodes = diagnosis.nodes_of_ranks(data, world)
@@ -296,15 +316,20 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     found += progress.reached_total(data.metrics)
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
-    found = resumes.settle(found, data.tracebacks)
-    found = often_enough([o for o in found if o.signature in catalogue], catalogue)
+    found = resumes.settle(found, data.tracebacks, data.facts)
+    found = joins.settle(found, catalogue) if kernels else found
+    found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
+    found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
+    found = often_enough(found, catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
     rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}
     data = replace(data, coverage=tuple(replace(c, rank=rank_of.get(c.path, c.rank)) for c in data.coverage))
     candidates = causes.candidates(found, catalogue, world)
     resumes.set_aside(candidates)
-    linked = causes.explain(candidates, catalogue, clock, world)
+    hinted, others = configs.divide(candidates)
+    linked = causes.explain(others, catalogue, clock, world)
+    linked += configs.weigh(hinted, linked)
     causes.borrow_ranks(linked)
     clocks.doubt(linked, offsets, nodes)
     clocks.admit(linked, offsets, nodes)

@@ -1,6 +1,8 @@
-"""Damaged checkpoint files: they count where a process failed to load one, and are context everywhere else.
+"""What checkpoint files tell about failures: they count where a process met them, and are context everywhere else.
 
 A cut file in a run that trains is often one that is being written, or that was cut when the run's files were collected.
+A state that a checkpoint lacks, or a wrapper's prefix in its names, is a choice of whoever saved it, until a load fails
+by it or the metrics after the resume show it: then it supports that finding and names the file.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forensics.engine.causes import Candidate
-from forensics.model import Observation, Traceback
-from forensics.parsers.checkpoints import CUT, MISSING, NAME, SIGNATURE, STATE, is_checkpoint_sign
+from forensics.model import Fact, Observation, Traceback
+from forensics.parsers.checkpoints.damage import CUT, LOST, MISSING, NAME, SIGNATURE, STATE, is_checkpoint_sign
 
 # What a process says when it cannot load a checkpoint, and the states of files that bear it out.
 _BORNE_OUT = {
@@ -34,12 +36,23 @@ MOST = 64
 MET = "failed_to_load"
 
 
-def settle(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:
-    """Give signs of damaged files to the failures that they explain.
+def settle(
+    found: Sequence[Observation], tracebacks: Sequence[Traceback], facts: Sequence[Fact] = ()
+) -> list[Observation]:
+    """Give what checkpoint files show to the failures that it explains.
 
-    Those that explain none stay as they are, if the damage is provable, and are dropped where files are missing: those
-    who collect a run's traces seldom take the weights along.
+    Signs of damage that explain none stay as they are, if the damage is provable, and are dropped where files are
+    missing: those who collect a run's traces seldom take the weights along.
     """
+    settled = _damage(found, tracebacks)
+    if any(f.name.startswith("checkpoint.") for f in facts):
+        from forensics.engine import saved
+
+        return saved.beside_findings(settled, facts)
+    return settled
+
+
+def _damage(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:
     files = [o for o in found if is_checkpoint_sign(o)]
     if not files:
         return list(found)
@@ -73,9 +86,9 @@ def _at(file: Observation, failure: Observation | Traceback, signature: str) -> 
 
 
 def _names(t: Traceback, file: Observation) -> bool:
-    """Whether an exception's message names the file, by a name that is long enough to mean no other."""
-    name = file.captures[NAME].rpartition("/")[2]
-    return len(name) >= 6 and name in t.message
+    """Whether an exception's message names the file, or one that is missing, by a name long enough to mean no other."""
+    names = [file.captures[NAME].rpartition("/")[2], *file.captures.get(LOST, "").split()]
+    return any(len(name) >= 6 and name in t.message for name in names)
 
 
 def _read_by(t: Traceback) -> bool:

@@ -32,6 +32,11 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_TENSORS = 4096
 MAX_DIMS = 64
 MAX_FRAMES = 200
+STACKS = 64  # of the newest entries, so many have their whole stack kept
+DEEPEST = 8  # frames of a stack that is kept
+DEFAULT_GROUP = "0"
+# The operation of a row that stands for a counter and not for an entry.
+UNRECORDED = "a collective"
 # The name of a group that only has an index on its own process: two ranks may mean different groups by it.
 UNNAMED = "index"
 
@@ -44,6 +49,10 @@ _MARKS = (b"pg_config", b"profiling_name", b"last_enqueued_collective", b"collec
 _DEFAULT_NAME = re.compile(r"(?:nccl|comm_lib)_trace_rank_?\d+(?:\.\w+)?$")
 _RANK_IN_NAME = re.compile(r"(?<![a-z])(?<!local_)(?<!group_)rank[_\-.]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER_AT_END = re.compile(r"(?:trace|dump|recorder|fr)[_\-.]?(\d{1,7})$", re.IGNORECASE)
+# "<host>_3": what PyTorch's own analyser asks for, a prefix and the rank. Numbers of other things end so as well.
+_PREFIX_AND_RANK = re.compile(
+    r"^(?!.*(?:attempt|local_rank|group_rank|node|step|version|epoch|pid)_\d+$).+_(\d{1,7})$", re.IGNORECASE
+)
 _EXTENSION = re.compile(r"\.(?:json|pickle|pkl|bin|dump|trace)$", re.IGNORECASE)
 _LIBRARY = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>", "/torch/", "<eval_with_key>", "<__")
 _USER, _LIBRARY_CODE, _NATIVE_CODE = "user", "library", "native"
@@ -100,20 +109,33 @@ def looks_like_dump(head: bytes, name: str) -> bool:
 
 
 def rank_of(name: str) -> int | None:
-    """The global rank in a file name: `..._rank_3`, `host-a_rank3.json`, `trace_3`; None where it is silent."""
-    stem = _EXTENSION.sub("", name.rsplit("/", 1)[-1])
-    if named := _RANK_IN_NAME.findall(stem):
+    """The global rank in a file name: `..._rank_3`, `host-a_rank3.json`, `trace_3`, `host-a_3`; None if it has none."""
+    named = _named_rank(name)
+    if named is None and (ending := _PREFIX_AND_RANK.search(_stem(name))) is not None:
+        return int(ending.group(1))
+    return named
+
+
+def _stem(name: str) -> str:
+    return _EXTENSION.sub("", name.rsplit("/", 1)[-1])
+
+
+def _named_rank(name: str) -> int | None:
+    """The rank in a file name that says that it is one."""
+    if named := _RANK_IN_NAME.findall(_stem(name)):
         return int(named[-1])
-    if (ending := _NUMBER_AT_END.search(stem)) is not None:
+    if (ending := _NUMBER_AT_END.search(_stem(name))) is not None:
         return int(ending.group(1))
     return None
 
 
 def read_dump(path: Path, source: Source) -> Dump:
     """Read one dump. Never raises for what the file holds: `problem` names what is wrong with it."""
-    rank = rank_of(source.path)
+    rank = _named_rank(source.path)
     if rank is None:
         rank = source.identity.rank
+    if rank is None:
+        rank = rank_of(source.path)
 
     def broken(reason: str, container: str | None = None) -> Dump:
         return Dump(path=source.path, rank=rank, format=container, problem=reason)
@@ -152,7 +174,7 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
     entries = dump.entries
     if not entries:
         row = dict.fromkeys(COLLECTIVES_COLUMNS) | {"source": source.path, "rank": dump.rank}
-        return pl.DataFrame([row], schema=schema(COLLECTIVES_COLUMNS))
+        return pl.DataFrame([row | _from_counters(dump)], schema=schema(COLLECTIVES_COLUMNS))
     groups = _Cache(lambda key: _group(key[0], key[1], dump.pg_config))
     ops = _Cache(lambda name: _BACKEND.sub("", name[:200]))
     named = [groups[_pair(entry.get("process_group")), _integer(entry.get("pg_id"))] for entry in entries]
@@ -173,12 +195,41 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
         "time": [_time(entry) for entry in entries],
         "is_p2p": p2p,
         "frame": [user_frame(entry.get("frames")) for entry in entries],
+        "stack": _stacks(entries),
     }
     try:
         return pl.DataFrame(columns, schema=schema(COLLECTIVES_COLUMNS))
     except UnicodeEncodeError:  # lone surrogates, which both containers can hold
         clean = {name: [_utf8(value) for value in values] for name, values in columns.items()}
         return pl.DataFrame(clean, schema=schema(COLLECTIVES_COLUMNS))
+
+
+def _from_counters(dump: Dump) -> dict[str, Any]:
+    """What a dump without entries still says: how far its rank came in the default group.
+
+    Such dumps are made with only the active collectives in them (none was), or with none at all.
+    """
+    counts = dump.pg_status.get(DEFAULT_GROUP, {})
+    enqueued, completed = counts.get("last_enqueued_collective"), counts.get("last_completed_collective")
+    if enqueued is None:
+        return {}
+    enqueued = max(enqueued, 0)  # -1: nothing was called, which is what #0 says where the first call is #1
+    group, desc = _group((DEFAULT_GROUP, "default_pg"), 0, dump.pg_config)
+    done = completed is not None and completed >= enqueued
+    state = "completed" if done else "scheduled"
+    return {
+        "group": group, "group_desc": desc, "seq": enqueued, "op": UNRECORDED, "state": state, "retired": done,
+        "is_p2p": False,
+    }  # fmt: skip
+
+
+def _stacks(entries: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The user's frames of the last calls and of those that have not ended: the only ones that are ever shown."""
+    recent = len(entries) - STACKS
+    return [
+        user_stack(entry.get("frames")) if n >= recent or entry.get("retired") is not True else None
+        for n, entry in enumerate(entries)
+    ]
 
 
 def _utf8(value: Any) -> Any:
@@ -265,16 +316,17 @@ def _dump(loaded: Any, path: str, rank: int | None, container: str) -> Dump:
         reason = "not a Flight Recorder dump: its entries are no collectives"
         return Dump(path=path, rank=rank, format=container, problem=reason)
     version = top.get("version")
+    status = _status(top.get("pg_status"))
     return Dump(
         path=path,
         version=_utf8(version[:20]) if isinstance(version, str) else None,
         rank=rank,
         format=container,
         pg_config=_members(top.get("pg_config")),
-        pg_status=_status(top.get("pg_status")),
+        pg_status=status,
         entries=entries,
         problem=None
-        if entries
+        if entries or _counted(status)
         else "no collectives in it: the recorder was off (TORCH_FR_BUFFER_SIZE, TORCH_NCCL_TRACE_BUFFER_SIZE), or no "
         "collective had been called",
     )
@@ -302,6 +354,11 @@ def _status(status: Any) -> dict[str, dict[str, int]]:
         for group, counts in status.items()
         if isinstance(counts, dict)
     }
+
+
+def _counted(status: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether the counters of a dump say that collectives were called: then the entries were left out on request."""
+    return any(counts.get("last_enqueued_collective", -1) >= 0 for counts in status.values())
 
 
 def _integer(value: Any) -> int | None:
@@ -414,6 +471,20 @@ def user_frame(frames: Any) -> str | None:
         if kind is _LIBRARY_CODE and fallback is None:
             fallback = f"{file[:400]}:{line} {name[:120]}"
     return fallback
+
+
+def user_stack(frames: Any) -> str | None:
+    """The user's own frames of a recorded stack, "file:line function" one a line, innermost first; None without any."""
+    if type(frames) is not list:
+        return None
+    found: list[str] = []
+    for frame in frames[:MAX_FRAMES]:
+        if type(frame) is not dict or len(found) == DEEPEST:
+            continue
+        file, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
+        if type(file) is str and type(name) is str and type(line) is int and _frame_kind(file) is _USER:
+            found.append(f"{file[:400]}:{line} {name[:120]}".replace("\n", " "))
+    return "\n".join(found) or None
 
 
 @lru_cache(maxsize=4096)

@@ -122,6 +122,7 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self._file = source.file
         self._stream: FileIO | None = None
+        self.stamp = _Stamp()  # what the last look for a time before some line has found
 
     def __enter__(self) -> _Reader:
         with contextlib.suppress(OSError):
@@ -221,14 +222,34 @@ def _last_words(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """The last time printed in the bytes before `searched`, and where its line begins."""
+
+    searched: int = 0
+    place: int = -1
+    time: float | None = None
+    zone_known: bool = False
+
+
 def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float | None, bool]:
-    """The time of the last line before `offset` that bears one, looking back HEAD bytes at most."""
-    start = max(0, offset - HEAD)
-    for line in reversed(reader.read(start, offset - start).replace(b"\r", b"\n").split(b"\n")[-400:]):
+    """The time of the last line before `offset` that bears one, looking back HEAD bytes and 400 lines at most.
+
+    Lines that the last call has looked at are not looked at again: hits come by the thousand.
+    """
+    start, before = max(0, offset - HEAD), reader.stamp
+    fresh = before.searched if start <= before.searched <= offset else start
+    lines = reader.read(fresh, offset - fresh).replace(b"\r", b"\n").split(b"\n")
+    place = offset + 1
+    for line in reversed(lines[-400:]):
+        place -= len(line) + 1
         time, known = parse_time(strip_ansi(line[:400].decode("utf-8", "replace")), reference)
         if time is not None:
+            reader.stamp = _Stamp(offset, place, time, known)
             return time, known
-    return None, False
+    goes_on = fresh > start and len(lines) <= 400 and before.place >= start
+    reader.stamp = replace(before, searched=offset) if goes_on else _Stamp(offset)
+    return reader.stamp.time, reader.stamp.zone_known
 
 
 def _observations(

@@ -148,6 +148,9 @@ NAMES = frozenset(_SPELLINGS) | {"loss_part", "overflow", "progress"} | {f"eval_
 # HF's train/train_loss is the mean over a whole run, written at its end; a critic's optimizer is not the policy's.
 _NEVER = frozenset({"train/train_loss", "critic/grad_norm", "critic/lr", "critic/lr(1e-4)", "critic/lr(1e-3)"})
 _WHOLE = {"timing_s/step": "step_time", "time/batch": "step", "time/token": "tokens", "time/sample": "samples_seen"}
+# What forensics.probe writes of the run itself; all else of it is about modules, and keeps its name.
+_WHOLE |= {f"probe/{name}": name for name in ("loss", "grad_norm", "loss_scale", "skipped_total", "update_ratio")}
+_WHOLE |= {"probe/lr/group0": "lr"}
 
 _EVAL = frozenset({"eval", "evaluation", "val", "valid", "validation", "test", "dev", "validation_metrics", "heldout"})
 # Parts of a tag that say where a value was logged, not what it is.
@@ -190,7 +193,7 @@ def canonical(key: str) -> str | None:
         return None
     if text in _WHOLE:
         return _WHOLE[text]
-    if text in _NEVER or text.startswith(("time/", "timing_s/")):
+    if text in _NEVER or text.startswith(("time/", "timing_s/", "probe/")):
         return None
     bare = text
     while (m := _UNIT.search(bare)) and m.start() > 0:

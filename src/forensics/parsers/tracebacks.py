@@ -84,6 +84,8 @@ def read_traceback(
     if "call first" in head.text:
         return None  # gdb's py-bt: where a process stands, and no exception
     writer = _writer(head.prefix)
+    # What every line of this writer holds saves the cleaning of the lines of thousands of others.
+    mark = next((token for token in reversed(writer.split()) if token in head.prefix), "")
     boxed = "╭" in head.text
     # torchelastic's table holds tracebacks behind a label, and indents their lines by as much as the label.
     indented = head.text.lstrip().startswith(("Traceback", "traceback : Traceback"))
@@ -94,6 +96,8 @@ def read_traceback(
     for n, (at, newlines, raw) in enumerate(pieces):
         if n > MAX_LINES or stray > STRAY:
             return None
+        if mark not in raw and "\x1b" not in raw:
+            continue
         current = clean(raw, voted, reference)
         if _writer(current.prefix) != writer:
             continue

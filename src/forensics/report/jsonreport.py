@@ -70,6 +70,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "fix": finding.fix,
         "why": finding.why,
         "notes": finding.notes,
+        "see_also": finding.see_also,
     }
 
 
@@ -111,6 +112,10 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "missing_evidence": [{"what": item.what, "how": item.how} for item in diagnosis.missing_evidence],
         "coverage": {"sources": [_source(source) for source in diagnosis.coverage]},
+        "environment": [
+            {"name": fact.name, "value": fact.value, "source": fact.source, "line": fact.line}
+            for fact in diagnosis.environment
+        ],
     }
     cleaned: dict[str, Any] = _clean(document)
     return cleaned

@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forensics.model import Diagnosis, Evidence, Finding, Role, Status
+from forensics.model import Diagnosis, Evidence, Fact, Finding, Role, Status
 from forensics.report import words
+from forensics.report.environment import notable
 from forensics.report.inert import inert, one_line
 
 # GitHub: "body is too long (maximum is 65536 characters)". A margin, for it is not documented how it counts.
@@ -157,6 +158,10 @@ def _further(root: Finding) -> str:
     return text
 
 
+def _stated_at(fact: Fact) -> str:
+    return fact.source if fact.line is None else f"{fact.source}:{fact.line}"
+
+
 def _sections(diagnosis: Diagnosis) -> list[_Section]:
     sections = [_core(diagnosis)]
     roots = diagnosis.of_role(Role.ROOT)
@@ -170,6 +175,8 @@ def _sections(diagnosis: Diagnosis) -> list[_Section]:
         if top.fix:
             fixes = [f"{number}. {escape(fix, 600)}\n" for number, fix in enumerate(top.fix, 1)]
             sections.append(_Section(10, "\n### What to do\n\n", fixes))
+        if top.see_also:
+            sections.append(_Section(6, "\n", [f"See also: `forensics explain {' '.join(top.see_also)}`\n"]))
         if roots[1:]:
             sections.append(
                 _Section(7, "\n### Further causes, independent of the first\n", list(map(_further, roots[1:])))
@@ -207,6 +214,11 @@ def _sections(diagnosis: Diagnosis) -> list[_Section]:
             for m in diagnosis.missing_evidence
         ]
         sections.append(_details(4, "Missing evidence", items))
+    if facts := notable(diagnosis.environment):
+        rows = [f"| {_cell(f.name)} | {_cell(f.value)} | {_cell(_stated_at(f))} |\n" for f in facts]
+        environment = _details(5, f"Environment: {words.plural(len(rows), 'fact')}", rows)
+        environment.head += "| name | value | where |\n| --- | --- | --- |\n"
+        sections.append(environment)
     order = (Status.UNREADABLE, Status.PARTIAL, Status.SKIPPED, Status.READ)
     rows = [
         f"| {_cell(source.path)} | {_cell(source.kind)} | {'' if source.rank is None else source.rank} "

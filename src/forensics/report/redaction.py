@@ -429,6 +429,7 @@ _OURS: Mapping[str, frozenset[str]] = {
     "Finding": frozenset({"id", "name", "codes", "severity", "step_is", "explains", "explained_by"}),
     "RuledOut": frozenset({"name"}),
     "Coverage": frozenset({"kind"}),
+    "Fact": frozenset({"name"}),
 }
 
 
@@ -484,5 +485,9 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
         coverage=tuple(
             dataclasses.replace(after, node=_node(redactor, before.node))
             for before, after in zip(diagnosis.coverage, redacted.coverage, strict=True)
+        ),
+        environment=tuple(
+            dataclasses.replace(after, value=_capture(redactor, before.name, before.value))
+            for before, after in zip(diagnosis.environment, redacted.environment, strict=True)
         ),
     )

@@ -287,6 +287,8 @@ def render(diagnosis: Diagnosis, *, width: int, colour: bool) -> str:
         if roots[0].fix:
             page.heading("WHAT TO DO")
             _numbered(page, roots[0].fix)
+        if roots[0].see_also:
+            page.say(f"See also: forensics explain {' '.join(roots[0].see_also)}")
     _cascade(page, diagnosis)
     _further(page, roots[1:])
     _context(page, diagnosis)

@@ -1,64 +1,240 @@
-"""Lint a signature and run its examples: what `forensics signatures test` and the test suite do."""
+"""Lint signatures and run their examples: what `forensics signatures test` and the test suite do.
+
+What `stable` asks for is checked here and nowhere taken on trust: real output among the examples, near-misses, and
+confusers that the whole catalogue has to tell apart. That a signature is silent on logs of healthy runs is checked by
+`alarms`.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-import regex
-
-from forensics.engine.matcher import Matcher, compiled
+from forensics.engine.matcher import Matcher
 from forensics.engine.scan import scan_span
-from forensics.model import Kind, Observation, Source
+from forensics.model import Diagnosis, Kind, Observation, Role, Source
 from forensics.parsers.logs import read_log
-from forensics.signatures.schema import Signature, SignatureError
+from forensics.signatures.places import Place, line_of
+from forensics.signatures.safety import unsafe
+from forensics.signatures.schema import Example, Signature, SignatureError
 
 REFERENCE = 1_767_225_600.0  # 2026-01-01: dates without a year in examples are put before it
+STABLE_EXAMPLES = 2  # positive examples of a stable signature with log rules: other versions, other spellings
 
 
 def observe_text(text: str, matcher: Matcher) -> tuple[Observation, ...]:
     """The observations that a log with this text yields."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "example.log")
-        file.write_text(text, "utf-8", "surrogateescape", newline="")
-        size = file.stat().st_size
-        source = Source("example.log", file, Kind.LOG, size)
-        scan = scan_span(matcher.database, file, 0, size)
+        source = _written(text, folder)
+        scan = scan_span(matcher.database, source.file, 0, source.size)
         return read_log(source, scan, matcher, reference=REFERENCE).observations
 
 
-def check_signature(signature: Signature) -> list[str]:
-    """What is wrong with a signature, a line each; empty if nothing is."""
-    problems = []
-    patterns = [rule.pattern for rule in signature.evidence if rule.source == "log" and rule.pattern]
-    for pattern in patterns:
-        if pattern.endswith((".*", ".+", ".*?")):
-            problems.append(
-                f"{signature.name}: a pattern must not end in {pattern[-3:]!r}: every byte would be a match end"
+def _written(text: str, folder: str) -> Source:
+    file = Path(folder, "example.log")
+    file.write_text(text, "utf-8", "surrogateescape", newline="")
+    return Source("example.log", file, Kind.LOG, file.stat().st_size)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The whole catalogue that confusers are tried on, compiled when the first one asks for it."""
+
+    catalogue: Mapping[str, Signature]
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        """Its log rules. Raises SignatureError."""
+        return Matcher(self.catalogue)
+
+    def diagnose(self, path: Path) -> Diagnosis:
+        """The diagnosis of a run directory. Raises NothingToRead."""
+        from forensics.engine.pipeline import Options, explain, read, sniffers
+        from forensics.run import discover
+
+        options = Options(threads=1)
+        return explain(read(discover([str(path)], sniffers()), self.matcher, options), self.catalogue)
+
+    def root(self, text: str) -> str | None:
+        """The slug of the first root of a log with this text; None where there is none."""
+        with tempfile.TemporaryDirectory() as folder:
+            _written(text, folder)
+            first = next(iter(self.diagnose(Path(folder)).of_role(Role.ROOT)), None)
+            return first.name if first is not None else None
+
+
+def check_signature(signature: Signature, bench: Bench | None = None, text: str | None = None) -> list[str]:
+    """What is wrong with a signature, a line each; empty if nothing is.
+
+    bench: the catalogue that it belongs to, for the slugs that it names and for confusers; without one both go unseen.
+    text: the TOML that it was read from, so that problems can name the line.
+    """
+    problems = [*_fields(signature), *_patterns(signature)]
+    if bench is not None:
+        problems += _names(signature, bench.catalogue)
+    if signature.status == "stable":
+        problems += _stable(signature)
+    if not any(place[:1] == ("evidence",) for place, _ in problems):
+        problems += _examples(signature, bench)
+        if bench is not None:
+            problems += _confusers(signature, bench)
+
+    def where(place: Place) -> str:
+        return signature.name if text is None else f"{signature.file}:{line_of(text, place)}: {signature.name}"
+
+    return [f"{where(place)}: {problem}" for place, problem in problems]
+
+
+Problems = Iterator[tuple[Place, str]]
+
+
+def _fields(signature: Signature) -> Problems:
+    if signature.kind in ("cause", "symptom", "knowledge") and not signature.fix:
+        yield (), "says what is wrong and not what to do (fix)"
+    if signature.kind == "knowledge" and not signature.confirm:
+        yield (), "nothing shows it by itself: say how it can be made visible (confirm)"
+    for n, entry in enumerate(signature.confirm):
+        if not all(part.strip() for part in entry.partition("::")):
+            yield ("confirm",), f"confirm {n + 1} must be written as \"what is missing :: how to get it\""
+    if not signature.title or signature.title.endswith("."):
+        yield ("title",), "the title is a short phrase without a full stop"
+
+
+def _patterns(signature: Signature) -> Problems:
+    for n, rule in enumerate(signature.evidence):
+        for key in ("pattern", "unless", "near", "unless_near"):
+            expression = getattr(rule, key)
+            if expression is not None and (reason := unsafe(expression)):
+                yield ("evidence", n, key), reason
+        if rule.source != "log" or rule.pattern is None:
+            continue
+        if rule.pattern.endswith((".*", ".+", ".*?")):
+            yield (
+                ("evidence", n, "pattern"),
+                f"a pattern must not end in {rule.pattern[-3:]!r}: every byte would be a match end",
             )
-        for part in (pattern, *(r.unless for r in signature.evidence if r.unless)):
-            try:
-                compiled(part)
-            except regex.error as error:
-                problems.append(f"{signature.name}: {part!r}: {error}")
-    if not signature.evidence or problems:
-        return problems
+        if rule.anchor is not None and len(rule.anchor) < 3:
+            yield ("evidence", n, "anchor"), "the anchor is too short: nearly every line would be looked at"
+
+
+def _names(signature: Signature, catalogue: Mapping[str, Signature]) -> Problems:
+    for key in ("causes", "causes_on_rank", "see_also"):
+        for name in getattr(signature, key):
+            if name not in catalogue:
+                yield (key,), f"{key} names {name!r}, which is no signature"
+    if signature.parent is not None:
+        parent = catalogue.get(signature.parent)
+        if parent is None:
+            yield ("parent",), f"parent names {signature.parent!r}, which is no signature"
+    for n, look in enumerate(signature.lookalikes):
+        if look.name not in catalogue:
+            yield ("lookalike", n, "name"), f"lookalike names {look.name!r}, which is no signature"
+    for n, example in enumerate(signature.examples):
+        if example.root is not None and example.root not in catalogue:
+            yield ("example", n, "root"), f"root names {example.root!r}, which is no signature"
+
+
+def _stable(signature: Signature) -> Problems:
+    """What a signature must bring to be called stable."""
+    place: Place = ("status",)
+    if not signature.evidence:
+        yield place, "is called stable and has no evidence"
+        return
+    positive = [e for e in signature.examples if not e.is_not and _whole_claim(signature, e)]
+    needed = STABLE_EXAMPLES if any(rule.source == "log" for rule in signature.evidence) else 1
+    if len(positive) < needed:
+        yield place, f"stable needs {needed} positive examples, and there are {len(positive)}"
+    if not any(e.seen_in for e in positive):
+        yield place, "stable needs an example from real output (seen_in = \"program version\")"
+    if not any(e.is_not for e in signature.examples):
+        yield place, "stable needs a near-miss (is_not = true)"
+    if signature.kind in ("cause", "symptom", "echo") and not any(e.root for e in signature.examples):
+        yield place, "stable needs a confuser: a log with signs of another cause beside it, and the root it must have"
+
+
+def _whole_claim(signature: Signature, example: Example) -> bool:
+    return example.root in (None, signature.name)
+
+
+def _examples(signature: Signature, bench: Bench | None) -> Problems:
+    """The signature's rules on its examples: what must match does, and what must not does not."""
+    patterns = [rule.pattern for rule in signature.evidence if rule.source == "log" and rule.pattern]
+    if not patterns:
+        return
     try:
-        matcher = Matcher({signature.name: signature}, use_cache=False)
+        own = bench is not None and bench.catalogue.get(signature.name) is signature
+        matcher = bench.matcher if bench is not None and own else Matcher({signature.name: signature}, use_cache=False)
     except SignatureError as error:
-        return [*problems, f"{signature.name}: {error}"]
-    if patterns and not any(not e.is_not for e in signature.examples):
-        problems.append(f"{signature.name}: no positive example")
-    if patterns and signature.kind != "milestone" and not any(e.is_not for e in signature.examples):
-        problems.append(f"{signature.name}: no near-miss (is_not = true)")
-    for n, example in enumerate(signature.examples, 1):
+        yield ("evidence", 0, "pattern"), str(error)
+        return
+    if not any(not e.is_not for e in signature.examples):
+        yield (), "no positive example"
+    if signature.kind != "milestone" and not any(e.is_not for e in signature.examples):
+        yield (), "no near-miss (is_not = true)"
+    for n, example in enumerate(signature.examples):
         seen = [o for o in observe_text(example.log, matcher) if o.signature == signature.name]
         if example.is_not and seen:
-            problems.append(f"{signature.name}: example {n} must not match: {example.log[:100]!r}")
-        if not example.is_not and not seen:
-            problems.append(f"{signature.name}: example {n} does not match: {example.log[:100]!r}")
+            yield ("example", n), f"example {n + 1} must not match: {example.log[:100]!r}"
+        if not example.is_not and not seen and example.root in (None, signature.name):
+            yield ("example", n), f"example {n + 1} does not match: {example.log[:100]!r}"
         for key, value in example.captures.items():
             got = [o.captures.get(key) for o in seen]
             if value not in got:
-                problems.append(f"{signature.name}: example {n}: {key} should be {value!r}, got {got}")
-    return problems
+                yield ("example", n, "captures"), f"example {n + 1}: {key} should be {value!r}, got {got}"
+
+
+def _confusers(signature: Signature, bench: Bench) -> Problems:
+    """The whole catalogue on the examples that state a root."""
+    for n, example in enumerate(signature.examples):
+        if example.root is None:
+            continue
+        try:
+            got = bench.root(example.log)
+        except SignatureError as error:
+            yield (), str(error)
+            return
+        if got != example.root:
+            yield ("example", n, "root"), f"example {n + 1}: the root should be {example.root}, and is {got}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A signature that calls a healthy run broken."""
+
+    signature: str
+    run: str
+    file: str
+    line: int | None
+    role: str
+
+
+def alarms(bench: Bench, runs: Path) -> list[Alarm]:
+    """Findings of healthy runs that are more than context.
+
+    runs: a folder with one folder (or file) a run; where that holds a folder `input`, the run is in there. Benign
+    lines, milestones, and what a run survived are context, and none of them is an alarm.
+    """
+    from forensics.run import NothingToRead
+
+    found = []
+    for run in sorted(runs.iterdir()):
+        try:
+            diagnosis = bench.diagnose(run / "input" if (run / "input").is_dir() else run)
+        except NothingToRead:
+            continue
+        for finding in diagnosis.findings:
+            if finding.role is not Role.CONTEXT:
+                place = finding.evidence[0] if finding.evidence else None
+                found.append(
+                    Alarm(
+                        finding.name,
+                        run.name,
+                        place.file if place else "?",
+                        place.line if place else None,
+                        finding.role.value,
+                    )
+                )
+    return found

@@ -20,13 +20,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One place that a check found. `weight` (0..1) says how surely it is the fault that the check looks for."""
+    """One place that a check found. `weight` (0..1) says how surely it is the fault that the check looks for.
+
+    A check that finds several kinds of fault names the signature of this one, and what it supports, itself.
+    """
 
     check: str
     note: str  # a sentence for people
     evidence: tuple[Evidence, ...]  # the first is the key line
     places: tuple[Place, ...]
     weight: float = 1.0
+    signature: str | None = None
+    supports: tuple[str, ...] | None = None
 
 
 def place(program: Program, node: ast.AST) -> Place:

@@ -39,7 +39,7 @@ class Scope:
     @cached_property
     def bound(self) -> tuple[tuple[str, ast.expr, ast.stmt], ...]:
         """(name, value, statement) of every assignment to one name or attribute: `model`, `self.model`."""
-        found = []
+        found: list[tuple[str, ast.expr, ast.stmt]] = []
         for node in self.nodes:
             if isinstance(node, ast.Assign):
                 found += [(plain(target), node.value, node) for target in node.targets if plain(target)]

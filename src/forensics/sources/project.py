@@ -16,6 +16,10 @@ _COMMON = frozenset(
 )
 
 
+# Nor do those of wrappers of collectives: whose group they use is the object's secret.
+_COLLECTIVE = ("broadcast", "gather", "scatter", "reduce", "barrier", "all_to_all")
+
+
 @dataclass(frozen=True)
 class Project:
     programs: tuple[Program, ...]
@@ -51,7 +55,7 @@ class Project:
         full = program.dotted(call.func)
         if plain(call.func) and plain(call.func).split(".")[0] in program.imports:
             return _one([(p, s) for p, s in every if s.owner is None and _module_fits(p.module, full, s.name)])
-        if name in _COMMON or name.startswith("__"):
+        if name in _COMMON or name.startswith("__") or any(word in name for word in _COLLECTIVE):
             return None
         return _one(every) if len(every) == 1 and every[0][1].owner is not None else None
 

@@ -14,10 +14,10 @@ from forensics.sources.program import Program, last, method, plain, text_of
 
 _RANK = re.compile(
     r"(?:global_?|world_?|local_?|node_?|proc(?:ess)?_?|ddp_?|dist_?|my_?|dp_?|data_parallel_?|tp_?|pp_?|distributed_?)*"
-    r"rank(?:_?id)?|(?:local_)?process_(?:index|idx)",
+    r"rank(?:_?id)?|(?:local_)?process_(?:index|idx)|gpu(?:_?id|_?idx)?",
     re.I,
 )
-_LOCAL = re.compile(r"local|node|tp|pp|dp|parallel", re.I)
+_LOCAL = re.compile(r"local|node|gpu|tp|pp|dp|parallel", re.I)
 _ASKS_RANK = re.compile(r"(?:get_)?(?:global_|world_|local_|node_|distributed_|dp_)?rank", re.I)
 _MAIN = re.compile(
     r"(?:is_)?(?:local_|global_|world_)?(?:main|master|primary|lead|chief)_?(?:process|proc|rank|node|worker)?"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.engine.collectives.observations import DEFAULT_GROUPS, title
 from forensics.model import Evidence
+from forensics.parsers.flight_recorder import UNRECORDED
 from forensics.parsers.prefixes import rank_list
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ SAME_INPUT = (
     "broadcast", "reduce", "gather", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
     "allgather_into_tensor_coalesced",
 )  # fmt: skip
+COALESCED = "coalesced"  # the entry that closes operations that are issued together
 UNNAMED_GROUP = re.compile(r"^index \d+$")  # parsers.flight_recorder: a group known by its place on one process only
 _MEMBERS = re.compile(r"(?:^| )ranks ([\d,-]+)$")
 
@@ -46,6 +48,7 @@ class Call:
     finished: bool
     time: float | None
     frame: str | None
+    stack: str | None = None  # the user's frames, innermost first, one a line
 
     @property
     def name(self) -> str:
@@ -56,10 +59,16 @@ class Call:
         """The user's frame without its directories: "train.py:88 step"."""
         return "" if self.frame is None else self.frame.rsplit("/", 1)[-1]
 
+    @property
+    def path(self) -> str:
+        """The user's frames, innermost first: "train.py:88 step < train.py:140 main"."""
+        frames = self.stack.split("\n") if self.stack else [self.frame or ""]
+        return " < ".join(frame.rsplit("/", 1)[-1] for frame in frames)
+
     def evidence(self) -> Evidence:
         sizes = f" sizes {self.sizes}" if self.sizes else ""
         retired = "retired" if self.retired else "not retired"
-        at = f", at {self.place}" if self.frame else ""
+        at = f", at {self.path}" if self.frame else ""
         where = "" if self.group[0] in DEFAULT_GROUPS else f" in group {title(self.group)}"
         return Evidence(self.source, None, None, f"{self.name}{sizes}{where} {self.state or '?'}, {retired}{at}")
 
@@ -118,6 +127,7 @@ def calls_of(table: pl.DataFrame) -> list[Call]:
             rank=row["rank"], source=row["source"], group=(row["group"] or "", row["group_desc"] or ""), seq=row["seq"],
             op=row["op"], sizes=row["input_sizes"], dtypes=row["dtypes"], state=row["state"],
             retired=bool(row["retired"]), finished=row["finished"], time=row["time"], frame=row["frame"],
+            stack=row["stack"],
         )
         for row in table.iter_rows(named=True)
     ]  # fmt: skip
@@ -130,12 +140,11 @@ def groups_of(table: pl.DataFrame) -> list[Group]:
     calls = prepared(table).filter(~pl.col("is_p2p").fill_null(False)).with_columns(pl.col(*keys).fill_null(""))
     if calls.is_empty():
         return []
-    # Operations that were issued together share a sequence number: the last one stands for them.
-    calls = calls.unique(["group", "group_desc", "rank", "seq"], keep="last", maintain_order=True).sort("seq", "rank")
+    calls = _together(calls).sort("seq", "rank")
     sized = pl.when(pl.col("op").is_in(SAME_INPUT)).then(pl.col("input_sizes"))
     by_seq = calls.group_by(*keys, "seq").agg(
         n=pl.len(),
-        ops=pl.col("op").n_unique(),
+        ops=pl.col("op").filter(pl.col("op") != UNRECORDED).n_unique(),
         sizes=sized.drop_nulls().n_unique(),
         dtypes=pl.col("dtypes").drop_nulls().n_unique(),
         lines=pl.col("frame").drop_nulls().n_unique(),
@@ -171,6 +180,29 @@ def groups_of(table: pl.DataFrame) -> list[Group]:
         )
         for key in sorted(last)
     ]
+
+
+def _together(calls: pl.DataFrame) -> pl.DataFrame:
+    """One row for operations that were issued together, which share a sequence number.
+
+    The last row stands for them; the operation and the sizes are those of the operations inside.
+    """
+    import polars as pl
+
+    key = ["group", "group_desc", "rank", "seq"]
+    calls = calls.with_columns(alone=pl.len().over(key) == 1)
+    single = calls.filter("alone").drop("alone")
+    if single.height == calls.height:
+        return single
+    inside = pl.col("op").filter(pl.col("op") != COALESCED)
+    columns = {
+        name: pl.col(name).filter(pl.col(name) != "[]").drop_nulls().str.join(" ").replace("", None)
+        for name in ("input_sizes", "output_sizes", "dtypes")
+    }
+    columns["op"] = pl.coalesce(inside.unique(maintain_order=True).str.join("+").replace("", None), pl.col("op").last())
+    others = [pl.col(name).last() for name in single.columns if name not in (*key, *columns)]
+    several = calls.filter(~pl.col("alone")).group_by(key, maintain_order=True).agg(*others, **columns)
+    return pl.concat([single, several.select(single.columns)])
 
 
 def _first_by_key(rows: pl.DataFrame) -> list[tuple[tuple[str, str], int]]:

@@ -26,6 +26,7 @@ from forensics.engine.collectives.observations import (
 )
 from forensics.engine.collectives.waits import inverted, waits
 from forensics.model import Observation
+from forensics.parsers.flight_recorder import UNRECORDED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,6 +48,8 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
     if not found:
         found += inverted(calm)
     if not found:
+        found += [o for group in calm if (o := _device_behind(group, logs)) is not None][:1]
+    if not found:
         found += [o for group in calm if (o := _other_line(group, logs)) is not None]
     if not found:
         found += _no_dump(calm, logs, everyone, dumped)
@@ -65,7 +68,8 @@ def _mismatch(group: Group, logs: Logs) -> Observation | None:
         values = {
             rank: getattr(call, aspect)
             for rank, call in calls.items()
-            if aspect == "op" or (getattr(call, aspect) is not None and (aspect != "sizes" or call.op in SAME_INPUT))
+            if (call.op != UNRECORDED if aspect == "op" else getattr(call, aspect) is not None)
+            and (aspect != "sizes" or call.op in SAME_INPUT)
         }
         if len(set(values.values())) > 1:
             break
@@ -162,6 +166,31 @@ def _other_line(group: Group, logs: Logs) -> Observation | None:
     )
     shown = [calls[rank] for rank in (*odd, *(r for r in sorted(calls) if r not in odd))]
     return observe("collective-desync", 0.45, odd, shown, note, group.frames)
+
+
+def _device_behind(group: Group, logs: Logs) -> Observation | None:
+    """Ranks that have enqueued as much as the others, and whose GPU has not finished what the others' have.
+
+    Only where the recorder asks the device (NCCL): entries of gloo do not tell.
+    """
+    import polars as pl
+
+    told = set(group.table.filter(pl.col("state") == "completed")["rank"].unique())
+    pending = {rank: call.seq for rank, call in group.waiting.items() if rank in told}
+    reached = {rank: pending.get(rank, call.seq + 1) for rank, call in group.last.items() if rank in told}
+    usual, odd = vote(reached)
+    late = tuple(rank for rank in odd if isinstance(usual, int) and reached[rank] < usual)
+    if not late or late != odd or not set(late) <= set(pending):
+        return None
+    call = group.waiting[late[0]]
+    note = (
+        f"{spoken(late)} {plural(late, 'has', 'have')} enqueued as much as the others in {in_group(group.key)}, and "
+        f"{plural(late, 'its', 'their')} GPU has not finished {call.name}{at_place(call)}, which all others have: "
+        f"{plural(late, 'it hangs', 'they hang')} on the device or in the network, and not in the program."
+    )
+    peers = [group.waiting.get(rank, group.last[rank]) for rank in sorted(reached) if rank not in late]
+    shown = [group.waiting[rank] for rank in late] + peers
+    return observe("straggler-rank", 0.75 if logs.trouble else 0.45, late, shown, note, call.seq, call)
 
 
 def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:

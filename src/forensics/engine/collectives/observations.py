@@ -40,7 +40,7 @@ def observe(
     seq: int | None,
     about: Call | None = None,
 ) -> Observation:
-    shown = list(dict.fromkeys(calls))[:MAX_EVIDENCE]
+    shown = _both_sides(list(dict.fromkeys(calls)), culprits)
     about = about or (shown[0] if shown else None)
     captures = {"op": about.op, "group": title(about.group)} if about is not None else {}
     if seq is not None:
@@ -56,6 +56,33 @@ def observe(
         captures=captures,
         note=note[:1].upper() + note[1:],
     )
+
+
+def _both_sides(calls: Sequence[Call], culprits: Collection[int]) -> list[Call]:
+    """At most MAX_EVIDENCE calls, in order; where there are more, one of a rank that is not blamed is among them."""
+    shown = list(calls[:MAX_EVIDENCE])
+    if len(calls) > MAX_EVIDENCE and all(call.rank in culprits for call in shown):
+        peer = next((call for call in calls if call.rank not in culprits), None)
+        shown[-1:] = [peer or shown[-1]]
+    return shown
+
+
+def side_by_side(blamed: Iterable[Call], peers: Iterable[Call]) -> str:
+    """A sentence with the stacks of both sides; "" where one of them recorded none.
+
+    "Stacks, innermost call first: rank 2 at train.py:90 load < train.py:140 main; ranks 0-1, 3 at train.py:88 step <
+    train.py:140 main."
+    """
+    sides = []
+    for calls in (list(blamed), list(peers)):
+        ranks_at: dict[str, list[int]] = {}
+        for call in calls:
+            if call.frame is not None:
+                ranks_at.setdefault(call.path, []).append(call.rank)
+        sides += [f"{spoken(ranks)} at {path}" for path, ranks in list(ranks_at.items())[:2]]
+        if not ranks_at:
+            return ""
+    return f" Stacks, innermost call first: {'; '.join(sides)}."
 
 
 def from_lines(

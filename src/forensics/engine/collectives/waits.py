@@ -18,6 +18,7 @@ from forensics.engine.collectives.observations import (
     no_majority,
     observe,
     plural,
+    side_by_side,
     spoken,
     title,
     vote,
@@ -151,6 +152,8 @@ def _behind(
         culprits = tuple(sorted(roots))
         first_line = _first_other_line(group, culprits)
         note = f"{tail} while {head}.{first_line}"
+        if not assumed:
+            note += _where_it_hangs(culprits, groups, stuck)
     else:
         shown = [*waiters.values(), *shown]
         if not common and len(roots) > everyone_waiting:
@@ -163,11 +166,28 @@ def _behind(
             culprits, signature, weight = (), "collective-timeout", 0.5
             idle = f"{plural(late, 'does', 'do')} not wait in any recorded collective"
             note = f"{head}; {tail} and {idle}: the recorder cannot tell which side is wrong."
+    note += side_by_side([last_calls[rank] for rank in sorted(late) if rank in last_calls], waiters.values())
     if assumed:
         weight *= 0.7  # the dumps were made after the wait had ended: which calls hung is an inference
     elif not logs.trouble:
         weight *= 0.85  # a dump on request catches ranks in mid-step
     return observe(signature, weight, culprits, shown + list(waiters.values()), note, stuck.seq, stuck)
+
+
+def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call) -> str:
+    """Whether the ranks that are behind are held up by their own program, or by the device or the network."""
+    pending = [call for group in groups for rank, call in group.waiting.items() if rank in culprits]
+    if not pending:
+        its = plural(culprits, "it is", "they are")
+        return f" Nothing is pending on {spoken(culprits)}: {its} held up in the program itself, on the host."
+    if {call.rank for call in pending} != set(culprits):
+        return ""
+    oldest = min(pending, key=lambda call: (call.group != stuck.group, call.seq))
+    has, hangs = plural(culprits, "it has", "they have"), plural(culprits, "it hangs", "they hang")
+    return (
+        f" What {has} pending, {oldest.name} of {in_group(oldest.group)}, is older than that: {hangs} on the device or "
+        "in the network, and not in the program."
+    )
 
 
 def _has_come(late: Collection[int], group: Group, newest: Mapping[int, Call]) -> str:

@@ -16,7 +16,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors import dynamics, instruments, loss_scale, loss_shape, nonfinite, resume, rl, series
+from forensics.engine.detectors import (
+    dynamics,
+    instruments,
+    loss_scale,
+    loss_shape,
+    modules_nonfinite,
+    names,
+    nonfinite,
+    ranks,
+    rates,
+    resume,
+    rl,
+    series,
+    units,
+    updates,
+)
 from forensics.model import Observation
 from forensics.signatures.schema import Signature, SignatureError
 
@@ -55,6 +70,16 @@ REGISTRY: Mapping[str, Detector] = {
         dynamics.clipped_while_scaled,
         dynamics.majority_class,
         dynamics.average_lost,
+        modules_nonfinite.nonfinite_module,
+        units.units_silent,
+        units.distribution_collapse,
+        updates.modules_not_updated,
+        updates.probe_updates_too_large,
+        updates.probe_updates_too_small,
+        rates.rate_not_scheduled,
+        rates.logged_rate_stale,
+        ranks.ranks_share_samples,
+        ranks.ranks_end_apart,
         instruments.frozen_weights_moved,
         instruments.dead_units,
         instruments.logits_grow,
@@ -76,7 +101,12 @@ def run_detectors(
     try:
         return tuple(_run(catalogue, metrics, observations))
     finally:
-        for remembered in (series.remembered_streams, nonfinite.remembered_analysis, resume.remembered_pairs):
+        for remembered in (
+            series.remembered_streams,
+            nonfinite.remembered_analysis,
+            resume.remembered_pairs,
+            names.remembered_names,
+        ):
             remembered.cache_clear()
 
 

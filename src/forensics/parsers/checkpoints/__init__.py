@@ -1,33 +1,5 @@
 """Checkpoints: whether they are whole, what they hold, and (asked for) whether their values are finite.
 
 Nothing is ever unpickled: pickles are followed opcode by opcode (`opcodes`), and no class of theirs is looked up.
+`survey` is what the pipeline calls; it is imported only where a run has checkpoints.
 """
-
-from forensics.parsers.checkpoints.damage import (
-    CUT,
-    LEFT_OVER,
-    MISSING,
-    NAME,
-    SIGNATURE,
-    STATE,
-    Damage,
-    is_checkpoint_sign,
-    observation,
-)
-from forensics.parsers.checkpoints.folders import check_folders
-from forensics.parsers.checkpoints.integrity import check, check_stream
-
-__all__ = [
-    "CUT",
-    "LEFT_OVER",
-    "MISSING",
-    "NAME",
-    "SIGNATURE",
-    "STATE",
-    "Damage",
-    "check",
-    "check_folders",
-    "check_stream",
-    "is_checkpoint_sign",
-    "observation",
-]

@@ -21,6 +21,7 @@ from forensics.archives import Stop, zip_entries
 from forensics.model import Fact, Source
 from forensics.parsers.checkpoints.integrity import JSON, LEGACY, UNFINISHED
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES, Made, Tensor, walk
+from forensics.parsers.checkpoints.opened import opened
 
 ENTRIES = 200_000  # of a zip's list
 NODES = 400_000  # objects of one pickle that are gone through
@@ -104,9 +105,9 @@ def bare(name: str) -> str:
     return name
 
 
-def read(file: Path, path: str, limit: int = MAX_BYTES) -> Contents:
-    """What the checkpoint file holds. limit: bytes of a pickle or a header. Raises OSError."""
-    with file.open("rb") as raw:
+def read(file: Path, path: str, limit: int = MAX_BYTES, gap: tuple[int, int] | None = None) -> Contents:
+    """What the checkpoint file holds. limit: bytes of a pickle or a header; gap: not fetched. Raises OSError."""
+    with opened(file, gap) as raw:
         size = raw.seek(0, io.SEEK_END)
         raw.seek(0)
         return read_stream(raw, size, path, limit)
@@ -180,7 +181,7 @@ def _safetensors(raw: BinaryIO, size: int, limit: int, path: str) -> Contents:
     found = safetensors_header(raw, size, min(limit, JSON))
     if found is None:
         return Contents("safetensors", problem="its contents were not listed: its header is damaged or too long")
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for key, entry in found[0].items():
         shape = entry.get("shape") if isinstance(entry, dict) else None
         if key != "__metadata__" and len(shapes) < NAMES:

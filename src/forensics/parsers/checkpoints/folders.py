@@ -29,7 +29,9 @@ _SETS = (
     re.compile(r"^(?P<set>rng_state_)(?P<n>\d+)(?P<rest>\.pth)$"),
     re.compile(r"^(?P<set>random_states_)(?P<n>\d+)(?P<rest>\.pkl)$"),
 )
-_MEGATRON = re.compile(r"^(?P<root>.*?(?:^|/)(?:iter_\d{7}|release)/)mp_rank_(?P<t>\d{2})(?:_(?P<p>\d{3}))?/(?P<name>[^/]+)$")
+_MEGATRON = re.compile(
+    r"^(?P<root>.*?(?:^|/)(?:iter_\d{7}|release)/)mp_rank_(?P<t>\d{2})(?:_(?P<p>\d{3}))?/(?P<name>[^/]+)$"
+)
 _STEP_FOLDER = re.compile(r"^(.*?)(\d+)$")
 
 

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from forensics.archives import Stop, ZipEntry, zip_end, zip_entries
 from forensics.parsers.checkpoints.damage import CUT, LEFT_OVER, Damage
 from forensics.parsers.checkpoints.opcodes import Cut, Odd, Storage, walk
+from forensics.parsers.checkpoints.opened import Hole, opened
 
 HEAD = 16 << 10
 SMALL = 64 << 10  # entries up to this size are checked against their CRC
@@ -31,12 +32,12 @@ LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 UNFINISHED = re.compile(r"\.(?:tmp|partial|part|incomplete)$", re.I)
 
 
-def check(file: Path, name: str) -> Damage | None:
+def check(file: Path, name: str, gap: tuple[int, int] | None = None) -> Damage | None:
     """What is wrong with a checkpoint file of that name; None where nothing is, or where no such format can be checked.
 
-    Raises OSError where it cannot be read.
+    gap: bytes [start, end) that were not fetched; nothing is said of them. Raises OSError where it cannot be read.
     """
-    with file.open("rb") as raw:
+    with opened(file, gap) as raw:
         size = raw.seek(0, io.SEEK_END)
         raw.seek(0)
         return check_stream(raw, size, name)
@@ -44,7 +45,10 @@ def check(file: Path, name: str) -> Damage | None:
 
 def check_stream(raw: BinaryIO, size: int, name: str) -> Damage | None:
     """As `check`, of a seekable stream of `size` bytes with a file's name."""
-    problem = _problem(raw, size, UNFINISHED.sub("", name).lower())
+    try:
+        problem = _problem(raw, size, UNFINISHED.sub("", name).lower())
+    except Hole:
+        problem = None
     if UNFINISHED.search(name):
         return Damage(LEFT_OVER, "left over by a save that did not finish" + (f": {problem}" if problem else ""))
     return Damage(CUT, problem) if problem else None
@@ -85,7 +89,10 @@ def _zip(raw: BinaryIO, size: int) -> str | None:
         for n, entry in enumerate(zip_entries(raw, size)):
             if n >= ENTRIES:
                 return None
-            start = entry.data_at(raw, size)
+            try:
+                start = entry.data_at(raw, size)
+            except Hole:
+                continue
             if start is None:
                 return f"entry {entry.name[:80]!r} should begin at byte {entry.offset:,}, where none does"
             if start + entry.packed > size:
@@ -94,6 +101,8 @@ def _zip(raw: BinaryIO, size: int) -> str | None:
                 checked += entry.size
                 if not _whole(raw, start, entry):
                     return f"the data of its entry {entry.name[:80]!r} do not have the checksum that was written"
+    except Hole:
+        return None
     except Stop as stop:
         return str(stop)
     except struct.error:
@@ -104,7 +113,10 @@ def _zip(raw: BinaryIO, size: int) -> str | None:
 def _whole(raw: BinaryIO, start: int, entry: ZipEntry) -> bool:
     raw.seek(start)
     # PyTorch can be told to write no checksums; it then writes 0 (or a constant) for every entry.
-    return entry.crc == 0 or zlib.crc32(raw.read(entry.size)) == entry.crc
+    try:
+        return entry.crc == 0 or zlib.crc32(raw.read(entry.size)) == entry.crc
+    except Hole:
+        return True
 
 
 def _safetensors(raw: BinaryIO, head: bytes, size: int) -> str | None:
@@ -164,7 +176,7 @@ def _legacy(raw: BinaryIO, size: int) -> str | None:
 
 def legacy_pickles(data: bytes) -> tuple[int, dict[str, Storage]]:
     """(where the data of the storages begin, the storages) of a file in torch's old format. Raises Cut and Odd."""
-    end, storages = 0, {}
+    end, storages = 0, dict[str, Storage]()
     for _ in range(5):  # magic number, version, system, object, keys of the storages
         walked = walk(data, end)
         end, storages = walked.end, storages | walked.storages

@@ -335,7 +335,8 @@ def _inst(m: _Machine) -> None:
 
 
 def _dict(m: _Machine) -> None:
-    pairs, made = m.since_mark(), {}
+    made: dict[Any, Any] = {}
+    pairs = m.since_mark()
     m.store(made, pairs[: len(pairs) // 2 * 2])
     m.push(made)
 
@@ -365,6 +366,10 @@ def _pop(m: _Machine) -> None:
         m.marks.pop()
     else:
         m.pop()
+
+
+def _pop_mark(m: _Machine) -> None:
+    m.since_mark()
 
 
 def _text_int(m: _Machine) -> None:
@@ -443,7 +448,7 @@ _ACTIONS: dict[int, Callable[[_Machine], None]] = {
     ord("Q"): _Machine.persistent,
     ord("P"): _persistent_line,
     ord("0"): _pop,
-    ord("1"): lambda m: None if m.since_mark() else None,
+    ord("1"): _pop_mark,
     ord("2"): lambda m: m.push(m.top()),
     ord("I"): _text_int,
     ord("L"): lambda m: m.push(_decimal(m.line())),

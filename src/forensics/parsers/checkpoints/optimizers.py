@@ -1,4 +1,4 @@
-"""Which parameter an optimizer's state belongs to: optimizers number parameters in the order in which models list them."""
+"""Which parameter an optimizer's state belongs to: optimizers number parameters in the order of the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer", "max_exp_avg_sq", "sum",
 
 
 def parameter_names(top: Any) -> dict[str, str]:
-    """Start of a state's path ("optimizer.state.4.") -> the parameter's name, for a file that holds model and optimizer.
+    """Start of a state's path ("optimizer.state.4.") -> the parameter's name, where one file holds both.
 
     Empty where the numbers prove nothing: the counts differ, or a moment has not the shape of its parameter.
     """
@@ -30,7 +30,7 @@ def parameter_names(top: Any) -> dict[str, str]:
     if not isinstance(state, dict) or not isinstance(state.get("state"), dict):
         return {}
     groups = state.get("param_groups")
-    order = [n for g in groups if isinstance(g, dict) for n in _list(g.get("params"))] if _list(groups) else []
+    order = [n for g in _list(groups) if isinstance(g, dict) for n in _list(g.get("params"))]
     stated = [n for g in _list(groups) if isinstance(g, dict) for n in _list(g.get("param_names"))]
     listed = [(n, t.shape) for n, t in tensors_of(top[models[0]]) if not n.endswith(_BUFFERS)]
     names = [str(n)[:300] for n in stated] if len(stated) == len(order) else [n for n, _ in listed]
@@ -43,9 +43,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _fit(
-    state: Mapping[Any, Any], order: list[Any], shapes: Mapping[str, tuple[int, ...]], names: list[str]
-) -> bool:
+def _fit(state: Mapping[Any, Any], order: list[Any], shapes: Mapping[str, tuple[int, ...]], names: list[str]) -> bool:
     """Whether each moment has the shape of the parameter that its number stands for."""
     for number, name in zip(order, names, strict=True):
         entry = state.get(number) if type(number) is int else None

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from forensics.model import Evidence, Fact, Observation, Source, Status
 from forensics.parsers.checkpoints import deep as values
-from forensics.parsers.checkpoints.contents import MAX_BYTES, MODEL, facts, read
+from forensics.parsers.checkpoints.contents import MODEL, facts, read
 from forensics.parsers.checkpoints.damage import observation
 from forensics.parsers.checkpoints.folders import check_folders
 from forensics.parsers.checkpoints.integrity import check
+from forensics.parsers.checkpoints.opcodes import MAX_BYTES
 from forensics.parsers.checkpoints.units import FINITE, NONFINITE, Unit, units
 
 NONFINITE_SIGNATURE = "checkpoint-nonfinite"
@@ -52,11 +53,11 @@ def survey(
     for source in _first_of_each_folder(checkpoints):
         status, reason = Status.READ, None
         try:
-            if damage := check(source.file, source.path.rsplit("/", 1)[-1]):
+            if damage := check(source.file, source.path.rsplit("/", 1)[-1], source.gap):
                 found.observations.append(observation(source, damage))
                 status, reason = Status.PARTIAL, damage.text
             else:
-                contents = read(source.file, source.path, MAX_BYTES if deep else max(0, left))
+                contents = read(source.file, source.path, MAX_BYTES if deep else max(0, left), source.gap)
                 left -= contents.walked
                 found.facts += facts(source, contents)
         except OSError as error:
@@ -64,6 +65,9 @@ def survey(
         except Exception as error:
             status, reason = Status.PARTIAL, fault(error)
         found.rows[source.path] = (source, status, reason)
+        if source.gap is not None:
+            start, end = source.gap
+            found.add(source, f"bytes {start:,} to {end:,} were not fetched")
     try:
         found.observations += [observation(source, damage) for source, damage in check_folders(sources, others)]
     except Exception as error:  # costs what folders would have told; each file has its row
@@ -85,38 +89,39 @@ def _first_of_each_folder(sources: Sequence[Source]) -> list[Source]:
 
 
 def _look(found: Survey, checkpoints: Sequence[Source], fault: Callable[[Exception], str]) -> None:
-    """Look through the values, for the first checkpoint of each series that holds some that are not finite."""
+    """Look through the values, for the first checkpoint of each series that holds some that are not finite.
+
+    Weights that became NaN stay so: the last checkpoint is looked at first, and the history is halved from there.
+    """
     by_path = {s.path: s for s in checkpoints}
     allowance = values.Allowance()
-    listed = units(found.facts, by_path)
-    for series in _series(listed):
-        scans: dict[int, bool] = {}
+    for series in _series(units(found.facts, by_path)):
+        scans: dict[int, _Look] = {}
+        low, high, at = -1, len(series), len(series) - 1  # low is finite; high is not, or beyond the end
+        while high - low > 1:
+            scans[at] = look = _look_at(series[at], found, by_path, allowance, fault)
+            if look.bad:
+                high = at
+            elif not look.whole:
+                break
+            else:
+                low = at
+            at = (low + high) // 2
+        stopped = high - low > 1
+        for n in set(range(len(series))) - set(scans):
+            why = (
+                "the limit was reached" if stopped else "a later one is finite" if n < high else "an earlier one is not"
+            )
+            for path in series[n].files:
+                found.add(by_path[path], f"its values were not looked at: {why}")
+        if high in scans:
+            found.observations.append(_sign(series[high], scans[high].bad, series[low] if low >= 0 else None, stopped))
 
-        def sound(n: int, series: Sequence[Unit] = series, scans: dict[int, bool] = scans) -> bool:
-            if n not in scans:
-                bad = _look_at(series[n], found, by_path, allowance, fault)
-                scans[n] = not bad
-                if bad:
-                    reasons[n] = bad
-            return scans[n]
 
-        reasons: dict[int, list[tuple[Source, values.NonFinite]]] = {}
-        last = len(series) - 1
-        if sound(last):
-            first = None
-        else:
-            low, high = -1, last  # low is sound, high is not
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if sound(middle) else (low, middle)
-            first = high
-        for n, unit in enumerate(series):
-            if n not in scans:
-                later = "a later one is finite" if first is None or n < first else "an earlier one is not finite"
-                for path in unit.files:
-                    found.add(by_path[path], f"its values were not looked at: {later}")
-        if first is not None:
-            found.observations.append(_sign(series[first], reasons[first], series[first - 1] if first else None))
+@dataclass(frozen=True, slots=True)
+class _Look:
+    bad: tuple[tuple[Source, values.NonFinite], ...]
+    whole: bool  # everything was looked at
 
 
 def _series(listed: Sequence[Unit]) -> Iterator[list[Unit]]:
@@ -134,9 +139,10 @@ def _look_at(
     by_path: Mapping[str, Source],
     allowance: values.Allowance,
     fault: Callable[[Exception], str],
-) -> list[tuple[Source, values.NonFinite]]:
+) -> _Look:
     """The tensors of one checkpoint that are not finite, the model's before those of other states."""
     bad: list[tuple[Source, values.NonFinite]] = []
+    whole = True
     holds = {f.source: f.value for f in found.facts if f.name == "checkpoint.holds"}
     shards = {p.rpartition("/")[2]: by_path[p].file for p in unit.files if p.endswith(".distcp")}
     for path in sorted(unit.files, key=lambda p: (not holds.get(p, "").startswith(MODEL), p)):
@@ -147,12 +153,14 @@ def _look_at(
             if name == ".metadata":
                 scan = values.scan_shards(source.file, shards, allowance)
             else:
-                scan = values.scan(source.file, name, allowance)
+                scan = values.scan(source.file, name, allowance, source.gap)
         except OSError as error:
             found.add(source, error.strerror or str(error))
+            whole = False
             continue
         except Exception as error:
             found.add(source, fault(error))
+            whole = False
             continue
         bad += [(source, one) for one in scan.bad]
         if scan.step is not None:
@@ -163,10 +171,13 @@ def _look_at(
             found.facts.append(Fact(FINITE, str(scan.tensors), path))
         if scan.problem:
             found.add(source, scan.problem)
-    return bad
+            whole = False
+    return _Look(tuple(bad), whole)
 
 
-def _sign(unit: Unit, bad: Sequence[tuple[Source, values.NonFinite]], before: Unit | None) -> Observation:
+def _sign(
+    unit: Unit, bad: Sequence[tuple[Source, values.NonFinite]], before: Unit | None, stopped: bool
+) -> Observation:
     told = []
     for source, one in bad[:SHOWN]:
         of = f" (of {one.of[:200]})" if one.of else ""
@@ -175,8 +186,8 @@ def _sign(unit: Unit, bad: Sequence[tuple[Source, values.NonFinite]], before: Un
     note = f"{unit.path} is not finite: {told[0].text}"
     if len(bad) > 1:
         note += f"; {len(bad):,} of its tensors are not"
-    if before is not None and before.path != unit.path:
-        note += f"; {before.path}, the one before it, is finite"
+    if before is not None:
+        note += f"; {before.path}, {'an earlier one' if stopped else 'the one before it'}, is finite"
     return Observation(
         signature=NONFINITE_SIGNATURE,
         weight=0.9,

@@ -1,4 +1,4 @@
-"""Checkpoints as a run saves them: one file, or the files of one folder; put together from the facts about the files."""
+"""Checkpoints as a run saves them: one file, or the files of one folder; put together from facts about files."""
 
 from __future__ import annotations
 

@@ -20,6 +20,11 @@ _CALLER = r"(?:\[ *[TC]\d+\] ?)?"
 _LEVEL = r"(?:<(?P<priority>\d{1,3})>|(?P<facility>[a-z]+\d?) *:(?P<level>[a-z]+) *: ?)?"
 _TAG = r"(?P<tag>[\w./@-]{1,64}?)(?:\[(?P<pid>\d{1,10})\])?: ?"
 _HOST = r"(?P<host>[A-Za-z0-9][\w.-]{0,253})"
+_END = rf"{_TAG}(?:{_SECONDS})?(?P<message>.*)$"  # of a system log's line
+_CTIME_STAMP = rf"(?P<stamp>\S{{1,4}} +\S{{1,4}} +\d{{1,2}} {_CLOCK} \d{{4}})"
+_MICROS_STAMP = r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d)"
+_SYSLOG_STAMP = rf"(?P<stamp>[A-Z][a-z]{{2}} +\d{{1,2}} (?:\d{{4}} )?{_CLOCK}(?: \d{{4}})?)"
+_ZONE = r"(?: (?P<zone>[A-Z][A-Z0-9+:-]{1,6}))?"
 
 # Tried in this order; each matches only where the ones before it do not.
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -27,14 +32,14 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for name, pattern in (
         ("kmsg", r"^(?P<priority>\d{1,3}),\d+,(?P<micros>\d{1,17}),[-c+](?:,[^;]{0,60})?;(?P<message>.*)$"),
         ("dmesg", rf"^{_LEVEL}{_SECONDS}{_CALLER}(?P<message>.*)$"),
-        ("dmesg -T", rf"^{_LEVEL}\[(?P<stamp>\S{{1,4}} +\S{{1,4}} +\d{{1,2}} {_CLOCK} \d{{4}})\] ?{_CALLER}(?P<message>.*)$"),
-        ("dmesg iso", rf"^{_LEVEL}(?P<stamp>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{6}}[+-]\d\d:?\d\d) {_CALLER}(?P<message>.*)$"),
+        ("dmesg -T", rf"^{_LEVEL}\[{_CTIME_STAMP}\] ?{_CALLER}(?P<message>.*)$"),
+        ("dmesg iso", rf"^{_LEVEL}{_MICROS_STAMP} {_CALLER}(?P<message>.*)$"),
         ("dmesg -e", rf"^{_LEVEL}\[(?P<minute>[A-Z][a-z]{{2}} ?\d{{1,2}} \d\d:\d\d)\] ?{_CALLER}(?P<message>.*)$"),
         ("dmesg -e", rf"^{_LEVEL}\[ *\+(?P<delta>\d{{1,9}}\.\d{{6}})\] ?{_CALLER}(?P<message>.*)$"),
-        ("journal unix", rf"^(?P<epoch>1\d{{9}}\.\d{{6}}) {_HOST} {_TAG}(?:{_SECONDS})?(?P<message>.*)$"),
-        ("journal full", rf"^[A-Z][a-z]{{2}} (?P<stamp>{_ISO})(?: (?P<zone>[A-Z][A-Z0-9+:-]{{1,6}}))? {_HOST} {_TAG}(?:{_SECONDS})?(?P<message>.*)$"),
-        ("syslog", rf"^(?:<\d{{1,3}}>)?(?P<stamp>[A-Z][a-z]{{2}} +\d{{1,2}} (?:\d{{4}} )?{_CLOCK}(?: \d{{4}})?) (?:{_HOST} )?{_TAG}(?:{_SECONDS})?(?P<message>.*)$"),
-        ("syslog iso", rf"^(?:<\d{{1,3}}>)?(?P<stamp>{_ISO}) (?:{_HOST} )?{_TAG}(?:{_SECONDS})?(?P<message>.*)$"),
+        ("journal unix", rf"^(?P<epoch>1\d{{9}}\.\d{{6}}) {_HOST} {_END}"),
+        ("journal full", rf"^[A-Z][a-z]{{2}} (?P<stamp>{_ISO}){_ZONE} {_HOST} {_END}"),
+        ("syslog", rf"^(?:<\d{{1,3}}>)?{_SYSLOG_STAMP} (?:{_HOST} )?{_END}"),
+        ("syslog iso", rf"^(?:<\d{{1,3}}>)?(?P<stamp>{_ISO}) (?:{_HOST} )?{_END}"),
     )
 )  # fmt: skip
 _LEVELS = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
@@ -151,7 +156,7 @@ def wall_time(line: KernelLine, reference: float) -> tuple[float | None, bool]:
 
 
 def parse_stamp(text: str, reference: float) -> tuple[float | None, bool]:
-    """(seconds since the epoch, zone known) of a stamp alone: ISO, syslog's, ctime's, or `Nov19 10:33`. Never raises."""
+    """(seconds since the epoch, zone known) of a stamp: ISO, syslog's, ctime's, `Nov19 10:33`. Never raises."""
     if m := _ISO_PARTS.match(text):
         year, month, day, hour, minute, second = (int(m.group(i)) for i in range(1, 7))
         time = _epoch(year, month, day, hour, minute, second)
@@ -163,10 +168,10 @@ def parse_stamp(text: str, reference: float) -> tuple[float | None, bool]:
             offset = (int(m.group(10)) * 3600 + int(m.group(11)) * 60) * (-1 if m.group(9) == "-" else 1)
         return time + fraction - offset, bool(m.group(8) or m.group(9))
     if m := _CTIME.match(text):
-        month = _MONTHS.get(m["month"]) if m["month"] else int(m["number"])
-        if month is None:
+        number = _MONTHS.get(m["month"]) if m["month"] else int(m["number"])
+        if number is None:
             return None, False
-        parts = (month, int(m["day"]), int(m["hour"]), int(m["minute"]), int(m["second"] or 0))
+        parts = (number, int(m["day"]), int(m["hour"]), int(m["minute"]), int(m["second"] or 0))
         fraction = float(f"0.{m['fraction']}") if m["fraction"] else 0.0
         printed = m["year"] or m["late_year"]
         time = _epoch(int(printed), *parts) if printed else _latest_before(reference, parts)

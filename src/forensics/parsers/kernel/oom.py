@@ -1,8 +1,8 @@
 """The kernel's memory killer: the lines of one kill, read as one event.
 
-A kill prints a block (mm/oom_kill.c, 3.x to 6.x): who asked for memory, the limits and use of the control group or of the
-host, the table of processes, a summary, and the line that names the victim. The block is rate-limited and may be cut off
-by the ring buffer; the victim's line alone is then the event.
+A kill prints a block (mm/oom_kill.c, 3.x to 6.x): who asked for memory, the limits and use of the control group or of
+the host, the table of processes, a summary, and the line that names the victim. The block is rate-limited and may be
+cut off by the ring buffer; the victim's line alone is then the event.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class _Block:
     columns: int = 0
     tasks: list[Task] = field(default_factory=list)
     kills: dict[int, _Kill] = field(default_factory=dict)
+    places: list[int] = field(default_factory=list)  # of lines that name no victim
 
 
 @dataclass(slots=True)
@@ -112,20 +113,20 @@ def speaks_of_oom(message: str) -> bool:
 def read_kills(messages: Iterable[tuple[int, str]]) -> list[OomKill]:
     """The kills among messages of one kernel log, given in order as (key, message); keys come back in `places`."""
     found: list[OomKill] = []
-    block, header = _Block(), -1
+    block = _Block()
 
     def close() -> None:
-        found.extend(_kill(block, pid, kill, header) for pid, kill in block.kills.items())
+        found.extend(_kill(block, pid, kill) for pid, kill in block.kills.items())
 
     for key, message in messages:
         text = message.strip()
         if m := _INVOKED.search(text):
             close()
-            block, header = _Block(invoked_by=m["comm"].strip()), key
+            block = _Block(invoked_by=m["comm"].strip(), places=[key])
         elif m := _SUMMARY.search(text):
             if any(pid != int(m["pid"]) for pid in block.kills) and not block.together:
                 close()
-                block, header = _Block(), -1
+                block = _Block()
             block.constraint = CONSTRAINTS.get(m["constraint"], block.constraint)
             block.limited, block.group = m["limited"] or block.limited, m["group"] or block.group
             block.kills.setdefault(int(m["pid"]), _Kill(m["comm"])).places.append(key)
@@ -138,8 +139,11 @@ def read_kills(messages: Iterable[tuple[int, str]]) -> list[OomKill]:
                 block.constraint = "cgroup" if "cgroup" in m["why"] else "host"
         elif m := _LIMITED.search(text):
             block.limited, block.group, block.constraint = m["limited"], m["group"], "cgroup"
+            block.places.append(key)
         elif m := _GROUP_KILL.search(text):
-            block.together, block.group, block.constraint = True, block.group or m["group"], block.constraint or "cgroup"
+            block.together, block.group = True, block.group or m["group"]
+            block.constraint = block.constraint or "cgroup"
+            block.places.append(key)
         elif m := _USAGE.match(text):
             block.usage, block.limit = int(m["usage"]), int(m["limit"])
         elif m := _STATS_V1.match(text):
@@ -159,7 +163,7 @@ def read_kills(messages: Iterable[tuple[int, str]]) -> list[OomKill]:
     return found
 
 
-def _kill(block: _Block, pid: int, kill: _Kill, header: int) -> OomKill:
+def _kill(block: _Block, pid: int, kill: _Kill) -> OomKill:
     sizes = kill.sizes
     page = _page(block.tasks, pid, sizes)
     ordered = sorted(block.tasks, key=lambda t: -t.pages)
@@ -173,7 +177,7 @@ def _kill(block: _Block, pid: int, kill: _Kill, header: int) -> OomKill:
         pid=pid,
         process=kill.comm,
         constraint=block.constraint,
-        places=(*kill.places, header) if header >= 0 else tuple(kill.places),
+        places=(*kill.places, *block.places),
         invoked_by=block.invoked_by,
         total_vm=sizes.get("total-vm"),
         anon=sizes.get("anon-rss"),

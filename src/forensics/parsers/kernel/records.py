@@ -2,8 +2,8 @@
 
 `journalctl -o json` writes one object a line, whose MESSAGE is a string, a list of bytes where it holds control
 characters or is no UTF-8, or a list of these where a field was given twice; `-o json-pretty` spreads each over several
-lines; `dmesg --json` is one object whose "dmesg" list holds records with the seconds since boot. Files of the first kind
-are scanned as they are, and only the records that were hit are decoded; the others are small and read in full.
+lines; `dmesg --json` is one object whose "dmesg" list holds records with the seconds since boot. Files of the first
+kind are scanned as they are, and only the records that were hit are decoded; the others are small and read in full.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Record:
 
 
 def form_of(head: bytes) -> str | None:
-    """"dmesg", "journal" (a record a line) or "journal pretty", from a file's first bytes; None for anything else."""
+    """ "dmesg", "journal" (a record a line) or "journal pretty", from a file's first bytes; None for anything else."""
     if _DMESG.match(head):
         return "dmesg"
     start = head.lstrip()
@@ -126,7 +127,7 @@ def dmesg_records(data: bytes) -> Iterator[Record]:
 def pretty_records(data: bytes) -> Iterator[Record]:
     """The records of `journalctl -o json-pretty`."""
     starts = [m.start() for m in re.finditer(rb"^\{", data, re.M)]
-    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+    for start, end in pairwise([*starts, len(data)]):
         at = data.find(b'"MESSAGE"', start, end)
         for text in decode(data[start:end]):
             yield Record(text, at if at >= 0 else start)

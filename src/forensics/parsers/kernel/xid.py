@@ -1,7 +1,8 @@
 """What the numbers of NVIDIA's kernel driver mean: Xid of a GPU, SXid of an NVSwitch, and NVLink 5's units.
 
-The tables beside this module (`xid.tsv`, `sxid.tsv`, `nvlink5.tsv`) follow nverror.h and ctrl_dev_nvswitch.h of NVIDIA's
-open kernel modules (515 to 595), NVIDIA's Xid catalogue of October 2025 and the Fabric Manager guide, in words of our own.
+The tables beside this module (`xid.tsv`, `sxid.tsv`, `nvlink5.tsv`) follow nverror.h and ctrl_dev_nvswitch.h of
+NVIDIA's open kernel modules (515 to 595), NVIDIA's Xid catalogue of October 2025 and the Fabric Manager guide, in words
+of our own.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ WHOSE = {
     "follow": "it follows from another error",
     "notice": "no failure",
 }
-# Xid whose pid is that of the process which owned the work on the GPU; elsewhere it is that of whoever called the driver.
+# Xid whose pid is that of the process which owned the work on the GPU; elsewhere it is whoever called the driver.
 OF_THE_PROCESS = frozenset((8, 13, 31, 32, 43, 45, 68, 69, 80, 94, 109, 174))
 _ACTIONS = {
     "ignore": "nothing needs doing for the one event",

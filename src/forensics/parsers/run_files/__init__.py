@@ -14,9 +14,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from forensics.model import Fact, Kind, Source
-from forensics.parsers.run_files import frameworks, huggingface, listings, training_args, wandb
 from forensics.parsers.run_files.base import FACTS, Family, Reading
 from forensics.parsers.run_files.documents import Item
 
@@ -26,14 +26,9 @@ FILES = 2_000  # run files of a run that are read
 FILE_BYTES = 4 << 20
 TOTAL_BYTES = 64 << 20
 TOTAL_FACTS = 20_000
+TRAINING_ARGS = "training_args.bin"
 _PICKLES = 64  # training_args.bin: one a checkpoint, all alike
 
-FAMILIES: tuple[Family, ...] = (
-    *huggingface.FAMILIES,
-    *wandb.FAMILIES,
-    *frameworks.KNOWN,
-    *frameworks.OTHER,
-)
 _SUFFIXES = (".json", ".yaml", ".yml", ".toml")
 _NAMES = frozenset(
     "latest latest_checkpointed_iteration.txt requirements.txt debug.log debug-internal.log debug-core.log".split()
@@ -50,6 +45,14 @@ class Collected:
     problems: dict[str, str | None]
 
 
+@cache
+def families() -> tuple[Family, ...]:
+    """Every family, the particular ones first. They are imported when the first file asks for them."""
+    from forensics.parsers.run_files import frameworks, huggingface, wandb
+
+    return (*huggingface.FAMILIES, *wandb.FAMILIES, *frameworks.KNOWN, *frameworks.OTHER)
+
+
 def looks_like_run_file(head: bytes, name: str) -> bool:
     """Whether a file is one of those that are read as settings and not as a log, from its head and its name."""
     lower = name.lower()
@@ -59,7 +62,7 @@ def looks_like_run_file(head: bytes, name: str) -> bool:
 
 
 def _family(path: str, head: str) -> Family | None:
-    return next((family for family in FAMILIES if family.matches(path, head)), None)
+    return next((family for family in families() if family.matches(path, head)), None)
 
 
 def read_text(text: str, path: str) -> Reading:
@@ -71,11 +74,13 @@ def read_text(text: str, path: str) -> Reading:
 
 def read_head(text: str) -> tuple[Item, ...]:
     """What the head of a log states of machine, packages, environment and settings. Never raises."""
+    from forensics.parsers.run_files.listings import LISTINGS
+
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     text = _PREFIX.sub("", text.replace("\r\n", "\n"))
     found: dict[str, Item] = {}
-    for listing in listings.LISTINGS:
+    for listing in LISTINGS:
         for item in listing(text):
             found.setdefault(item.path, item)
     return tuple(found.values())
@@ -123,13 +128,15 @@ def _what(source: Source) -> str | None:
         return "log"
     if source.kind is Kind.METRICS and name in ("trainer_state.json", "wandb-summary.json"):
         return "state"
-    if source.kind is Kind.CHECKPOINT and name == training_args.NAME:
+    if source.kind is Kind.CHECKPOINT and name == TRAINING_ARGS:
         return "pickle"
     return None
 
 
 def _reading(source: Source, what: str) -> Reading:
     if what == "pickle":
+        from forensics.parsers.run_files import training_args
+
         return training_args.read_file(source.file)
     with source.file.open("rb") as raw:
         data = raw.read(HEAD if what == "log" else FILE_BYTES)
@@ -137,5 +144,7 @@ def _reading(source: Source, what: str) -> Reading:
     if what == "log":
         return Reading(read_head(text))
     if what == "state" and source.path.endswith("trainer_state.json"):
+        from forensics.parsers.run_files import huggingface
+
         return huggingface.TRAINER_STATE.read(text, source.path)
     return read_text(text, source.path)

@@ -11,16 +11,14 @@ from forensics.parsers.run_files.documents import VALUE, Document, Item, thinned
 FACTS = 1_500  # of one file
 
 # Values under such names are credentials, or name people and machines; neither explains a failure.
-_PRIVATE = re.compile(
-    r"(?:token|secret|passw(?:or)?d|passphrase|credential|private|(?:api|access|auth|ssh|account)[_.-]?key"
-    r"|key[_.-]?(?:id|file)|webhook|cookie|e?mail|user_?name|^user$|^host(?:name)?$|sas_url|connection_string|dsn)",
-    re.I,
+_PRIVATE = (
+    r"(?i:token|secret|passw(?:or)?d|passphrase|credential|private|(?:api|access|auth|ssh|account)[_.-]?key"
+    r"|key[_.-]?(?:id|file)|webhook|cookie|e?mail|user_?name|^user$|^host(?:name)?$|sas_url|connection_string|dsn)"
 )
 # Settings that only look like those.
-_NOT_PRIVATE = re.compile(
-    r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|decoder_start|forced_\w+|special|added|extra|new)_tokens?"
-    r"|tokens?_(?:id|ids|per|count|side|type|classif\w*|limit|weights?|indices|len\w*)|tokenizer|max_(?:\w+_)?tokens|num_tokens|_tokens$",
-    re.I,
+_NOT_PRIVATE = (
+    r"(?i)(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|decoder_start|forced_\w+|special|added|extra|new)_tokens?"
+    r"|tokens?_(?:id|ids|per|count|side|type|classif\w*|limit|weights?|indices|len\w*)|tokenizer|max_(?:\w+_)?tokens|num_tokens|_tokens$"
 )
 
 
@@ -43,13 +41,15 @@ class Family:
 
 def is_private(name: str) -> bool:
     """Whether a setting's name says that its value is a credential, or a person's or machine's name."""
-    return _PRIVATE.search(name) is not None and _NOT_PRIVATE.search(name) is None
+    return re.search(_PRIVATE, name) is not None and re.search(_NOT_PRIVATE, name) is None
 
 
 def under(prefix: str, items: Iterable[Item]) -> Iterator[Item]:
     """The items with their paths below `prefix`; private ones are left out."""
     for item in items:
-        if not any(is_private(part) for part in item.path.split(".")):
+        # An override or an argument ("wandb.api_key=...") has its name in its value.
+        named = item.value.partition("=")[0] if "=" in item.value else ""
+        if not any(is_private(part) for part in (*item.path.split("."), named)):
             yield Item(f"{prefix}.{item.path}" if item.path else prefix, item.value, item.line)
 
 

@@ -62,6 +62,8 @@ def plain(value: str) -> str:
 
 
 def _unquoted(token: str) -> str:
+    if "\\" not in token:
+        return token[1:-1]
     try:
         return str(json.loads(token[: 8 * VALUE], strict=False)) if len(token) <= 8 * VALUE else token[1 : VALUE + 1]
     except ValueError:

@@ -54,14 +54,16 @@ def _is_hydra(path: str, head: str) -> bool:
     return "/.hydra/" in f"/{path}" and path.endswith(_YAML)
 
 
+# Of Hydra's own settings: what was run, and as which job of a sweep.
+_OF_HYDRA = ("hydra.job.name", "hydra.job.num", "hydra.mode", "hydra.launcher._target_")
+
+
 def _hydra(text: str, path: str) -> Reading:
     name = base_name(path).rpartition(".")[0]
-    found = reading("hydra.config" if name == "config" else f"hydra.{name}", read_yaml(text))
+    document = read_yaml(text)
     if name != "hydra":
-        return found
-    kept = ("hydra.hydra.job.name", "hydra.hydra.mode", "hydra.hydra.job.num", "hydra.hydra.launcher._target_")
-    items = tuple(item(i.path.removeprefix("hydra."), i.value, i.line) for i in found.items if i.path in kept)
-    return Reading(items, found.problem)
+        return reading(f"hydra.{name}", document)
+    return Reading(tuple(i for i in document.items if i.path in _OF_HYDRA), document.problem)
 
 
 def _is_pointer(name: str, pattern: str) -> Family:

@@ -15,14 +15,15 @@ from forensics.parsers.run_files.documents import Item
 # Packages whose version can explain a failure of training; of a list of hundreds, these become facts.
 PACKAGES = frozenset(
     "torch torchvision torchaudio torchdata torchtitan torchtune triton pytorch-triton transformers tokenizers"
-    " accelerate deepspeed peft trl datasets safetensors huggingface-hub bitsandbytes flash-attn flash-attn-3 xformers"
-    " apex transformer-engine megatron-core nemo-toolkit lightning pytorch-lightning torchmetrics numpy scipy pandas pyarrow"
-    " fsspec s3fs ray vllm sglang openrlhf verl jax jaxlib flax optax tensorflow tensorboard keras timm diffusers"
-    " mmengine mmcv mmcv-full fairseq mosaicml composer mosaicml-streaming webdataset wandb mlflow hydra-core omegaconf"
-    " torch-xla torch-npu horovod mpi4py liger-kernel unsloth gymnasium stable-baselines3 ultralytics sentencepiece"
-    " nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13 nvidia-cudnn-cu11 nvidia-cudnn-cu12 nvidia-cudnn-cu13"
-    " nvidia-cuda-runtime-cu11 nvidia-cuda-runtime-cu12 nvidia-cublas-cu12 cupy-cuda11x cupy-cuda12x protobuf grpcio"
-    " pydantic setuptools pytorch cudatoolkit nccl cudnn opencv-python pillow".split()
+    " accelerate deepspeed peft trl datasets safetensors huggingface-hub bitsandbytes flash-attn flash-attn-3"
+    " xformers apex transformer-engine megatron-core nemo-toolkit lightning pytorch-lightning torchmetrics numpy"
+    " scipy pandas pyarrow fsspec s3fs ray vllm sglang openrlhf verl jax jaxlib flax optax tensorflow tensorboard"
+    " keras timm diffusers mmengine mmcv mmcv-full fairseq mosaicml composer mosaicml-streaming webdataset wandb"
+    " mlflow hydra-core omegaconf torch-xla torch-npu horovod mpi4py liger-kernel unsloth gymnasium"
+    " stable-baselines3 ultralytics sentencepiece nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13 nvidia-cudnn-cu11"
+    " nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cuda-runtime-cu11 nvidia-cuda-runtime-cu12 nvidia-cublas-cu12"
+    " cupy-cuda11x cupy-cuda12x protobuf grpcio pydantic setuptools pytorch cudatoolkit nccl cudnn opencv-python"
+    " pillow".split()
 )
 # Names under which another tool lists the same package.
 _SAME = {"pytorch": "torch", "flash_attn": "flash-attn", "megatron_core": "megatron-core", "nccl": "nccl"}
@@ -76,7 +77,10 @@ _TABLE = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})[ \t]+(\d[\w.!+-]{0,60})(?:[ \t]
 
 def package_table(text: str) -> Iterator[Item]:
     """`pip list` (Package, Version, a rule) and `conda list` (its header names the environment)."""
-    for header in (r"^Package +Version[^\n]*\n-{3,}", r"^# packages in environment at [^\n]*\n#\s+Name\s+Version"):
+    for header in (
+        r"^Package +Version[^\n]*\n-{3,}",
+        r"^# packages in environment at [^\n]*\n(?:#[ \t]*\n)?# +Name +Version",
+    ):
         for m in re.finditer(header, text, re.M):
             end = text.find("\n\n", m.end())
             body = text[: end if end > 0 else len(text)]
@@ -130,13 +134,12 @@ _BANNERS: tuple[tuple[str, str, str], ...] = (
     ("Total train batch size (", "trainer.total_batch_size", r"Total train batch size \(w[^)\n]*\) = ([\d,]+)"),
     ("Instantaneous batch size per device = ", "trainer.micro_batch", r"size per device = ([\d,]+)"),
 )
-_COMPILED = [(literal, name, re.compile(pattern, re.M)) for literal, name, pattern in _BANNERS]
 
 
 def banners(text: str) -> Iterator[Item]:
     """Versions and sizes that programs state of themselves; the first of each."""
-    for literal, name, pattern in _COMPILED:
-        if literal in text and (m := pattern.search(text)) and m[1] is not None:
+    for literal, name, pattern in _BANNERS:
+        if literal in text and (m := re.search(pattern, text, re.M)) and m[1] is not None:
             yield item(name, m[1].replace(",", "") if name.startswith("trainer.") else m[1], _line(text, m.start()))
 
 

@@ -10,7 +10,6 @@ from forensics.parsers.run_files.base import Reading, item, under
 from forensics.parsers.run_files.documents import Item, scalar
 from forensics.parsers.run_files.pickled import BYTES, NotReadable, Opaque, read
 
-NAME = "training_args.bin"
 _ENTRIES = 64  # such a file has half a dozen
 
 

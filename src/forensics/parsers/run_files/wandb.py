@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from forensics.parsers.run_files.base import Family, Reading, base_name, item, under
+from forensics.parsers.run_files.base import Family, Reading, base_name, is_private, item, under
 from forensics.parsers.run_files.documents import Item, read_json, read_yaml, thinned
 from forensics.parsers.run_files.listings import frozen
 
@@ -41,7 +41,12 @@ def _config(text: str, path: str) -> Reading:
 
 def _metadata(text: str, path: str) -> Reading:
     document = read_json(text)
-    kept = [i for i in document.items if _METADATA.match(i.path)]
+    kept = [
+        i
+        for before, i in zip((None, *document.items), document.items, strict=False)
+        # The argument after --hub_token is one.
+        if _METADATA.match(i.path) and not (i.path.startswith("args.") and before and is_private(before.value))
+    ]
     return Reading(tuple(under("wandb", kept)), document.problem)
 
 

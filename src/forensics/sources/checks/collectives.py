@@ -36,6 +36,7 @@ _DCP = frozenset("get_model_state_dict get_optimizer_state_dict get_state_dict s
 _ACCELERATE = frozenset(
     "wait_for_everyone gather gather_for_metrics reduce pad_across_processes save_state load_state get_state_dict".split()
 )
+_SHARDED = ("save_state", "load_state", "get_state_dict")  # collectives of FSDP and DeepSpeed, plain calls under DDP
 _HOROVOD = frozenset("allreduce allgather broadcast broadcast_parameters broadcast_object barrier".split())
 _CREATES = ("new_group", "new_subgroups", "init_device_mesh", "split_group")
 
@@ -64,6 +65,10 @@ def collective(program: Program, call: ast.Call) -> str | None:
         return name
     owner = receiver(call).split(".")[-1]
     if name in _ACCELERATE and owner == "accelerator" and program.uses("accelerate"):
+        if name in _SHARDED and not (
+            program.uses("deepspeed") or any("fsdp" in word.lower() for word in program.words)
+        ):
+            return None
         return f"accelerator.{name}"
     if name in _HOROVOD and (module.startswith("horovod") or owner == "hvd"):
         return f"hvd.{name}"
@@ -77,9 +82,30 @@ def collective(program: Program, call: ast.Call) -> str | None:
         return "strategy.barrier"
     if name == "all_gather" and receiver(call) == "self" and _lightning(program):
         return "all_gather"
+    if name == "state_dict" and _gathering(program, call):
+        return "state_dict"
+    if name == "compute" and _is_torchmetric(program, receiver(call)):
+        return "compute"
     if name in ("log", "log_dict") and receiver(call) == "self" and is_true(keyword(call, "sync_dist")):
         return "log(sync_dist=True)"
     return None
+
+
+def _gathering(program: Program, call: ast.Call) -> bool:
+    """Whether a state_dict() stands under `FSDP.state_dict_type(...)`, which makes it gather from all ranks."""
+    return any(
+        isinstance(item.context_expr, ast.Call) and method(item.context_expr) == "state_dict_type"
+        for parent in program.above(call)
+        if isinstance(parent, ast.With)
+        for item in parent.items
+    )
+
+
+def _is_torchmetric(program: Program, owner: str) -> bool:
+    if not owner or not program.uses("torchmetrics"):
+        return False
+    values = [value for scope in program.scopes for value in scope.values(owner)]
+    return bool(values) and all(program.dotted(v).startswith("torchmetrics") for v in values)
 
 
 def _lightning(program: Program) -> bool:
@@ -164,9 +190,11 @@ def _in_scope(program: Program, project: Project, scope: Scope) -> Iterator[Hit]
         other = node.orelse if isinstance(node, ast.If) else [node.orelse]
         yes, no = _made(program, project, body), _made(program, project, other)
         if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
-            no = _made(program, project, _rest(program, node))
+            no = _unless_same_condition(program, node, _made(program, project, _rest(program, node)))
         elif isinstance(node, ast.If) and node.orelse and _leaves(node.orelse):
-            yes = yes + _made(program, project, _rest(program, node))
+            yes = yes + _unless_same_condition(program, node, _made(program, project, _rest(program, node)))
+        if body and other and any(m.inner for m in (*yes, *no)) and _splits_roles(program, project, body, other):
+            continue
         mine, others = sides.setdefault(test.side, ([], []))
         keep = [[m for m in made if test.exact or not m.grouped] for made in (yes, no)]
         if not test.positive:
@@ -175,6 +203,28 @@ def _in_scope(program: Program, project: Project, scope: Scope) -> Iterator[Hit]
         others += [(m, node) for m in keep[1]]
     for mine, others in sides.values():
         yield from _surplus(program, mine, others)
+
+
+def _splits_roles(program: Program, project: Project, body: Sequence[ast.AST], other: Sequence[ast.AST]) -> bool:
+    """Whether both sides call functions of the program: ranks that play different parts, with collectives in each."""
+    return all(any(project.resolve(program, c) is not None for c in calls_in(part)) for part in (body, other))
+
+
+def _unless_same_condition(program: Program, branch: ast.If, made: list[_Made]) -> list[_Made]:
+    """Without the collectives that are made on a condition which shares a name with the branch (`use_fsdp`)."""
+    words = {n.id if isinstance(n, ast.Name) else n.attr for n in _outside_rank(program, branch.test)}
+    kept = []
+    for m in made:
+        tests = [p.test for p in program.above(m.call) if isinstance(p, ast.If) and p is not branch]
+        if not any(words & names_in(test) for test in tests):
+            kept.append(m)
+    return kept
+
+
+def _outside_rank(program: Program, test: ast.expr) -> list[ast.Name | ast.Attribute]:
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
+    free = [part for part in parts if rank_test(program, part) is None]
+    return [n for part in free for n in walk(part) if isinstance(n, ast.Name | ast.Attribute)]
 
 
 def _same_rank_outside(program: Program, node: ast.AST, scope: Scope, test: RankTest) -> bool:
@@ -187,9 +237,7 @@ def _same_rank_outside(program: Program, node: ast.AST, scope: Scope, test: Rank
     return False
 
 
-def _surplus(
-    program: Program, mine: list[tuple[_Made, ast.AST]], others: list[tuple[_Made, ast.AST]]
-) -> Iterator[Hit]:
+def _surplus(program: Program, mine: list[tuple[_Made, ast.AST]], others: list[tuple[_Made, ast.AST]]) -> Iterator[Hit]:
     counts = Counter(m.op for m, _ in mine), Counter(m.op for m, _ in others)
     seen: set[int] = set()
     for made, against in ((mine, counts[1]), (others, counts[0])):
@@ -261,11 +309,10 @@ def data_dependent_collective(program: Program, project: Project) -> Iterator[Hi
     if not program.uses("torch"):
         return
     for scope in program.scopes:
-        shared = _shared(program, scope)
         for node in scope.nodes:
-            if not isinstance(node, ast.If) or not _local_value(program, scope, node.test, shared):
+            if not isinstance(node, ast.If) or not _local_value(node.test):
                 continue
-            if rank_test(program, node.test) is not None:
+            if names_in(node.test) & _shared(program, scope, node) or rank_test(program, node.test) is not None:
                 continue
             yes, no = _made(program, project, node.body), _made(program, project, node.orelse)
             ops = [m.op for m in yes], [m.op for m in no]
@@ -286,31 +333,31 @@ def data_dependent_collective(program: Program, project: Project) -> Iterator[Hi
                 yield hit("data_dependent_collective", program, node, note, weight=0.7)
 
 
-def _shared(program: Program, scope: Scope) -> set[str]:
-    """Names whose values are the same on all ranks, since a collective has made them."""
+def _shared(program: Program, scope: Scope, before: ast.If) -> set[str]:
+    """Names whose values are the same on all ranks, since a collective before a statement has made them."""
     shared: set[str] = set()
     for call in scope.calls:
         name = method(call)
+        if call.lineno >= before.lineno:
+            continue
         if collective(program, call) is not None or any(w in name for w in ("reduce", "gather", "broadcast", "sync")):
             shared |= names_in(call)
+    shared -= {"torch", "dist", "distributed", "self", "op", "group", "ReduceOp", "SUM"}
     for _ in range(3):
-        for name, value, _statement in scope.bound:
-            if names_in(value) & shared:
+        for name, value, statement in scope.bound:
+            if statement.lineno < before.lineno and names_in(value) & shared:
                 shared.add(last(name))
-    return shared - {"torch", "dist", "distributed", "self", "op", "group", "ReduceOp", "SUM"}
+    return shared
 
 
-def _local_value(program: Program, scope: Scope, test: ast.expr, shared: set[str]) -> bool:
-    words = names_in(test)
-    if words & shared:
-        return False
+def _local_value(test: ast.expr) -> bool:
+    """Whether a condition asks for a loss or a metric, or whether a loss is finite."""
+    words = {word.lower() for word in names_in(test)}
     if words & {"isnan", "isfinite", "isinf"}:
-        return any("loss" in w.lower() for w in words)
-    if not isinstance(test, ast.Compare):
+        return any("loss" in word for word in words)
+    if not isinstance(test, ast.Compare) or "item" not in words:
         return False
-    if any(isinstance(n, ast.Call) and method(n) == "item" for n in walk(test)):
-        return any("loss" in w.lower() or "val" in w.lower() or "metric" in w.lower() for w in words)
-    return False
+    return any(part in word for word in words for part in ("loss", "val", "metric"))
 
 
 def _skips_backward(program: Program, node: ast.If) -> bool:

@@ -1,7 +1,7 @@
 """Observations in kernel logs, completed by what only such a log says: when, on which device, by which process.
 
 The scan and the signatures have found the lines; here each gets the time of its own stamp (or none, where that counts
-from boot: engine.kernel.clock aligns those), an Xid its meaning, and the lines of one memory kill become one observation.
+from boot: engine.kernel.clock aligns those), an Xid its meaning, and the lines of one memory kill become one sign.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _KERNELS_OWN = re.compile(r"NVRM: |\bXid \(|\boom-kill:|\binvoked oom-killer|Kil
 _FALLEN = re.compile(r"NVRM: The NVIDIA GPU (?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 _ASKED_ONLY = re.compile(r"^(?:nvidia-smi|nvidia-\w+|nv-\w+|dcgm\w*|gpud|nvtop)")
 _SYSTEM_TAGS = ("kernel", "systemd-oomd", "earlyoom", "systemd")
-_DIFFERENCES = re.compile(
-    rb"^\[(?:(?P<minute>[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)| *\+(?P<delta>\d{1,9}\.\d{6}))\]", re.M
-)
+_DIFFERENCES = re.compile(rb"^\[(?:(?P<minute>[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)| *\+(?P<delta>\d{1,9}\.\d{6}))\]", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +56,16 @@ def refine(source: Source, observations: Sequence[Observation], *, reference: fl
     reference: seconds since the epoch near which dates without a year lie.
     """
     form = form_of(_read(source.file, 0, HEAD))
-    texts = [o.evidence[0].text for o in observations]
-    if form is None and not any(_KERNELS_OWN.search(text) or read_line(text) for text in texts):
-        return Refined(tuple(observations), None)
+    texts = [o.evidence[0].text if o.evidence[0].line is not None else "" for o in observations]
     lines = [read_line(text) for text in texts]
+    if form is None and not any(line or _KERNELS_OWN.search(text) for text, line in zip(texts, lines, strict=True)):
+        return Refined(tuple(observations), None)
     sums = _sums(source.file, reference) if any(line and line.delta is not None for line in lines) else {}
     completed = []
     for o, line in zip(observations, lines, strict=True):
+        if o.evidence[0].line is None:
+            completed.append(o)
+            continue
         own = line
         if line is None and (form is not None or _KERNELS_OWN.search(o.evidence[0].text)):
             own = _record_of(source.file, o)
@@ -151,6 +152,9 @@ def _device(file: Path, o: Observation) -> Observation:
         return replace(o, signature=signature, identity=identity, captures=captures, note=_join(o, xid.describe(found)))
     if (meaning := xid.describe_switch(text)) is not None:
         return replace(o, note=_join(o, meaning))
+    pid = o.captures.get("pid", "")
+    if pid.isdigit() and o.identity.pid is None and (line := read_line(text)) is not None and line.by_kernel:
+        o = replace(o, identity=replace(o.identity, pid=int(pid[:10])))
     if "bdf" not in o.captures and "fallen off the bus" in text and o.evidence[0].offset is not None:
         start = max(0, o.evidence[0].offset - 400)
         above = _read(file, start, o.evidence[0].offset - start).decode("utf-8", "replace")
@@ -191,7 +195,7 @@ def _kills(source: Source, form: str | None, observations: Sequence[Observation]
         kill = kill_at[ordered[0].evidence[0].offset or 0]
         merged |= dict.fromkeys(members)
         merged[members[0]] = _one(ordered, kill)
-    results = [merged[n] if n in merged else o for n, o in enumerate(observations)]
+    results = [merged.get(n, o) for n, o in enumerate(observations)]
     return tuple(o for o in results if o is not None)
 
 

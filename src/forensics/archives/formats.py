@@ -1,0 +1,46 @@
+"""How a file is packed, and how names change by it."""
+
+from __future__ import annotations
+
+import re
+
+from forensics.archives.tars import tar_header
+
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_EXTENSION = re.compile(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
+_ONLY_COMPRESSED = re.compile(r"([^/]+)\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd)!/\1$", re.I)
+_SHORT_TAR = re.compile(r"\.t(?:gz|xz|bz2?|zst)$", re.I)
+
+
+def format_of(head: bytes, name: str) -> str | None:
+    """How a file is packed: "gzip", "xz", "bzip2", "zstd", "tar" or "zip"; None for what is not unpacked.
+
+    head: the first bytes of the file. Checkpoints of torch are zip files too; a zip is an archive of files only where
+    it is named .zip and its first member is none of a checkpoint.
+    """
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            return what
+    if head.startswith(b"PK\x03\x04") and name.lower().endswith(".zip") and not is_torch_zip(head):
+        return "zip"
+    return "tar" if tar_header(head[:512]) else None
+
+
+def is_torch_zip(head: bytes) -> bool:
+    """Whether a zip file is one that torch wrote: its first entry is `<name>/data.pkl` or a tensor's data."""
+    if not head.startswith(b"PK\x03\x04") or len(head) < 30:
+        return False
+    name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    return re.search(rb"/(?:data\.pkl|data/\d+|constants\.pkl|\.format_version)$", name) is not None
+
+
+def without_compression(path: str) -> str:
+    """A path as it would be if a file that is only compressed were not: a/rank0.log for a/rank0.log.gz!/rank0.log."""
+    return _ONLY_COMPRESSED.sub(r"\1", path)
+
+
+def plain_name(name: str) -> str:
+    """The name of a compressed file's content: rank0.log for rank0.log.gz."""
+    if _SHORT_TAR.search(name):
+        return _SHORT_TAR.sub(".tar", name)
+    return _EXTENSION.sub("", name) or name

@@ -1,0 +1,192 @@
+"""Unpacks the archives of a run, member by member, into files of its own."""
+
+from __future__ import annotations
+
+import atexit
+import lzma
+import os
+import re
+import shutil
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from forensics.archives.formats import plain_name
+from forensics.archives.limits import CHUNK, DEFAULT, MARK, Limits, Member, Stop, Unpacked
+from forensics.archives.streams import Piece, Stream, decoder
+from forensics.archives.tars import tar_entries, tar_header
+from forensics.archives.zips import zip_entries
+
+
+class Unpacker:
+    """Unpacks the archives of one run into one temporary folder, which is deleted when the program ends."""
+
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.limits = limits
+        self._left = limits.total
+        self._folder: Path | None = None
+        self._number = 0
+
+    def members(
+        self,
+        file: Path,
+        name: str,
+        what: str,
+        found: Unpacked,
+        wanted: Callable[[str], str | None],
+        readable: Callable[[bytes, str], str | None],
+    ) -> Iterator[Member]:
+        """The regular files of an archive, unpacked one at a time. Never raises for what the archive holds.
+
+        name: the archive's own, without folders. what: as `format_of` says. found: filled on the way. wanted: why a
+        member of that name is left out, or None. readable: why the content that begins with these bytes is left out,
+        or None; asked for files that are only compressed, before the rest is unpacked.
+        """
+        try:
+            size, modified = file.stat().st_size, file.stat().st_mtime
+            with file.open("rb") as raw:
+                if what == "zip":
+                    yield from self._zip(raw, size, found, wanted)
+                    return
+                stream = Stream(decoder(what, raw, self.limits), raw, self.limits, self.take)
+                if what == "tar" or tar_header(stream.peek(512)):
+                    yield from self._tar(stream, found, wanted)
+                    return
+                inner = plain_name(name)
+                if reason := readable(stream.peek(16 << 10), inner):
+                    found.problem = reason
+                    return
+                member = self._store(inner, iter(lambda: stream.read(CHUNK), b""), found, modified)
+                if member is not None:
+                    yield member
+        except Stop as stop:
+            found.problem = str(stop)
+        except OSError as error:
+            found.problem = error.strerror or str(error)
+        except (EOFError, zlib.error, lzma.LZMAError, struct.error, ValueError) as error:
+            found.problem = f"damaged: {str(error)[:120] or type(error).__name__}"
+
+    def may_go_into(self, path: str) -> bool:
+        """Whether an archive of that path lies in few enough others to be unpacked."""
+        return path.count(MARK) < self.limits.depth
+
+    def take(self, n: int) -> None:
+        """Count bytes that were unpacked; raises Stop where the limit of the run is reached."""
+        self._left -= n
+        if self._left < 0:
+            raise Stop(f"archives of this run unpack to more than {self.limits.total:,} bytes; the rest was not read")
+
+    def _store(self, name: str, data: Iterator[bytes], found: Unpacked, modified: float) -> Member | None:
+        """Write one member's data; what came before the archive ended or broke is kept."""
+        path = self._next()
+        written = 0
+        stopped: Stop | None = None
+        with path.open("wb") as out:
+            try:
+                for chunk in data:
+                    out.write(chunk)
+                    written += len(chunk)
+            except Stop as stop:
+                stopped = stop
+            except (EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
+                stopped = Stop(f"damaged: {str(error)[:120] or type(error).__name__}")
+        found.count += 1
+        if stopped is not None:
+            found.problem = str(stopped)
+        if stopped is not None and not written:
+            path.unlink()
+            found.count -= 1
+            return None
+        os.utime(path, (modified, modified))
+        return Member(name, path, str(stopped) if stopped is not None else None)
+
+    def _next(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="forensics-unpacked-"))
+            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._number % 100 == 0 and shutil.disk_usage(self._folder).free < self.limits.disk:
+            raise Stop("too little space in the temporary folder to unpack more")
+        self._number += 1
+        return self._folder / f"{self._number:07}"
+
+    def _judge(self, name: str, found: Unpacked, wanted: Callable[[str], str | None]) -> str | None:
+        """The member's name as a relative path, or None where it was left out and said so."""
+        if len(name) > self.limits.name:
+            found.skip(name, f"its name is longer than {self.limits.name} characters", self.limits)
+            return None
+        if "\0" in name or _leaves(name):
+            found.skip(name.replace("\0", "?"), "its name leads out of the archive", self.limits)
+            return None
+        inner = "/".join(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
+        if reason := wanted(inner):
+            found.skip(inner, reason, self.limits)
+            return None
+        return inner or None
+
+    def _tar(self, stream: Stream, found: Unpacked, wanted: Callable[[str], str | None]) -> Iterator[Member]:
+        for n, entry in enumerate(tar_entries(stream, self.limits)):
+            if n >= self.limits.members:
+                raise Stop(f"more than {self.limits.members:,} members; the rest was not read")
+            if entry.kind == "folder":
+                continue
+            if entry.kind != "file":
+                found.skip(entry.name, entry.kind, self.limits)
+                continue
+            if (name := self._judge(entry.name, found, wanted)) is None:
+                continue
+            member = self._store(name, stream.parts(entry.size), found, entry.modified)
+            if member is not None:
+                yield member
+            if found.problem is not None:
+                return
+
+    def _zip(self, raw: BinaryIO, size: int, found: Unpacked, wanted: Callable[[str], str | None]) -> Iterator[Member]:
+        given = 0
+        for n, entry in enumerate(zip_entries(raw, size)):
+            if n >= self.limits.members:
+                raise Stop(f"more than {self.limits.members:,} members; the rest was not read")
+            if entry.name.endswith("/"):
+                continue
+            if entry.flags & 1:
+                found.skip(entry.name, "encrypted", self.limits)
+                continue
+            if entry.mode and (entry.mode & 0o170000) not in (0, 0o100000):
+                found.skip(entry.name, "a link or a device in an archive", self.limits)
+                continue
+            if (name := self._judge(entry.name, found, wanted)) is None:
+                continue
+            if (start := entry.data_at(raw, size)) is None:
+                found.skip(name, "damaged: its place in the archive holds no member", self.limits)
+                continue
+            what = {0: "stored", 8: "deflate", 12: "bzip2", 93: "zstd", 95: "xz"}.get(entry.method)
+            if what is None:
+                found.skip(name, f"compressed by a method (number {entry.method}) that is not read", self.limits)
+                continue
+            piece = Piece(raw, start, entry.packed)
+            stream = Stream(decoder(what, piece, self.limits), piece, self.limits, self.take, given)
+            member = self._store(name, _checked(stream, entry.crc), found, entry.modified)
+            given += stream.given
+            if member is not None:
+                yield member
+            if found.problem is not None and found.problem.startswith("damaged"):
+                found.skip(name, found.problem, self.limits)  # costs this member only
+                found.problem = None
+            elif found.problem is not None:
+                return
+
+
+def _leaves(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return ".." in parts or parts[0] == "" or re.match(r"[A-Za-z]:", name) is not None
+
+
+def _checked(stream: Stream, crc: int) -> Iterator[bytes]:
+    seen = 0
+    while chunk := stream.read(CHUNK):
+        seen = zlib.crc32(chunk, seen)
+        yield chunk
+    if seen != crc:
+        raise ValueError("its checksum is not that of its data")

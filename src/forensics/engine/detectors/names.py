@@ -1,0 +1,39 @@
+"""Names of the metrics of a table: instruments write one series a module, whose names are not known beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.series import Same
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@lru_cache(maxsize=1)
+def remembered_names(same: Same[pl.DataFrame]) -> tuple[str, ...]:
+    """Every name in a table, sorted; remembered until `cache_clear`."""
+    return tuple(same.value["name"].unique().sort().to_list())
+
+
+def names_where(metrics: pl.DataFrame, wanted: Callable[[str], object]) -> list[str]:
+    """The names in a table that a test holds true for, sorted."""
+    return [name for name in remembered_names(Same(metrics)) if wanted(name)]
+
+
+def has(metrics: pl.DataFrame, name: str) -> bool:
+    """Whether a table has rows of this name."""
+    return name in remembered_names(Same(metrics))
+
+
+def recorded(metrics: pl.DataFrame) -> bool:
+    """Whether `forensics.probe` wrote anything at all."""
+    return any(name.startswith("probe/") for name in remembered_names(Same(metrics)))
+
+
+def finite(values: Sequence[float | None]) -> list[float]:
+    """The values that are given and finite."""
+    return [v for v in values if v is not None and math.isfinite(v)]

@@ -1,0 +1,48 @@
+"""The facts that a report shows, and what they say of how far a run came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from forensics.model import Fact
+
+MOST = 1_000  # facts of a report
+_DIGITS = re.compile(r"\d{1,15}")
+
+
+def environment(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Each name and value once, at the first place that states it; MOST at most."""
+    seen: dict[tuple[str, str], Fact] = {}
+    for fact in facts:
+        if len(seen) >= MOST:
+            break
+        seen.setdefault((fact.name, fact.value), fact)
+    return tuple(seen.values())
+
+
+def saved_progress(facts: Sequence[Fact]) -> str | None:
+    """How far the last saved state is, of the steps that were planned; None where it is at the end, or not known."""
+    steps = [int(f.value) for f in facts if f.name == "trainer.global_step" and _DIGITS.fullmatch(f.value)]
+    planned = {int(f.value) for f in facts if f.name == "trainer.max_steps" and _DIGITS.fullmatch(f.value)}
+    if not steps or len(planned) != 1:
+        return None
+    last, total = max(steps), planned.pop()
+    return f"The last saved state is at step {last:,} of {total:,}." if last < total else None
+
+
+def stated_world(facts: Sequence[Fact]) -> int | None:
+    """The world size that a worker's own environment or Megatron's table of arguments states; None where they differ.
+
+    WORLD_SIZE alone says little: clusters set it to the number of hosts before a launcher sets it for its workers.
+    """
+    of_worker = {f.source for f in facts if f.name == "env.LOCAL_RANK"} & {
+        f.source for f in facts if f.name == "env.RANK"
+    }
+    sizes = {
+        int(f.value)
+        for f in facts
+        if (f.name == "megatron.world_size" or (f.name == "env.WORLD_SIZE" and f.source in of_worker))
+        and re.fullmatch(r"[1-9]\d{0,5}", f.value)
+    }
+    return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,175 @@
+"""Training code beside a run: which findings its hits support, and what else it is worth telling of it.
+
+A hit never makes a root or a cascade, and never changes a verdict. Where a finding of its kind is there, or where the run
+stood at the very lines (by a traceback, a stack or a Flight Recorder entry), the finding gets the code as evidence, a
+note, and a little more confidence. All else is a hint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from forensics.engine.diagnosis import with_status
+from forensics.model import Diagnosis, Finding, Hint, Role, RunData
+from forensics.signatures.schema import Signature
+from forensics.sources.hits import Hit
+from forensics.sources.program import Program
+from forensics.sources.rules import RULES, Rule
+from forensics.sources.run import Found, examine
+
+# How much of the remaining doubt a hit takes: as much as a sign of another kind does (docs/confidence.md) where the run
+# stood at the place, half of it where only the kind of trouble fits.
+DOUBT_AT_PLACE = 0.7
+DOUBT_BY_KIND = 0.85
+HIGHEST = 0.99
+NOTES = 2  # hits that a finding tells of
+SHOWN = 200  # characters of code in a note
+
+_CALL = re.compile(r"^(?P<file>.+):(?P<line>\d+) (?P<function>\S.*)$")
+_ANONYMOUS = ("<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """A line of code at which some rank was, as the run's own files say it."""
+
+    file: str
+    line: int
+    function: str
+
+
+def with_sources(
+    diagnosis: Diagnosis, data: RunData, folders: Sequence[Path], catalogue: Mapping[str, Signature]
+) -> Diagnosis:
+    """The diagnosis of a run, with what its training code (programs under `folders`) adds to it."""
+    return join(diagnosis, data, examine(folders), catalogue)
+
+
+def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[str, Signature]) -> Diagnosis:
+    """The diagnosis with hits joined to its findings, hints, and a coverage row for each program."""
+    stood = list(_in_programs(frames(data), found.programs))
+    matches = [(hit, _supported(hit, diagnosis.findings, stood, catalogue)) for hit in found.hits]
+    findings = tuple(_told(f, [(h, s[f.id]) for h, s in matches if f.id in s]) for f in diagnosis.findings)
+    hints = [_hint(hit, supported, catalogue) for hit, supported in matches]
+    ordered = sorted((h for h in hints if h is not None), key=lambda h: (not h.supports, -h.confidence))
+    return replace(
+        diagnosis,
+        findings=findings,
+        hints=tuple(ordered),
+        coverage=with_status((*diagnosis.coverage, *found.coverage)),
+    )
+
+
+def frames(data: RunData) -> set[Stood]:
+    """Where ranks stood: frames of tracebacks, of stack dumps, and of the calls that Flight Recorders saw last."""
+    found = {Stood(file, line, function) for t in data.tracebacks if t.chained != "ignored" for file, line, function in t.frames}
+    texts: set[str] = set()
+    for o in data.observations:
+        texts.update(o.captures.get("frames", "").split("\n"))
+    if data.collectives.height:
+        import polars as pl
+
+        # A rank's last entry, and whatever was not completed: earlier calls went well.
+        kept = data.collectives.filter(
+            (pl.col("state") != "completed") | (pl.int_range(pl.len()).reverse().over("source") == 0)
+        )
+        columns = [name for name in ("frame", "stack") if name in kept.columns]
+        for name in columns:
+            for value in kept[name].drop_nulls().unique().to_list():
+                texts.update(str(value).split("\n"))
+    for text in texts:
+        if m := _CALL.match(text.strip()):
+            found.add(Stood(m["file"], int(m["line"]), m["function"]))
+    return found
+
+
+def _in_programs(stood: Iterable[Stood], programs: Sequence[Program]) -> Iterator[tuple[Program, Stood]]:
+    """The frames that lie in programs: by the longest common end of their paths, and by the function at the line.
+
+    A frame whose function is not the one at its line speaks of another version of the program.
+    """
+    by_name: dict[str, list[Program]] = {}
+    for program in programs:
+        by_name.setdefault(PurePosixPath(program.path).name, []).append(program)
+    for frame in stood:
+        parts = tuple(reversed(frame.file.replace("\\", "/").split("/")))
+        scored = [(_common(parts, p), p) for p in by_name.get(parts[0], ())]
+        best = max((score for score, _ in scored), default=0)
+        same = [p for score, p in scored if score == best]
+        if len(same) != 1 or frame.line > len(same[0].lines):
+            continue
+        function = frame.function.rsplit(".", 1)[-1]
+        if function in _ANONYMOUS or function == (same[0].function_at(frame.line) or "<module>"):
+            yield same[0], frame
+
+
+def _common(parts: Sequence[str], program: Program) -> int:
+    theirs = tuple(reversed(program.path.split("/")))
+    return next((i for i, (a, b) in enumerate(zip(parts, theirs, strict=False)) if a != b), min(len(parts), len(theirs)))
+
+
+def _supported(
+    hit: Hit, findings: Sequence[Finding], stood: Sequence[tuple[Program, Stood]], catalogue: Mapping[str, Signature]
+) -> dict[str, Stood | None]:
+    """Findings that a hit supports, by id, with the frame that lies in its lines where there is one."""
+    rule = RULES[hit.check]
+    by_kind = {hit.signature or rule.signature, *(hit.supports if hit.supports is not None else rule.supports)}
+    here = next((frame for program, frame in stood if _lies_in(hit, program, frame)), None)
+    # A place speaks against a hit as well: a hang elsewhere in the same programs is not this one.
+    elsewhere = bool(rule.at_place) and bool(stood) and here is None
+    supported: dict[str, Stood | None] = {}
+    for finding in findings:
+        if finding.role is Role.CONTEXT or elsewhere:
+            continue
+        if finding.name in by_kind or (here is not None and finding.name in rule.at_place):
+            supported[finding.id] = here
+    return supported
+
+
+def _lies_in(hit: Hit, program: Program, frame: Stood) -> bool:
+    return any(p.path == program.path and p.first <= frame.line <= p.last for p in hit.places)
+
+
+def _told(finding: Finding, hits: Sequence[tuple[Hit, Stood | None]]) -> Finding:
+    """A finding with the code that supports it as its second place, a note, and less doubt."""
+    if not hits:
+        return finding
+    hits = sorted(hits, key=lambda pair: (pair[1] is None, -pair[0].weight))[:NOTES]
+    doubt = min(DOUBT_AT_PLACE if frame is not None else DOUBT_BY_KIND for _, frame in hits)
+    code = [hit.evidence[0] for hit, _ in hits]
+    notes = [_note(hit, frame) for hit, frame in hits]
+    sure = max(finding.confidence, min(HIGHEST, 1 - (1 - finding.confidence) * doubt))
+    return replace(
+        finding,
+        confidence=round(sure, 2),
+        evidence=(*finding.evidence[:1], *code, *finding.evidence[1:]),
+        notes=(*notes, *finding.notes),
+    )
+
+
+def _note(hit: Hit, frame: Stood | None) -> str:
+    at = hit.evidence[0]
+    where = f"{at.file}:{at.line}"
+    stood = f" The run stood there: {PurePosixPath(frame.file).name}:{frame.line}, in {frame.function}." if frame else ""
+    return f"The code at {where} (`{at.text[:SHOWN]}`) fits this. {hit.note}{stood}"
+
+
+def _hint(hit: Hit, supported: Mapping[str, Stood | None], catalogue: Mapping[str, Signature]) -> Hint | None:
+    rule: Rule = RULES[hit.check]
+    signature = catalogue.get(hit.signature or rule.signature)
+    if signature is None or not (supported or rule.alone):
+        return None
+    return Hint(
+        name=signature.name,
+        codes=signature.codes,
+        title=signature.title,
+        check=hit.check,
+        confidence=round(min(hit.weight, rule.weight), 2),
+        evidence=hit.evidence,
+        why=hit.note,
+        fix=signature.fix,
+        supports=tuple(supported),
+    )

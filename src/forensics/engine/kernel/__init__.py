@@ -1,0 +1,66 @@
+"""What kernel logs and the run's own logs say of each other: when, which rank, and whether the run suffered by it.
+
+These functions stand in the pipeline and load their modules only for runs that hold a kernel's lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from forensics.model import Observation, RunData
+from forensics.signatures.schema import Signature
+
+if TYPE_CHECKING:
+    from forensics.engine.causes import Candidate
+    from forensics.engine.identity import World
+    from forensics.engine.steps import StepClock
+
+FACT = "kernel_log"  # name of the facts that say which sources are kernel logs; the value is the form
+# How a launcher sees the end of a process of which the kernel says this.
+KILLED = {"host-oom": "-9", "host-oom-cgroup": "-9", "rank-segfault": "-11", "rank-sigill": "-4", "rank-sigfpe": "-8"}
+MARKS = ("kernel-clock", "gpu-listed")
+_KERNELS = re.compile(
+    r"\[ *\d{1,10}\.\d{6}\]|\[ *\+\d+\.\d{6}\]|\bkernel: |\bNVRM: |^\d{1,3},\d+,\d+,[-c+]"
+    r"|^(?:[a-z]+\d? *:[a-z]+ *: ?)?(?:\[\S+ +\S+ +\d+ \d\d:\d\d:\d\d \d{4}\] |\d{4}-\d\d-\d\dT[\d:]{8},\d{6}[+-])"
+    r"|^\[[A-Z][a-z]{2} ?\d+ \d\d:\d\d\]"
+)
+
+
+def _of_kernel(o: Observation) -> bool:
+    return o.signature in MARKS or _KERNELS.search(o.evidence[0].text) is not None
+
+
+def concerns(data: RunData) -> bool:
+    """Whether a run holds lines of a kernel or lists of its devices."""
+    return any(fact.name == FACT for fact in data.facts) or any(map(_of_kernel, data.observations))
+
+
+def align(data: RunData) -> RunData:
+    """`clock.align`."""
+    from forensics.engine.kernel import clock
+
+    return clock.align(data)
+
+
+def place(data: RunData, world: World) -> RunData:
+    """`places.place`."""
+    from forensics.engine.kernel import places
+
+    return places.place(data, world)
+
+
+def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
+    """`relevance.settle`."""
+    from forensics.engine.kernel import relevance
+
+    return relevance.settle(found, catalogue)
+
+
+def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
+    """`relevance.set_aside`."""
+    if any(_of_kernel(c.observations[0]) for c in found):
+        from forensics.engine.kernel import relevance
+
+        relevance.set_aside(found, steps)

@@ -1,0 +1,185 @@
+"""Which GPU, process and rank a kernel line speaks of, by what the run's own files say of devices and processes.
+
+A PCI bus id is a rank's where NCCL's init lines say so (engine.identity). Else nvidia-smi's listings give the GPU's
+index and the processes on it, and the kernel's own lines the card's UUID. Nothing is assumed beyond that: an index is a
+local rank only where the run has one process for each GPU of one host.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from forensics.engine.identity import World, pci_bus
+from forensics.engine.kernel import KILLED
+from forensics.model import Identity, Observation, RunData
+from forensics.parsers.kernel.lines import read_line
+
+LISTED = "gpu-listed"
+# Signs that one process is another one's child: its parent, a rank, names it by its pid.
+CHILDREN = (
+    "dataloader-worker-killed",
+    "dataloader-worker-segfault",
+    "dataloader-worker-lost",
+    "background-worker-died",
+)
+
+Place = tuple[str | None, str]  # (node, PCI bus id)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """GPUs of the run's hosts as nvidia-smi and the driver list them."""
+
+    index: Mapping[Place, int] = field(default_factory=dict)
+    pids: Mapping[tuple[str | None, int], frozenset[int]] = field(default_factory=dict)  # (node, index) -> processes
+    number: Mapping[str | None, int] = field(default_factory=dict)  # node -> GPUs listed
+
+    def of(self, node: str | None, bus: str) -> int | None:
+        """The index of a GPU; of a host that is not named only where one host was listed."""
+        if (node, bus) in self.index:
+            return self.index[node, bus]
+        told = {i for (_, b), i in self.index.items() if b == bus}
+        nodes = {n for n, _ in self.index}
+        return next(iter(told)) if len(nodes) == 1 and len(told) == 1 and (node is None or None in nodes) else None
+
+
+def listing(observations: Iterable[Observation]) -> Listing:
+    """What nvidia-smi's tables, lists and reports say; contradictions are left out."""
+    marks = [o for o in observations if o.signature == LISTED]
+    told: dict[Place, set[int]] = defaultdict(set)
+    bus_of_uuid: dict[str, set[Place]] = defaultdict(set)
+    index_of_uuid: dict[str, set[int]] = defaultdict(set)
+    pids: dict[tuple[str | None, int], set[int]] = defaultdict(set)
+    blocks: dict[str, list[tuple[int, Place]]] = defaultdict(list)
+    attached: dict[str, int] = {}
+    for o in marks:
+        node, got = o.identity.node, o.captures
+        bus = pci_bus(got.get("bus", "").lower())
+        gpu = int(got["gpu"]) if got.get("gpu", "").isdigit() else None
+        uuid = got.get("uuid", "").lower()
+        if got.get("attached", "").isdigit():
+            attached[o.evidence[0].file] = int(got["attached"])
+        if bus is not None and gpu is not None:
+            told[node, bus].add(gpu)
+        elif bus is not None and not uuid:
+            blocks[o.evidence[0].file].append((o.evidence[0].line or 0, (node, bus)))
+        if bus is not None and uuid:
+            bus_of_uuid[uuid].add((node, bus))
+        if gpu is not None and uuid:
+            index_of_uuid[uuid].add(gpu)
+        if gpu is not None and got.get("pid", "").isdigit():
+            pids[node, gpu].add(int(got["pid"]))
+    for file, members in blocks.items():  # nvidia-smi -q: a block for each GPU, in the order of their indices
+        ordered = list(dict.fromkeys(place for _, place in sorted(members)))
+        if attached.get(file) == len(ordered):
+            for n, place in enumerate(ordered):
+                told[place].add(n)
+    for uuid, places in bus_of_uuid.items():
+        if len(places) == 1 and len(index_of_uuid[uuid]) == 1:
+            told[next(iter(places))].add(next(iter(index_of_uuid[uuid])))
+    index = {place: next(iter(gpus)) for place, gpus in told.items() if len(gpus) == 1}
+    number: dict[str | None, int] = defaultdict(int)
+    for node, _ in index:
+        number[node] += 1
+    return Listing(index, {key: frozenset(group) for key, group in pids.items()}, dict(number))
+
+
+def place(data: RunData, world: World) -> RunData:
+    """The run with kernel observations under its own names of hosts, with devices and pids where files prove them."""
+    known = listing(data.observations)
+    aliases = _aliases(data)
+    parents = _parents(data.observations)
+    workers = _workers(data.observations)
+    observations = []
+    for o in data.observations:
+        if o.signature == LISTED:
+            continue
+        node = aliases.get(o.identity.node or "")
+        if node is not None and _of_kernel(o):
+            o = replace(o, identity=replace(o.identity, node=node))
+        if (bus := pci_bus(o.captures.get("bdf", ""))) is not None:
+            o = _on_gpu(o, bus, known, world)
+        pid = o.captures.get("pid", "")
+        if pid.isdigit() and o.identity.rank is None and o.culprits is None and _of_kernel(o):
+            told = parents.get(int(pid), set())
+            known_rank = world.global_rank(replace(o.identity, device=None))
+            if len(told) == 1 and known_rank is None:
+                o = replace(o, culprits=tuple(told))
+            elif known_rank is None and (worker := _worker(o, int(pid), workers)) is not None:
+                o = replace(o, identity=replace(o.identity, rank=worker.rank, local_rank=worker.local_rank))
+        observations.append(o)
+    return replace(data, observations=tuple(observations))
+
+
+def _of_kernel(o: Observation) -> bool:
+    line = read_line(o.evidence[0].text)
+    return line is not None and line.by_kernel
+
+
+def _on_gpu(o: Observation, bus: str, known: Listing, world: World) -> Observation:
+    """An observation of a GPU with its index, and with its process where one alone used it."""
+    if (gpu := known.of(o.identity.node, bus)) is None:
+        return o
+    identity = o.identity
+    proven = any(key in world.rank_of_bus for key in ((identity.node, bus), (None, bus)))
+    if not proven and identity.pid is None:
+        on_it = known.pids.get((identity.node, gpu)) or known.pids.get((None, gpu)) or frozenset()
+        if len(on_it) == 1:
+            identity = replace(identity, pid=next(iter(on_it)))
+    listed = known.number.get(identity.node) or known.number.get(None)
+    if not proven and identity.device is None and world.one_host and world.size is not None and world.size == listed:
+        identity = replace(identity, device=gpu)
+    return replace(o, identity=identity, captures={**o.captures, "gpu": str(gpu)})
+
+
+def _aliases(data: RunData) -> dict[str, str]:
+    """Name of a host in a kernel log -> the run's name for it, where both have one part before the first dot."""
+    of_kernel = {o.identity.node for o in data.observations if o.identity.node and _of_kernel(o)}
+    of_run = {s.identity.node for s in data.sources if s.identity.node}
+    of_run |= {o.identity.node for o in data.observations if o.identity.node and not _of_kernel(o)}
+    found = {}
+    for node in of_kernel - of_run:
+        same = {n for n in of_run if n and n.split(".")[0] == node.split(".")[0]}
+        if len(same) == 1:
+            found[node] = next(iter(same))
+    return found
+
+
+def _workers(observations: Sequence[Observation]) -> dict[int, set[tuple[Identity, str | None]]]:
+    """pid -> (rank or local rank, exit code) of the workers that a launcher reports by their pids."""
+    found: dict[int, set[tuple[Identity, str | None]]] = defaultdict(set)
+    for o in observations:
+        got = o.captures
+        if not got.get("pid", "").isdigit() or _of_kernel(o):
+            continue
+        rank = int(got["rank"]) if got.get("rank", "").isdigit() else o.identity.rank
+        local = int(got["local_rank"]) if got.get("local_rank", "").isdigit() else None
+        if "exitcode" in got and (rank is not None or local is not None):
+            found[int(got["pid"])].add((Identity(rank=rank, local_rank=local), got["exitcode"]))
+    return found
+
+
+def _worker(o: Observation, pid: int, workers: Mapping[int, set[tuple[Identity, str | None]]]) -> Identity | None:
+    """The worker that a kernel line names by its pid, where the launcher saw it end as that line says.
+
+    Containers count their processes anew, so that a pid alone may be another host's or container's.
+    """
+    code = KILLED.get(o.signature)
+    told = [identity for identity, exit_code in workers.get(pid, ()) if code is None or exit_code == code]
+    ranks = {i.rank for i in told if i.rank is not None}
+    locals_ = {i.local_rank for i in told if i.local_rank is not None}
+    if len(ranks) == 1:
+        return Identity(rank=next(iter(ranks)))
+    return Identity(local_rank=next(iter(locals_))) if not ranks and len(locals_) == 1 else None
+
+
+def _parents(observations: Sequence[Observation]) -> dict[int, set[int]]:
+    """pid of a rank's child -> ranks that name it in their own log."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for o in observations:
+        pid = o.captures.get("pid", "")
+        if o.signature in CHILDREN and pid.isdigit() and o.identity.rank is not None:
+            found[int(pid)].add(o.identity.rank)
+    return found

@@ -1,0 +1,166 @@
+"""Whether a kernel message is a cause, or follows from the program, or is beside the matter.
+
+A kernel log is of a host and not of a run: it holds other processes' crashes, errors that were corrected, and what the
+driver tidied up after the program's own error. What the run did not suffer by is context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
+from forensics.engine.steps import StepClock
+from forensics.engine.survival import ENDS_A_RUN, OLDER, STEPS_AFTER_DEATH
+from forensics.model import Observation
+from forensics.parsers.kernel import xid
+from forensics.parsers.kernel.lines import read_line
+from forensics.signatures.schema import Signature
+
+if TYPE_CHECKING:
+    from forensics.engine.causes import Candidate
+
+FOLLOW_UP = "xid-follow-up"
+# Processes of a training run as the kernel names them: a thread's name of 15 characters at most.
+TRAINING = re.compile(
+    r"^(?:python|pt_|ray::|ray_|torchrun|deepspeed|accelerate|VLLM|vllm|cuda-EvtHandlr|nccl|train|jax|mpi|srun|slurm)"
+)
+# What a run that suffers by its hosts, links or storage shows: it waits, or loses its peers, for no reason of its own.
+SUFFERING = frozenset(
+    "collective-timeout straggler-rank rank-exited-early nccl-network-timeout nccl-remote-error nccl-system-error "
+    "nccl-unhandled-cuda-error nccl-internal-error nccl-connect-failed nccl-watchdog-abort teardown-hang "
+    "dataloader-timeout store-timeout stack-dump monitored-barrier-timeout gloo-connection-closed nccl-peer-closed "
+    "store-connection-lost sigkill-unknown-sender cuda-unknown-error cuda-library-call-failed".split()
+)
+# Seconds after a kernel's message in which a run that suffers by it still records steps, and twice that.
+AFTERWARDS = 600.0
+# What makes itself felt in the end of a process, wherever its messages stand; only a run that ended well was spared.
+KILLS_A_PROCESS = frozenset(
+    "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
+    "ray-worker-died pod-evicted rank-exited-early".split()
+)
+# Links, adapters and storage: a program that needs them says so when they fail.
+BESIDE_AREAS = ("nccl", "checkpoints")
+FOLLOWS = "It follows from the program's own error: {what}"
+UNHARMED = "the run reached its end, and no log of it shows that it suffered by this"
+UNHARMED_SO_FAR = "no log of the run shows that it suffered by this"
+WENT_ON = "training went on for many steps between it and the run's own trouble"
+BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
+OTHER_PROCESS = "it concerns another process ({process}), and the run has an error of its own"
+
+
+def of_kernel(o: Observation) -> bool:
+    """Whether an observation is a kernel's line, or one of its messages without a prefix."""
+    text = o.evidence[0].text
+    line = read_line(text)
+    return (line is not None and line.by_kernel) or "NVRM: " in text
+
+
+def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
+    """Observations in which an Xid that programs bring about follows from the program's own error, if it has one.
+
+    Xid 13, 31, 32 and 69 are how the driver words what a kernel of the program did. Where the program says it too, in
+    the words of the same signature, both are one sign; where it has another error of its own, that one came first.
+    """
+    if FOLLOW_UP not in catalogue:
+        return list(found)
+    own = [o for o in found if not of_kernel(o) and _ends_a_run(o, catalogue)]
+    result = []
+    for o in found:
+        meaning = xid.meanings().get(int(o.captures["xid"])) if _is_xid(o) else None
+        if meaning is None or meaning.whose != "program" or o.signature != meaning.signature or not of_kernel(o):
+            result.append(o)
+            continue
+        words = (o.signature, *SAID_BY_PROGRAMS.get(o.signature, ()))
+        said = [p for p in own if p.signature in words]
+        if any(p.signature == o.signature for p in said):
+            result.append(o)
+        elif reason := next(iter([*said, *own]), None):
+            note = FOLLOWS.format(what=catalogue[reason.signature].title)
+            note = f"{o.note}. {note}" if o.note else note
+            result.append(replace(o, signature=FOLLOW_UP, note=note, culprits=(), rule=None))
+        else:
+            result.append(o)
+    return result
+
+
+def _is_xid(o: Observation) -> bool:
+    return o.captures.get("xid", "").isdigit() and len(o.captures["xid"]) < 6
+
+
+def _ends_a_run(o: Observation, catalogue: Mapping[str, Signature]) -> bool:
+    signature = catalogue[o.signature]
+    return signature.kind == "cause" and signature.verdict in ENDS_A_RUN and signature.severity in ("fatal", "error")
+
+
+def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
+    """Give each candidate that kernel lines alone show its `context`, where the run did not suffer by it.
+
+    Kernel logs by themselves say nothing of a run: where no log shows training, what they hold stands.
+    """
+    if not any(steps.marks.values()):
+        return
+    live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo") and c.context is None]
+    kernels = [c for c in live if all(map(of_kernel, c.observations))]
+    others = [c for c in live if c not in kernels]
+    end = max((c.attempt for c in found if c.signature.name == "run-finished"), default=None)
+    for c in kernels:
+        c.context = _why_not(c, end, others, steps)
+
+
+def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: StepClock) -> str | None:
+    """Why a candidate of a kernel log is context; None where it is not. end: the last attempt that came to its end."""
+    if end is not None and end >= c.attempt and not others:
+        return UNHARMED
+    causes = [o for o in others if o.signature.kind == "cause" and o.signature.severity in ("fatal", "error")]
+    trouble = {o.signature.name for o in others}
+    minor = c.signature.severity in ("warning", "info") or c.signature.verdict not in ENDS_A_RUN
+    if minor and not trouble & SUFFERING and not others:
+        return UNHARMED_SO_FAR
+    if causes and not trouble & SUFFERING and (minor or c.signature.kind == "symptom"):
+        return BESIDE
+    if causes and not trouble & KILLS_A_PROCESS and (process := _other_process(c.observations)):
+        return OTHER_PROCESS.format(process=process)
+    if causes and c.signature.area in BESIDE_AREAS and not trouble & (SUFFERING | {"python-exception"}):
+        named = {o.signature.name for o in causes}
+        if not named & set(c.signature.causes) and not named & {"storage-io-error", "checkpoint-write-failed"}:
+            return BESIDE
+    if _long_before(c, others, steps):
+        return WENT_ON
+    return None
+
+
+def _long_before(c: Candidate, others: Sequence[Candidate], steps: StepClock) -> bool:
+    """Whether training went on for many steps between a candidate's last sign and the run's first own trouble.
+
+    Clocks in zones that nobody states may be a day apart; then only what lies farther back is before.
+    """
+    last = max((o for o in c.observations if o.time is not None and o.timed), key=lambda o: o.time or 0.0, default=None)
+    if last is None or last.time is None or any(o.time is None or not o.timed for o in c.observations):
+        return False
+    first = min((o.time for o in others if o.time is not None), default=None)
+    if first is None:
+        if others:
+            return False
+        first = max((m.time for marks in steps.marks.values() for m in marks if m.time is not None), default=0.0)
+    own = [o for c in others for o in c.observations if o.time is not None]
+    known = bool(own) and last.zone_known and all(o.zone_known for o in own)
+    if first - last.time < (AFTERWARDS if known else OLDER):
+        return False
+    after = {
+        (m.step, m.attempt)
+        for marks in steps.marks.values()
+        for m in marks
+        if m.time is not None and last.time + AFTERWARDS / 2 < m.time <= first
+    }
+    return len(after) >= STEPS_AFTER_DEATH
+
+
+def _other_process(observations: Iterable[Observation]) -> str | None:
+    """The process of which all of some observations speak, where it is none of a training run."""
+    names = {o.captures.get("process") or o.captures.get("comm") for o in observations}
+    if len(names) != 1 or (name := names.pop()) is None or TRAINING.match(name):
+        return None
+    return None if any(o.identity.rank is not None for o in observations) else name

@@ -1,0 +1,316 @@
+"""The probe: hooks into a training loop, and one event file a rank."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+from forensics.probe import tags
+from forensics.probe.incidents import Sentinel, StepNumbers
+from forensics.probe.modules import is_sharded, parameters
+from forensics.probe.updates import Updates, ratios
+from forensics.probe.watch import INPUT, Packed, Watch
+from forensics.probe.writer import EventWriter
+
+SENTINELS = ("full", "forward", "off")
+MAX_IDS = 256  # sample ids of a batch that are written out
+
+
+@dataclass(slots=True)
+class _Step:
+    """One step, as references and numbers on the device."""
+
+    step: int
+    losses: list[torch.Tensor | float]
+    applied: bool
+    outputs: Packed
+    gradients: Packed
+    samples: Any = None
+    finished: bool = True
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """What is looked at at the interval only."""
+
+    lrs: list[Any] = field(default_factory=list)
+    dead: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+class Probe:
+    """Records what a training loop does to its model; see docs/probe.md for what is written.
+
+    model: the module that the loop calls, with its wrappers (DistributedDataParallel, torch.compile); make the probe
+        after them. optimizer: one or several. logdir: the event file goes there, into `rank<N>/` where there are ranks.
+    scaler: the GradScaler, for loss scale and skipped steps.
+    scheduler: a learning rate scheduler, or a function from the global step to the rate that should hold there: the
+        actual rate is compared with it.
+    every: updates between two looks at the device; the first update is looked at too.
+    rank: the global rank, by default that of torch.distributed or of the environment (RANK).
+    data_parallel: ranks that train the model on different data, by default those of DistributedDataParallel.
+    start_step: global step at which a resumed run goes on.
+    sentinel: "full" watches outputs and gradients for values that are not finite in every step, "forward" outputs only,
+        "off" none. dead_units: whether to measure them. max_modules: how many modules are watched.
+
+    Raises ValueError for an `every` below 1 and an unknown `sentinel`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+        logdir: str | os.PathLike[str],
+        *,
+        scaler: Any = None,
+        scheduler: Any = None,
+        every: int = 100,
+        rank: int | None = None,
+        data_parallel: int | None = None,
+        start_step: int = 0,
+        sentinel: str = "full",
+        dead_units: bool = True,
+        max_modules: int = 1000,
+        flush_seconds: int = 30,
+    ) -> None:
+        if every < 1:
+            raise ValueError("every must be at least 1")
+        if sentinel not in SENTINELS:
+            raise ValueError(f"sentinel must be one of {', '.join(SENTINELS)}")
+        optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        self.rank = _rank() if rank is None else rank
+        self._optimizers: list[Any] = optimizers
+        self._scaler, self._scheduler = scaler, scheduler
+        self._every = every
+        self._known = parameters(model)
+        self._sharded = any(is_sharded(p) for _, p in self._known.values())
+        self._watch = Watch(model, outputs=sentinel != "off", dead_units=dead_units, most=max_modules)
+        self._updates = Updates(optimizers, self._known, gradients=sentinel == "full")
+        self._sentinel = Sentinel(self._watch.names)
+        self._modules = list(dict.fromkeys(name for name, _ in self._known.values()))[:max_modules]
+        folder = Path(logdir) if self.rank is None else Path(logdir) / f"rank{self.rank}"
+        self._writer = EventWriter(folder, start=start_step, flush_seconds=flush_seconds)
+        self._step = start_step  # the last one that is done
+        self._count = 0  # updates that were attempted
+        self._skipped = 0
+        self._scale: float | None = None
+        self._skipped_then = 0  # steps skipped when the scale was last looked at
+        self._data_parallel = _data_parallel(model) if data_parallel is None else data_parallel
+        self._losses: list[torch.Tensor | float] = []
+        self._samples: list[Any] = []
+        self._pending: list[_Step] = []
+        self._closed = False
+        self._updates.attach()
+        self._prepare()
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def step(
+        self,
+        loss: torch.Tensor | float | None = None,
+        *,
+        step: int | None = None,
+        sample_ids: Any = None,
+        update: bool = True,
+    ) -> None:
+        """Tell the probe that an iteration is over: after optimizer.step() and scaler.update().
+
+        loss: of this batch, not multiplied by a loss scale. step: the global step that is done, by default counted from
+        start_step. sample_ids: the ids of the batch (numbers or strings, or a tensor of numbers). update: False for an
+        iteration that only accumulates gradients; its losses are averaged into that of the update.
+        """
+        if self._closed:
+            return
+        if loss is not None:
+            # A copy: loops divide or reset the tensor in place.
+            self._losses.append(loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss))
+        if sample_ids is not None:
+            self._samples.append(sample_ids)
+        if not update:
+            return
+        self._step = self._step + 1 if step is None else step
+        self._count += 1
+        self._pending.append(self._take(finished=True))
+        if self._due(self._count):
+            self._write(self._snapshot())
+        self._prepare()
+
+    def close(self) -> None:
+        """Write what is left and remove all hooks. Called while an exception is handled, it also looks at its step."""
+        if self._closed:
+            return
+        self._closed = True
+        failed = isinstance(sys.exception(), Exception)
+        try:
+            if failed:
+                last = self._take(finished=False)
+                last.step += 1
+                self._pending.append(last)
+            self._write(None)
+            if self._count and not failed:
+                self._writer.numbers({tags.LAST_STEP: float(self._step)}, self._step)
+        except RuntimeError:  # a device that failed gives nothing back; the loop's own error must come through
+            pass
+        finally:
+            self._watch.close()
+            self._updates.close()
+            self._writer.close()
+
+    def _due(self, count: int) -> bool:
+        return count == 1 or count % self._every == 0
+
+    def _prepare(self) -> None:
+        """Arm the measurements of the next update, if it is one that is looked at."""
+        self._watch.want_dead = self._due(self._count + 1)
+        if self._due(self._count + 1):
+            self._updates.want()
+
+    def _take(self, *, finished: bool) -> _Step:
+        samples: Any = self._samples[0] if len(self._samples) == 1 else self._samples or None
+        taken = _Step(
+            self._step,
+            self._losses,
+            self._updates.applied,
+            self._watch.take(),
+            self._updates.take_gradients(),
+            samples,
+            finished,
+        )
+        self._losses, self._samples, self._updates.applied = [], [], False
+        return taken
+
+    def _snapshot(self) -> _Snapshot:
+        groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
+        return _Snapshot([group["lr"] for group in groups], self._watch.take_dead())
+
+    def _scheduled(self, rates: Sequence[Any]) -> list[float]:
+        """What the scheduler says each group's rate is; [] where there is none.
+
+        A function of the step is asked for the steps around this one, for loops set the rate before or after a step.
+        """
+        if self._scheduler is None:
+            return []
+        if callable(getattr(self._scheduler, "get_last_lr", None)):
+            return [float(rate) for rate in self._scheduler.get_last_lr()]
+        near = [self._scheduler(step) for step in (self._step - 1, self._step, self._step + 1) if step >= 0]
+        found = []
+        for i, rate in enumerate(rates):
+            said = [float(n[i] if isinstance(n, (list, tuple)) else n) for n in near]
+            found.append(min(said, key=lambda value: abs(value - float(rate))))
+        return found
+
+    def _write(self, snapshot: _Snapshot | None) -> None:
+        """Bring everything since the last time to the host, and write it."""
+        pending, self._pending = self._pending, []
+        for one in pending:
+            self._write_step(one, last=one is pending[-1])
+        if snapshot is None:
+            return
+        values: dict[str, float] = {f"{tags.LR}{i}": float(lr) for i, lr in enumerate(snapshot.lrs)}
+        values |= {f"{tags.SCHEDULED}{i}": rate for i, rate in enumerate(self._scheduled(snapshot.lrs))}
+        for found in ratios(self._updates.take_measured(), self._known):
+            values[tags.RATIO_TOTAL if found.module is None else tags.RATIO + found.module] = found.ratio
+        values |= {tags.DEAD + name: float(share) for name, share in snapshot.dead.items()}
+        values[tags.HELD] = self._updates.held()
+        if self._data_parallel is not None:
+            values[tags.DATA_PARALLEL] = float(self._data_parallel)
+        if self._scaler is not None:
+            values |= self._of_scaler()
+        self._writer.numbers(values, self._step)
+
+    def _of_scaler(self) -> dict[str, float]:
+        scale = float(self._scaler.get_scale())
+        if self._scale is not None and 0 < scale < self._scale:
+            # A fused optimizer leaves a step out by itself, inside its kernel; the scale is halved each time.
+            halvings = round(math.log2(self._scale / scale))
+            self._skipped = max(self._skipped, self._skipped_then + halvings)
+        self._scale, self._skipped_then = scale, self._skipped
+        return {tags.LOSS_SCALE: scale, tags.SKIPPED: float(self._skipped)}
+
+    def _write_step(self, one: _Step, *, last: bool) -> None:
+        loss = _mean([float(value) for value in one.losses])
+        outputs = one.outputs.numbers()
+        gradients = one.gradients.numbers()
+        squares: dict[str, float] = {}
+        for key, norm in gradients.items():
+            name = self._known[key][0]
+            squares[name] = squares.get(name, 0.0) + norm * norm
+        values: dict[str, float] = {}
+        if loss is not None:
+            values[tags.LOSS] = loss
+        if squares:
+            values[tags.GRAD_NORM_LOCAL if self._sharded else tags.GRAD_NORM] = sum(squares.values()) ** 0.5
+        if one.finished and self._scaler is not None and not one.applied:
+            self._skipped += 1
+        if last and one.finished:
+            values |= {tags.MODULE_GRAD + name: squares[name] ** 0.5 for name in self._modules if name in squares}
+        ids = _ids(one.samples) if last or (loss is not None and not math.isfinite(loss)) else []
+        if ids:
+            values[tags.SAMPLES_COUNT] = float(len(ids))
+            values[tags.SAMPLES_HASH] = float(zlib.crc32("\n".join(ids).encode("utf-8", "replace")) & 0xFFFFFF)
+        numbers = StepNumbers(
+            one.step,
+            loss,
+            {slot: value for slot, value in outputs.items() if slot != INPUT},
+            squares,
+            outputs.get(INPUT),
+            one.finished,
+        )
+        incident = self._sentinel.follow(numbers)
+        if incident is not None:
+            values[tags.NONFINITE + incident.place] = 1.0
+        self._writer.numbers(values, one.step)
+        if incident is not None:
+            ids = ids or _ids(one.samples)
+        if ids:
+            self._writer.text(tags.SAMPLE_IDS, ", ".join(ids[:MAX_IDS]), one.step)
+        if incident is not None:
+            self._writer.flush()
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _ids(samples: Any) -> list[str]:
+    """Sample ids as text; batches of one update follow each other."""
+    if samples is None:
+        return []
+    if isinstance(samples, (str, int, float)):
+        return [str(samples)]
+    listed: Callable[[], Any] | None = getattr(samples, "tolist", None)
+    if listed is not None:
+        return _ids(listed())
+    return [text for item in samples for text in _ids(item)]
+
+
+def _rank() -> int | None:
+    """The global rank of this process, by torch.distributed or the launcher's environment; None for a single one."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank()) if distributed.get_world_size() > 1 else None
+    rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return int(rank) if rank.isdigit() and world.isdigit() and int(world) > 1 else None
+
+
+def _data_parallel(model: nn.Module) -> int | None:
+    """How many ranks DistributedDataParallel keeps in step; None where the model is not in it."""
+    for module in (model, getattr(model, "_orig_mod", None)):
+        if isinstance(module, nn.parallel.DistributedDataParallel):
+            return int(torch.distributed.get_world_size(module.process_group))
+    return None

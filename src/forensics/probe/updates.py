@@ -1,0 +1,143 @@
+"""What an optimizer's step does to the weights: gradients it steps with, and the size of its update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from forensics.probe.modules import local
+from forensics.probe.watch import Packed, norms, pack
+
+SAMPLE = 1 << 16  # elements of a parameter that are compared before and after: bounds the memory of the copies
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """An update of one module, or of all (None): norm of the change over norm of the weights before it."""
+
+    module: str | None
+    ratio: float
+
+
+@dataclass(slots=True)
+class Measured:
+    """Squared norms of changes and weights by parameter, still on the device, and how much of it was sampled."""
+
+    changes: Packed
+    weights: Packed
+    scale: dict[int, float]
+
+
+@dataclass(slots=True)
+class Updates:
+    """Hooks on the steps of one or several optimizers.
+
+    They count the steps that were really made (a loss scaler leaves them out), take the norm of every gradient if
+    `gradients` is set, and measure one update of each optimizer when `want` is called.
+    """
+
+    optimizers: Sequence[torch.optim.Optimizer]
+    known: Mapping[int, tuple[str, nn.Parameter]]  # of modules.parameters
+    gradients: bool
+    applied: bool = False  # a step was made since it was last set to False
+    _wanted: set[int] = field(default_factory=set)
+    _old: dict[int, torch.Tensor] = field(default_factory=dict)
+    _grads: dict[int, torch.Tensor] = field(default_factory=dict)
+    _measured: list[Measured] = field(default_factory=list)
+    _handles: list[Any] = field(default_factory=list)
+
+    def attach(self) -> None:
+        """Put the hooks in; optimizers without them (not of torch.optim) are left alone."""
+        for optimizer in self.optimizers:
+            if hasattr(optimizer, "register_step_pre_hook"):
+                self._handles.append(optimizer.register_step_pre_hook(self._before))
+                self._handles.append(optimizer.register_step_post_hook(self._after))
+
+    def close(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._old.clear()
+
+    def want(self) -> None:
+        """Measure the next update of each optimizer."""
+        self._wanted = {id(optimizer) for optimizer in self.optimizers}
+
+    def take_gradients(self) -> Packed:
+        """Norms of the gradients of the last step, by parameter id."""
+        grads, self._grads = self._grads, {}
+        return pack(grads)
+
+    def take_measured(self) -> list[Measured]:
+        measured, self._measured = self._measured, []
+        return measured
+
+    def held(self) -> float:
+        """Share of the trainable elements of the model that the optimizers hold, 0..1."""
+        mine = {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
+        total = sum(p.numel() for _, p in self.known.values())
+        return sum(p.numel() for key, (_, p) in self.known.items() if key in mine) / total if total else 1.0
+
+    def _before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        with torch.no_grad():
+            if self.gradients:
+                self._measure_gradients(optimizer)
+            if id(optimizer) in self._wanted:
+                self._copy_weights(optimizer)
+
+    def _measure_gradients(self, optimizer: torch.optim.Optimizer) -> None:
+        keys, grads = [], []
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is not None and not p.grad.is_sparse and id(p) in self.known:
+                    keys.append(id(p))
+                    grads.append(local(p.grad))
+        self._grads.update(zip(keys, norms(grads), strict=True))
+
+    def _copy_weights(self, optimizer: torch.optim.Optimizer) -> None:
+        for group in optimizer.param_groups:
+            if not float(group["lr"]) > 0:
+                continue
+            for p in group["params"]:
+                if id(p) in self.known and p.grad is not None:
+                    self._old[id(p)] = _sample(p).clone()
+
+    def _after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        self.applied = True
+        if id(optimizer) not in self._wanted or not self._old:
+            return
+        self._wanted.discard(id(optimizer))
+        old, self._old = self._old, {}
+        keys = list(old)
+        with torch.no_grad():
+            changes = norms([_sample(self.known[key][1]).float() - old[key].float() for key in keys])
+            weights = norms([old[key].float() for key in keys])
+        scale = {key: self.known[key][1].numel() / max(old[key].numel(), 1) for key in keys}
+        self._measured.append(
+            Measured(pack(dict(zip(keys, changes, strict=True))), pack(dict(zip(keys, weights, strict=True))), scale)
+        )
+
+
+def _sample(parameter: nn.Parameter) -> torch.Tensor:
+    """Up to SAMPLE elements of a parameter, evenly spread."""
+    values = local(parameter.detach())
+    stride = math.ceil(values.numel() / SAMPLE)
+    return values if stride <= 1 else values.reshape(-1)[::stride]
+
+
+def ratios(measured: Sequence[Measured], known: Mapping[int, tuple[str, nn.Parameter]]) -> list[Ratio]:
+    """The ratio of each module, and of all together. Modules whose weights are all zero have none."""
+    changed: dict[str | None, float] = {}
+    weighed: dict[str | None, float] = {}
+    for one in measured:
+        changes, weights = one.changes.numbers(), one.weights.numbers()
+        for key, change in changes.items():
+            for module in (known[key][0], None):
+                changed[module] = changed.get(module, 0.0) + one.scale[key] * change * change
+                weighed[module] = weighed.get(module, 0.0) + one.scale[key] * weights[key] * weights[key]
+    return [Ratio(module, math.sqrt(change / weighed[module])) for module, change in changed.items() if weighed[module]]

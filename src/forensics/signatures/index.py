@@ -1,0 +1,82 @@
+"""How people find a signature: by slug, by a code of the catalogue, or by another word for the same thing."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from forensics.signatures.schema import KINDS, Signature
+
+_FILE = Path(__file__).with_name("index.toml")
+SUGGESTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """order: code -> slugs that are met most often, the most usual first. aliases: other word -> slug."""
+
+    order: Mapping[str, tuple[str, ...]]
+    aliases: Mapping[str, str]
+
+
+@cache
+def load_index() -> Index:
+    """The built-in index."""
+    table = tomllib.loads(_FILE.read_text("utf-8"))
+    return Index({code: tuple(slugs) for code, slugs in table["order"].items()}, table["aliases"])
+
+
+def codes(catalogue: Mapping[str, Signature]) -> dict[str, tuple[Signature, ...]]:
+    """Every code with its signatures, the most usual first; codes by letters and number (D2 before D10)."""
+    found: dict[str, list[Signature]] = {}
+    for signature in catalogue.values():
+        for code in signature.codes:
+            found.setdefault(code, []).append(signature)
+    return {code: _by_use(code, found[code]) for code in sorted(found, key=_code_order)}
+
+
+def _code_order(code: str) -> tuple[str, int, str]:
+    letters = code.rstrip("0123456789")
+    digits = code[len(letters) :]
+    return letters, int(digits) if digits else -1, code
+
+
+def _by_use(code: str, signatures: list[Signature]) -> tuple[Signature, ...]:
+    first = load_index().order.get(code, ())
+
+    def order(s: Signature) -> tuple[int, int, int, str]:
+        usual = first.index(s.name) if s.name in first else len(first)
+        return usual, KINDS.index(s.kind), s.codes.index(code), s.name
+
+    return tuple(sorted(signatures, key=order))
+
+
+def find(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signature, ...]:
+    """The signatures that a slug, an alias or a code means, in any case; empty if none does."""
+    text = wanted.strip().lower().replace("_", "-")
+    for name in (wanted, text, load_index().aliases.get(text, "")):
+        if name in catalogue:
+            return (catalogue[name],)
+    return next((s for code, s in codes(catalogue).items() if code.lower() == text), ())
+
+
+def near_names(catalogue: Mapping[str, Signature], wanted: str) -> list[str]:
+    """Slugs and codes that a mistyped one may have meant, the likeliest first; at most SUGGESTIONS."""
+    text = "-".join(wanted.strip().lower().replace("_", " ").split())
+    if not text:
+        return []
+    names = [*catalogue, *load_index().aliases]
+    known = {code.lower(): code for code in codes(catalogue)} | dict(load_index().aliases)
+    inside = [name for name in names if text in name] if len(text) > 2 else []
+    close = difflib.get_close_matches(text, [*names, *known], n=SUGGESTIONS, cutoff=0.6)
+    # Words of a title help those who do not know the slug.
+    words = {word for word in text.split("-") if len(word) > 3}
+    titled = [
+        s.name for s in catalogue.values() if words and words <= set(s.title.lower().replace(":", " ").split())
+    ]
+    found = dict.fromkeys(known.get(name, name) for name in (*close[:3], *inside, *close, *titled))
+    return list(found)[:SUGGESTIONS]

@@ -1,0 +1,544 @@
+"""The probe in real training loops on the CPU: what it writes, and what `analyze` makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Identity, Kind, Role, Source, Verdict
+from forensics.parsers import tensorboard as tb
+from forensics.probe.incidents import Sentinel, StepNumbers
+from forensics.signatures.schema import load_catalogue
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("tensorboard")
+from torch import nn  # noqa: E402
+
+from forensics.probe import Probe  # noqa: E402
+
+CATALOGUE = load_catalogue()
+
+
+@pytest.fixture(autouse=True)
+def _reproducible() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    yield
+
+
+def model_of(width: int = 32) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+
+
+def batch(step: int, rows: int = 32) -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(step)
+    x = torch.randn(rows, 8, generator=generator)
+    return x, x[:, :1] * 2 - x[:, 1:2]
+
+
+Change = Callable[[int, Any, Any], tuple[Any, Any]]
+
+
+def train(
+    folder: Path,
+    model: nn.Module,
+    optimizer: Any,
+    *,
+    steps: int = 100,
+    change: Change = lambda step, x, y: (x, y),
+    after: Callable[[int], None] = lambda step: None,
+    **options: Any,
+) -> None:
+    with Probe(model, optimizer, folder, **{"every": 5, **options}) as probe:
+        for step in range(steps):
+            x, y = change(step, *batch(step))
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            after(step)
+            probe.step(loss, sample_ids=range(step * 32, step * 32 + 32))
+
+
+def series(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {}
+    for path in sorted(folder.rglob("events*")):
+        for step, _, tag, value in tb.read_events(path).scalars.iter_rows():
+            found.setdefault(tag, []).append((step, value))
+    return found
+
+
+def diagnose(folder: Path) -> Diagnosis:
+    return analyse([str(folder)], Options(threads=1, cache=False), CATALOGUE)
+
+
+def roots(folder: Path) -> list[str]:
+    return [finding.name for finding in diagnose(folder).of_role(Role.ROOT)]
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def test_a_healthy_run(tmp_path: Path) -> None:
+    model = model_of()
+    train(tmp_path, model, torch.optim.AdamW(model.parameters(), lr=3e-3), steps=150)
+    found = series(tmp_path)
+    assert [step for step, _ in found["probe/loss"]] == list(range(1, 151))
+    assert [step for step, _ in found["probe/update_ratio"]] == [1, *range(5, 151, 5)]
+    assert {name for name in found if name.startswith("probe/update_ratio/")} == {
+        f"probe/update_ratio/{n}" for n in (0, 2, 4)
+    }
+    assert {name for name in found if name.startswith("probe/dead_units/")} == {f"probe/dead_units/{n}" for n in (1, 3)}
+    assert not [name for name in found if "nonfinite" in name]
+    assert found["probe/lr/group0"][0][1] == pytest.approx(3e-3)
+    assert set(found["probe/optimizer_holds"]) == {(step, 1.0) for step in (1, *range(5, 151, 5))}
+    assert found["probe/last_step"] == [(150, 150.0)]
+    diagnosis = diagnose(tmp_path)
+    assert (diagnosis.verdict, diagnosis.of_role(Role.ROOT)) == (Verdict.HEALTHY, ())
+
+
+def test_ratio_is_that_of_the_update(tmp_path: Path) -> None:
+    model = nn.Linear(4, 4, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    with Probe(model, optimizer, tmp_path, every=1) as probe:
+        before = model.weight.detach().clone()
+        loss = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        optimizer.step()
+        probe.step(loss)
+        expected = ((model.weight - before).norm() / before.norm()).item()
+        norm = model.weight.grad.norm().item()
+    found = series(tmp_path)
+    assert found["probe/update_ratio"] == [(1, pytest.approx(expected, rel=1e-5))]
+    assert found["probe/grad_norm"] == [(1, pytest.approx(norm, rel=1e-5))]
+
+
+def test_ratio_of_a_sample_of_a_large_parameter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from forensics.probe import updates
+
+    monkeypatch.setattr(updates, "SAMPLE", 1000)
+    model = nn.Linear(200, 100)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Probe(model, optimizer, tmp_path, every=1) as probe:
+        before = model.weight.detach().clone()
+        loss = model(torch.randn(64, 200)).square().mean()
+        loss.backward()
+        optimizer.step()
+        probe.step(loss)
+        expected = ((model.weight - before).norm() / before.norm()).item()
+    assert series(tmp_path)["probe/update_ratio/model"][0][1] == pytest.approx(expected, rel=0.2)
+
+
+def test_hooks_go_when_it_closes(tmp_path: Path) -> None:
+    model, x = model_of(), torch.ones(2, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(KeyError), Probe(model, optimizer, tmp_path) as probe:
+        model(x)
+        raise KeyError("the loop's own")
+    for module in model.modules():
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_post_hooks
+    probe.close()
+    probe.step(1.0)  # both do nothing any more
+
+
+def test_evaluation_and_accumulation(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Probe(model, optimizer, tmp_path, every=2) as probe:
+        for update in range(6):
+            for micro in range(4):
+                x, y = batch(update * 4 + micro)
+                loss = nn.functional.mse_loss(model(x), y)
+                (loss / 4).backward()
+                last = micro == 3
+                if last:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                probe.step(float(micro), update=last)
+            with torch.no_grad():
+                model(torch.full((4, 8), math.nan))  # an evaluation is not watched
+    found = series(tmp_path)
+    assert found["probe/loss"] == [(n, 1.5) for n in range(1, 7)]  # the mean of 0, 1, 2, 3
+    assert len(found["probe/update_ratio"]) == 4  # updates 1, 2, 4, 6
+    assert not [name for name in found if "nonfinite" in name]
+
+
+def test_loss_scale_and_skipped_steps(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=1000)
+    with Probe(model, optimizer, tmp_path, scaler=scaler, every=10) as probe:
+        for step in range(40):
+            x, y = batch(step)
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            if step in (3, 4, 25):
+                model[0].weight.grad[0, 0] = math.inf
+            scaler.step(optimizer)
+            scaler.update()
+            probe.step(loss)
+    found = series(tmp_path)
+    assert found["probe/skipped_total"] == [(1, 0), (10, 2), (20, 2), (30, 3), (40, 3)]
+    assert found["probe/loss_scale"] == [(1, 2**16), (10, 2**14), (20, 2**14), (30, 2**13), (40, 2**13)]
+    assert not [name for name in found if "nonfinite" in name]  # a scaler's skipped step is no incident
+    assert roots(tmp_path) == []
+
+
+def test_resumed_run_says_from_where(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    train(tmp_path, model, optimizer, steps=5, start_step=40)
+    assert [step for step, _ in series(tmp_path)["probe/loss"]] == [41, 42, 43, 44, 45]
+    (path,) = tmp_path.iterdir()
+    assert [s.step for s in tb.read_events(path).sessions] == [40]
+
+
+def test_wrong_options(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for options in ({"every": 0}, {"sentinel": "sometimes"}):
+        with pytest.raises(ValueError, match="must be"):
+            Probe(model, optimizer, tmp_path, **options)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with pytest.warns(RuntimeWarning, match="stops recording"):
+        train(tmp_path / "file" / "logs", model, optimizer, steps=3)  # trains on
+
+
+def test_compiled_module_is_watched_as_a_whole(tmp_path: Path) -> None:
+    model = model_of()
+    compiled = torch.compile(model, backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    train(tmp_path, compiled, optimizer, steps=6)
+    found = series(tmp_path)
+    assert {"probe/update_ratio/0", "probe/update_ratio/4", "probe/loss"} <= found.keys()
+    for module in model.modules():
+        assert not module._forward_hooks
+
+
+# --- what analyze makes of it -----------------------------------------------------------------------------------------
+
+
+class Divide(nn.Module):
+    """Divides by something that is zero in one step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = 1.0
+
+    def forward(self, x: Any) -> Any:
+        return x / self.by
+
+
+def test_nan_in_forward_names_module_and_step(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), Divide(), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def change(step: int, x: Any, y: Any) -> tuple[Any, Any]:
+        model[1].by = 0.0 if step == 56 else 1.0
+        return x, y
+
+    train(tmp_path, model, optimizer, change=change, every=25)
+    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.step, root.captures["module"]) == ("nan-in-forward", 57, "1")
+    found = series(tmp_path)
+    assert [step for step, _ in found["probe/nonfinite/output/1"]] == [57]
+    (path,) = tmp_path.iterdir()
+    ids = {step: text for tag, step, text in tb.read_events(path).text if tag.startswith("probe/sample_ids")}
+    assert ids[57].startswith("1792, 1793, ")
+
+
+class Root(torch.autograd.Function):
+    """Finite forward, and an infinite derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * math.inf
+
+
+class Sqrt(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.bad = False
+
+    def forward(self, x: Any) -> Any:
+        return Root.apply(self.linear(x)) if self.bad else self.linear(x)
+
+
+def test_nan_in_backward_names_module_and_step(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), Sqrt(), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def change(step: int, x: Any, y: Any) -> tuple[Any, Any]:
+        model[2].bad = step == 33
+        return x, y
+
+    train(tmp_path, model, optimizer, change=change)
+    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.step, root.captures["module"]) == ("nan-in-backward", 34, "2.linear")
+
+
+def test_bad_sample(tmp_path: Path) -> None:
+    model = model_of()
+
+    def change(step: int, x: Any, y: Any) -> tuple[Any, Any]:
+        if step == 41:
+            x[3, 2] = math.nan
+        return x, y
+
+    train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01), change=change)
+    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.step) == ("nan-in-data", 42)
+
+
+def test_loop_that_raises_at_a_bad_loss(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), Divide(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with contextlib.suppress(ArithmeticError), Probe(model, optimizer, tmp_path, every=50) as probe:
+        for step in range(80):
+            model[1].by = 0.0 if step == 60 else 1.0
+            x, y = batch(step)
+            loss = nn.functional.mse_loss(model(x), y)
+            if not torch.isfinite(loss):
+                raise ArithmeticError("the loss is not finite")
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            probe.step(loss)
+    found = series(tmp_path)
+    assert [step for step, _ in found["probe/nonfinite/output/1"]] == [61]
+    assert "probe/last_step" not in found
+    assert roots(tmp_path) == ["nan-in-forward"]
+
+
+def test_a_guarded_step_is_no_failure(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), Divide(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Probe(model, optimizer, tmp_path, every=10) as probe:
+        for step in range(80):
+            model[1].by = 0.0 if step == 60 else 1.0
+            x, y = batch(step)
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            if torch.isfinite(loss):
+                loss.backward()
+                optimizer.step()
+            probe.step(loss)
+    assert [step for step, _ in series(tmp_path)["probe/nonfinite/output/1"]] == [61]
+    assert roots(tmp_path) == []
+
+
+def test_dead_units(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def after(step: int) -> None:
+        if step == 60:
+            with torch.no_grad():
+                model[0].bias.fill_(-100.0)  # as one update that is far too large does
+
+    train(tmp_path, model, optimizer, after=after, steps=120)
+    names = {finding.name: finding for finding in diagnose(tmp_path).findings}
+    assert names["dead-units"].role is Role.ROOT
+    assert names["dead-units"].step == 65
+    assert names["dead-units"].captures["module"] == "1"
+
+
+def test_updates_too_large(tmp_path: Path) -> None:
+    model = model_of()
+    train(tmp_path, model, torch.optim.Adam(model.parameters(), lr=1.0), steps=150)
+    names = roots(tmp_path)
+    assert set(names) & {"learning-rate-too-high", "loss-divergence"}
+
+
+def test_updates_too_small(tmp_path: Path) -> None:
+    model = model_of()
+    train(tmp_path, model, torch.optim.Adam(model.parameters(), lr=1e-8), steps=100)
+    assert roots(tmp_path) == ["learning-rate-too-low"]
+
+
+def test_optimizer_of_another_model(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.01)
+    train(tmp_path, model, optimizer, steps=60)
+    assert roots(tmp_path) == ["weights-not-updated"]
+
+
+def test_layer_whose_updates_are_rounded_away(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    kept = {}
+
+    def after(step: int) -> None:
+        with torch.no_grad():
+            for name, p in model[2].named_parameters():
+                p.copy_(kept.setdefault(name, p.clone()))
+
+    for name, p in model[2].named_parameters():
+        kept[name] = p.detach().clone()
+    # What rounding does, exactly: the update leaves the weights as they are.
+    optimizer.register_step_post_hook(lambda *_: after(0))
+    train(tmp_path, model, optimizer, steps=60)
+    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.captures["module"]) == ("layer-not-updated", "2")
+
+
+def test_rate_is_not_that_of_the_schedule(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    other = torch.optim.SGD(model.parameters(), lr=0.02)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(other, 100)  # of an optimizer that does not step
+
+    def after(step: int) -> None:
+        other.step()
+        scheduler.step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(other, "step", lambda: None)
+        train(tmp_path, model, optimizer, after=after, scheduler=scheduler)
+    assert roots(tmp_path) == ["lr-not-as-scheduled"]
+
+
+@pytest.mark.parametrize("kind", ["scheduler", "function"])
+def test_rate_is_that_of_the_schedule(tmp_path: Path, kind: str) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+
+    def factor(step: int) -> float:
+        return min(1.0, (step + 1) / 20)
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    given = scheduler if kind == "scheduler" else lambda step: 0.02 * factor(step)
+    train(tmp_path, model, optimizer, after=lambda step: scheduler.step(), scheduler=given)
+    assert series(tmp_path)["probe/scheduled_lr/group0"]
+    assert roots(tmp_path) == []
+
+
+def test_logged_rate_that_is_not_the_one_in_use(tmp_path: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
+    with SummaryWriter(str(tmp_path / "own")) as writer:
+
+        def after(step: int) -> None:
+            scheduler.step()
+            writer.add_scalar("train/lr", 0.02, step + 1)
+
+        train(tmp_path / "probe", model, optimizer, after=after)
+    diagnosis = diagnose(tmp_path)
+    assert diagnosis.of_role(Role.ROOT) == ()
+    assert "logged-lr-stale" in [finding.name for finding in diagnosis.of_role(Role.CONTEXT)]
+
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def ranks(
+    folder: Path, *, samples: Callable[[int, int], Any], steps: tuple[int, int] = (40, 40), bad: int = -1
+) -> None:
+    """Two ranks one after the other, with the gradients of rank 0: what the files hold is what two processes write."""
+    for rank in range(2):
+        torch.manual_seed(0)
+        model = model_of()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        with Probe(model, optimizer, folder, every=5, rank=rank, data_parallel=2) as probe:
+            for step in range(steps[rank]):
+                x, y = batch(step)
+                if rank == 1 and step == bad:
+                    x[0] = math.inf
+                if bad >= 0 and step > bad:  # the all-reduce brought it to every rank
+                    with torch.no_grad():
+                        model[0].weight.fill_(math.nan)
+                loss = nn.functional.mse_loss(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                probe.step(loss, sample_ids=samples(rank, step))
+
+
+def test_ranks_with_their_own_samples(tmp_path: Path) -> None:
+    ranks(tmp_path, samples=lambda rank, step: [f"{rank}/{step}/{i}" for i in range(4)])
+    assert roots(tmp_path) == []
+    assert {p.parent.name for p in tmp_path.rglob("events*")} == {"rank0", "rank1"}
+
+
+def test_ranks_with_the_same_samples(tmp_path: Path) -> None:
+    ranks(tmp_path, samples=lambda rank, step: torch.arange(step * 4, step * 4 + 4))
+    assert roots(tmp_path) == ["ranks-train-on-same-data"]
+
+
+def test_ranks_with_different_numbers_of_steps(tmp_path: Path) -> None:
+    ranks(tmp_path, samples=lambda rank, step: [rank, step], steps=(40, 37))
+    assert roots(tmp_path) == ["uneven-inputs"]
+
+
+def test_bad_sample_of_one_rank(tmp_path: Path) -> None:
+    ranks(tmp_path, samples=lambda rank, step: [rank, step], bad=22)
+    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.step) == ("nan-in-data", (1,), 23)
+
+
+# --- incidents, on numbers alone ---------------------------------------------------------------------------------------
+
+
+def numbers(step: int, loss: float | None, outputs: dict[int, float], **rest: Any) -> StepNumbers:
+    return StepNumbers(step, loss, outputs, rest.pop("gradients", {}), **rest)
+
+
+def test_infinities_on_purpose_are_not_blamed() -> None:
+    sentinel = Sentinel(["embed", "mask", "head"])
+    assert sentinel.follow(numbers(1, 2.0, {0: 1.0, 1: -math.inf, 2: 1.0})) is None
+    incident = sentinel.follow(numbers(2, math.nan, {0: 1.0, 1: -math.inf, 2: math.nan}))
+    assert incident is not None
+    assert incident.place == "output/head"
+    # One incident a stretch; a loop that goes on in NaN is not told again.
+    assert sentinel.follow(numbers(3, math.nan, {0: math.nan, 1: math.nan, 2: math.nan})) is None
+
+
+def test_loss_alone_and_gradients() -> None:
+    sentinel = Sentinel(["a", "b"])
+    incident = sentinel.follow(numbers(1, math.inf, {0: 1.0, 1: 1.0}, gradients={"a": math.nan, "b": math.nan}))
+    assert incident is not None
+    assert incident.place == "loss"
+    sentinel = Sentinel(["a", "b", "c"])
+    incident = sentinel.follow(numbers(1, 2.0, {0: 1.0}, gradients={"a": math.nan, "b": math.nan, "c": 1.0}))
+    assert incident is not None
+    assert incident.place == "gradient/b"
+
+
+def test_unfinished_step() -> None:
+    sentinel = Sentinel(["a"])
+    assert sentinel.follow(numbers(1, None, {0: 1.0}, finished=False)) is None
+    incident = sentinel.follow(numbers(1, None, {0: math.nan}, finished=False))
+    assert incident is not None
+    assert incident.place == "output/a"
+
+
+def test_metrics_of_the_probe_have_canonical_names(tmp_path: Path) -> None:
+    model = model_of()
+    train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01), steps=10)
+    (path,) = tmp_path.iterdir()
+    frame = tb.metrics(tb.read_events(path), Source("e", path, Kind.TENSORBOARD, 1, Identity()))
+    assert {"loss", "grad_norm", "lr", "update_ratio"} <= set(frame["name"])
