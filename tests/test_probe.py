@@ -76,7 +76,7 @@ def series(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def diagnose(folder: Path) -> Diagnosis:
-    return analyse([str(folder)], Options(threads=1, cache=False), CATALOGUE)
+    return analyse([str(folder)], Options(threads=1), CATALOGUE)
 
 
 def roots(folder: Path) -> list[str]:
@@ -364,11 +364,27 @@ def test_dead_units(tmp_path: Path) -> None:
     assert names["dead-units"].captures["module"] == "1"
 
 
+def tanh_model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+
+
 def test_updates_too_large(tmp_path: Path) -> None:
-    model = model_of()
-    train(tmp_path, model, torch.optim.Adam(model.parameters(), lr=1.0), steps=150)
-    names = roots(tmp_path)
-    assert set(names) & {"learning-rate-too-high", "loss-divergence"}
+    model = tanh_model()
+
+    def after(step: int) -> None:
+        with torch.no_grad():  # keeps the weights from outgrowing the updates
+            for p in model.parameters():
+                p.clamp_(-1, 1)
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5, betas=(0.0, 0.9))
+    train(tmp_path, model, optimizer, steps=150, after=after)
+    assert roots(tmp_path) == ["learning-rate-too-high"]
+
+
+def test_large_updates_that_learn_are_fine(tmp_path: Path) -> None:
+    model = tanh_model()
+    train(tmp_path, model, torch.optim.Adam(model.parameters(), lr=0.1), steps=150)
+    assert roots(tmp_path) == []
 
 
 def test_updates_too_small(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from forensics.cli import main  # noqa: E402
 from forensics.engine.pipeline import analyse, sniffers  # noqa: E402
 from forensics.model import Coverage, Status, Verdict  # noqa: E402
 from forensics.parsers.checkpoints.integrity import check  # noqa: E402
-from forensics.remote import Limits, Choice, Unreachable, fetch, is_url, shown, without_secrets  # noqa: E402
+from forensics.remote import Choice, Limits, Unreachable, fetch, is_url, shown, without_secrets  # noqa: E402
 from forensics.run import NothingToRead, Run, discover  # noqa: E402
 
 LOG = b"".join(b"step %d loss %.4f\n" % (n, 2 / n) for n in range(1, 60))

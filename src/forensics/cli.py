@@ -94,6 +94,12 @@ def main() -> None:
 @click.option(
     "--deep", is_flag=True, help="Also look through the values of checkpoints for the first that is NaN or infinite."
 )
+@click.option(
+    "--sources",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="The training code, read (never run) for what only code can show. Can be repeated.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 @click.pass_context
@@ -108,6 +114,7 @@ def analyze(
     fail_on: str,
     signature_folders: tuple[Path, ...],
     deep: bool,
+    sources: tuple[Path, ...],
     threads: int | None,
     quiet: bool,
 ) -> None:
@@ -142,7 +149,7 @@ def analyze(
         project = settings.load(Path(), paths)
         redact = redact if redact is not None else project.redact
         exclude = (*project.exclude, *exclude)
-        options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep)
+        options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep, sources=sources)
         diagnosis = analyse(paths, options, load_catalogue(*_signature_folders(project, signature_folders)))
     except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None

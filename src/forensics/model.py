@@ -341,6 +341,7 @@ COLLECTIVES_COLUMNS: dict[str, str] = {
     "is_p2p": "Boolean",
     "frame": "String",  # innermost user frame "file:line function"
     "stack": "String",  # user frames of a rank's last calls, "file:line function", innermost first, one a line
+    "line": "Int64",  # of the source, where it is a log
 }
 
 

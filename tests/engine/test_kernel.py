@@ -32,7 +32,7 @@ FALLEN = "NVRM: Xid (PCI:0000:{bus}:00): 79, pid='<unknown>', name=<unknown>, GP
 KEY_ERROR = (
     "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\n    main()\nKeyError: 'input_ids'\n"
 )
-FINISHED = "2026-05-02 02:00:00 Training completed. Do not forget to share your model on huggingface.co/models =)\n"
+FINISHED = "[after training is done] datetime: 2026-05-02 02:00:00\n"
 
 
 @cache
@@ -79,7 +79,7 @@ def test_one_kill_is_one_event_of_one_rank(tmp_path: Path) -> None:
         "host-oom-cgroup",
         (1,),
         1,
-        "2026-05-02T02:00:00.624Z",
+        "2026-05-02T02:00:00.623Z",
     )
     said = " ".join(first.notes)
     assert "pod 0a1b2c3d-1111-2222-3333-444455556666" in said and "64.0 GiB" in said
@@ -92,7 +92,7 @@ def test_a_card_is_the_rank_that_nccl_says(tmp_path: Path) -> None:
     found = diagnose(
         tmp_path,
         nccl_log=inits(2, 2) + STEPS,
-        **{"kern_log": "2026-05-02T02:00:00+00:00 node-1.example.org kernel: " + FALLEN.format(bus="1c")},
+        kern_log="2026-05-02T02:00:00+00:00 node-1.example.org kernel: " + FALLEN.format(bus="1c"),
     )
     first = root(found)
     assert (first.name, first.ranks, first.node) == ("gpu-fell-off-bus", (3,), "node-1")

@@ -348,7 +348,7 @@ def test_max_bytes(tmp_path: Path) -> None:
 RECORDS = scalar_records(40)
 FILE = VERSION + b"".join(RECORDS)
 ENDS = [len(VERSION) + sum(map(len, RECORDS[: n + 1])) for n in range(40)]
-PROPERTY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @PROPERTY

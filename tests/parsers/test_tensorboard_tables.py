@@ -124,7 +124,7 @@ def test_empty_and_malformed_histograms() -> None:
     assert "zeros" not in got
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(), max_size=12))
 def test_any_rows(values: list[float]) -> None:
     found = histograms.from_rows(values)
@@ -132,7 +132,7 @@ def test_any_rows(values: list[float]) -> None:
         assert found.zeros is None or 0 <= found.zeros <= 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.dictionaries(st.integers(1, 5), st.floats()),
     st.lists(st.floats(), max_size=6),
@@ -172,8 +172,40 @@ def test_pytorchs_writer(tmp_path: Path) -> None:
         "args.name": "a",
         "hparam.lr": "0.25",
         "hparam.opt": "sgd",
-        "hparam.amp": "True",
+        "hparam.amp": "1",
     }
+
+
+def test_tensorboards_own_summaries(tmp_path: Path) -> None:
+    """What `tf.summary` writes (tensors), made by the same code without TensorFlow."""
+    np = pytest.importorskip("numpy")
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+    from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+    from tensorboard.plugins.text.summary_v2 import text_pb
+
+    values = np.array([-2.0, 0.0, 0.0, 1.0, 5.0])
+    summaries = [
+        histogram_pb("h", values),
+        histogram_pb("zero", np.zeros(9)),
+        histogram_pb("one", np.full(4, 3.5)),
+        histogram_pb("none", np.array([])),
+        scalar_pb("s", 0.25),
+        text_pb("t", "hello"),
+    ]
+    data = b"".join(record(Event(wall_time=T0, step=4, summary=s).SerializeToString()) for s in summaries)
+    file = read(tmp_path, VERSION + data)
+    assert file.problem is None
+    got = {tag: value for _, _, tag, value in file.scalars.iter_rows()}
+    assert (got["h/min"], got["h/max"]) == (-2.0, 5.0)
+    assert got["h/mean"] == pytest.approx(values.mean(), abs=7 / 30)
+    assert got["h/std"] == pytest.approx(values.std(), abs=7 / 30)
+    assert "h/zeros" not in got
+    assert (got["zero/zeros"], got["zero/std"]) == (1.0, 0.0)
+    assert (got["one/min"], got["one/max"], got["one/zeros"]) == (3.5, 3.5, 0.0)
+    assert not [tag for tag in got if tag.startswith("none")]
+    assert got["s"] == 0.25
+    assert file.text == (("t", 4, "hello"),)
 
 
 # --- facts -------------------------------------------------------------------------------------------------------------

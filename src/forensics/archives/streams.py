@@ -172,7 +172,7 @@ def _zstd(raw: Any, limits: Limits) -> Iterator[bytes]:
     try:
         package: Any = importlib.import_module("zstandard")
     except ImportError:
-        raise Stop("zstd-compressed; to have it read, unpack it or install the package zstandard") from None
+        raise Stop("zstd-compressed; to have it read, unpack it or: pip install zstandard") from None
     factory = package.ZstdDecompressor(max_window_size=1 << window)
     decoder, waiting = factory.decompressobj(), b""
     try:

@@ -9,6 +9,7 @@ from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
+from forensics.engine.ruled_out import ruled_out
 from forensics.engine.steps import StepClock
 from forensics.model import (
     Coverage,
@@ -18,7 +19,6 @@ from forensics.model import (
     MissingEvidence,
     Observation,
     Role,
-    RuledOut,
     RunData,
     RunSummary,
     Status,
@@ -193,14 +193,15 @@ def diagnose(
         findings.append(writer.finding(c, n, Role.CONTEXT, round(c.weight, 2), ids))
     verdict = _verdict(top, found, data)
     first = top[0] if top else None
+    ruled, unseen = ruled_out(first, found, data, catalogue) if first else ((), ())
     running = verdict is Verdict.HEALTHY and not any(c.signature.name == FINISHED for c in found)
     return Diagnosis(
         run=_summary_of_run(data, world, running),
         verdict=verdict,
         summary=_summary(verdict, findings, found, data),
         findings=tuple(findings),
-        ruled_out=_ruled_out(first, found) if first else (),
-        missing_evidence=_missing(first, data, world),
+        ruled_out=ruled,
+        missing_evidence=(*_missing(first, data, world), *unseen),
         coverage=data.coverage,
         environment=environment(data.facts),
     )
@@ -351,16 +352,6 @@ def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
     if len(effects) > EFFECTS:
         phrases.append(f"{len(effects) - EFFECTS} more")
     return phrases
-
-
-def _ruled_out(first: Candidate, found: Sequence[Candidate]) -> tuple[RuledOut, ...]:
-    seen = {c.signature.name for c in found}
-    ruled = [
-        RuledOut(look.name, f"nothing shows it; {look.tell}")
-        for look in first.signature.lookalikes
-        if look.name not in seen
-    ]
-    return tuple(ruled[:5])
 
 
 def _missing(first: Candidate | None, data: RunData, world: World) -> tuple[MissingEvidence, ...]:

@@ -29,6 +29,7 @@ NOTES = 2  # hits that a finding tells of
 SHOWN = 200  # characters of code in a note
 
 _CALL = re.compile(r"^(?P<file>.+):(?P<line>\d+) (?P<function>\S.*)$")
+_FILE = re.compile(r"[\w.-]+\.py\b", re.ASCII)
 _ANONYMOUS = ("<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 
 
@@ -51,7 +52,9 @@ def with_sources(
 def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """The diagnosis with hits joined to its findings, hints, and a coverage row for each program."""
     stood = list(_in_programs(frames(data), found.programs))
-    matches = [(hit, _supported(hit, diagnosis.findings, stood, catalogue)) for hit in found.hits]
+    ours = related(found.programs, {program.path for program, _ in stood} | named(data, found.programs))
+    hits = [hit for hit in found.hits if hit.evidence[0].file in ours]
+    matches = [(hit, _supported(hit, diagnosis.findings, stood)) for hit in hits]
     findings = tuple(_told(f, [(h, s[f.id]) for h, s in matches if f.id in s]) for f in diagnosis.findings)
     hints = [_hint(hit, supported, catalogue) for hit, supported in matches]
     ordered = sorted((h for h in hints if h is not None), key=lambda h: (not h.supports, -h.confidence))
@@ -106,20 +109,49 @@ def _in_programs(stood: Iterable[Stood], programs: Sequence[Program]) -> Iterato
             yield same[0], frame
 
 
+def named(data: RunData, programs: Sequence[Program]) -> set[str]:
+    """Paths of programs whose file name stands in what the run's files say of commands, frames and failures."""
+    texts = [e.text for o in data.observations for e in o.evidence] + [fact.value for fact in data.facts]
+    words = {word for text in texts if ".py" in text for word in _FILE.findall(text)}
+    return {program.path for program in programs if PurePosixPath(program.path).name in words}
+
+
+def related(programs: Sequence[Program], started: set[str]) -> set[str]:
+    """Paths of the programs that a run used: those known by name, and what these import. All where none is known.
+
+    Folders hold more than one program; what another one does is none of this run's business.
+    """
+    if not started:
+        return {program.path for program in programs}
+    reached: set[str] = set()
+    todo = [program for program in programs if program.path in started]
+    modules: dict[str, list[Program]] = {}
+    for program in programs:
+        modules.setdefault(program.module.rsplit(".", 1)[-1], []).append(program)
+    while todo:
+        program = todo.pop()
+        if program.path in reached:
+            continue
+        reached.add(program.path)
+        for name in {part for full in program.imports.values() for part in full.split(".")}:
+            todo += [p for p in modules.get(name, ()) if p.path not in reached]
+    return reached
+
+
 def _common(parts: Sequence[str], program: Program) -> int:
     theirs = tuple(reversed(program.path.split("/")))
     return next((i for i, (a, b) in enumerate(zip(parts, theirs, strict=False)) if a != b), min(len(parts), len(theirs)))
 
 
 def _supported(
-    hit: Hit, findings: Sequence[Finding], stood: Sequence[tuple[Program, Stood]], catalogue: Mapping[str, Signature]
+    hit: Hit, findings: Sequence[Finding], stood: Sequence[tuple[Program, Stood]]
 ) -> dict[str, Stood | None]:
     """Findings that a hit supports, by id, with the frame that lies in its lines where there is one."""
     rule = RULES[hit.check]
     by_kind = {hit.signature or rule.signature, *(hit.supports if hit.supports is not None else rule.supports)}
     here = next((frame for program, frame in stood if _lies_in(hit, program, frame)), None)
     # A place speaks against a hit as well: a hang elsewhere in the same programs is not this one.
-    elsewhere = bool(rule.at_place) and bool(stood) and here is None
+    elsewhere = rule.placed and bool(stood) and here is None
     supported: dict[str, Stood | None] = {}
     for finding in findings:
         if finding.role is Role.CONTEXT or elsewhere:

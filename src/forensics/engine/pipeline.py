@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forensics.engine import attempts, causes, clocks, diagnosis, identity, progress, resumes, steps
@@ -49,6 +50,7 @@ class Options:
     cache: bool = True
     progress: Callable[[int, int], None] | None = None  # (bytes done, bytes in all)
     deep: bool = False  # look through the values of checkpoints
+    sources: tuple[Path, ...] = ()  # folders with the training code
 
 
 def sniffers() -> Sniffers:
@@ -72,7 +74,12 @@ def analyse(
         raise NothingToRead(_why_nothing(run))
     catalogue = catalogue if catalogue is not None else load_catalogue()
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
-    return explain(data, catalogue)
+    diagnosis = explain(data, catalogue)
+    if options.sources:
+        from forensics.engine import hints
+
+        diagnosis = hints.with_sources(diagnosis, data, options.sources, catalogue)
+    return diagnosis
 
 
 def _why_nothing(run: Run) -> str:

@@ -196,6 +196,7 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
         "is_p2p": p2p,
         "frame": [user_frame(entry.get("frames")) for entry in entries],
         "stack": _stacks(entries),
+        "line": [None] * len(entries),
     }
     try:
         return pl.DataFrame(columns, schema=schema(COLLECTIVES_COLUMNS))

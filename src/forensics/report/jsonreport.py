@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forensics import __version__
-from forensics.model import Coverage, Diagnosis, Evidence, Finding
+from forensics.model import Coverage, Diagnosis, Evidence, Finding, Hint
 
 SCHEMA_VERSION = 1
 
@@ -74,6 +74,21 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
+def _hint(hint: Hint) -> dict[str, Any]:
+    return {
+        "name": hint.name,
+        "signature": hint.codes[0] if hint.codes else hint.name,
+        "codes": hint.codes,
+        "title": hint.title,
+        "check": hint.check,
+        "confidence": hint.confidence,
+        "evidence": [_evidence(item) for item in hint.evidence],
+        "why": hint.why,
+        "fix": hint.fix,
+        "supports": hint.supports,
+    }
+
+
 def _source(source: Coverage) -> dict[str, Any]:
     return {
         "path": source.path,
@@ -116,6 +131,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
             {"name": fact.name, "value": fact.value, "source": fact.source, "line": fact.line}
             for fact in diagnosis.environment
         ],
+        "hints": [_hint(hint) for hint in diagnosis.hints],
     }
     cleaned: dict[str, Any] = _clean(document)
     return cleaned

@@ -203,6 +203,11 @@ def _sections(diagnosis: Diagnosis) -> list[_Section]:
             reason = f": {escape(finding.why, 600)}" if finding.why.strip() else ""
             items.append(f"- {escape(words.located(finding), 400)}{reason}{_place_note(finding.evidence)}\n")
         sections.append(_details(3, "Seen and harmless" if roots else "Seen", items))
+    if hints := [hint for hint in diagnosis.hints if not hint.supports]:
+        items = [
+            f"- {escape(hint.title, 200)}: {escape(hint.why, 600)}{_place_note(hint.evidence)}\n" for hint in hints
+        ]
+        sections.append(_details(4, "Hints from the code", items))
     if diagnosis.ruled_out:
         items = [
             f"- {code(o.name, 100)}: {escape(o.reason, 600)}{_place_note(o.evidence)}\n" for o in diagnosis.ruled_out

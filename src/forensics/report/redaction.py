@@ -430,6 +430,7 @@ _OURS: Mapping[str, frozenset[str]] = {
     "RuledOut": frozenset({"name"}),
     "Coverage": frozenset({"kind"}),
     "Fact": frozenset({"name"}),
+    "Hint": frozenset({"name", "codes", "check", "supports"}),
 }
 
 

@@ -237,6 +237,21 @@ def _context(page: _Page, diagnosis: Diagnosis) -> None:
     page.more(len(groups) - _ITEMS_SHOWN, "kind")
 
 
+def _hints(page: _Page, diagnosis: Diagnosis) -> None:
+    if not diagnosis.hints:
+        return
+    # What supports a finding stands among its notes already.
+    rest = [hint for hint in diagnosis.hints if not hint.supports]
+    if not rest:
+        return
+    page.heading("HINTS FROM THE CODE")
+    for hint in rest[:_ITEMS_SHOWN]:
+        page.say(f"{hint.title.rstrip(' .')}: {hint.why}", "  - ", "    ", limit=4)
+        for evidence in hint.evidence[:1]:
+            page.evidence(evidence, "    ", lines=1)
+    page.more(len(rest) - _ITEMS_SHOWN, "hint")
+
+
 def _ruled_out(page: _Page, diagnosis: Diagnosis) -> None:
     if not diagnosis.ruled_out:
         return
@@ -292,6 +307,7 @@ def render(diagnosis: Diagnosis, *, width: int, colour: bool) -> str:
     _cascade(page, diagnosis)
     _further(page, roots[1:])
     _context(page, diagnosis)
+    _hints(page, diagnosis)
     _ruled_out(page, diagnosis)
     _missing(page, diagnosis)
     _coverage(page, diagnosis)

@@ -19,6 +19,7 @@ class Rule:
     supports: findings that it speaks for by their kind, beside those of its own signature.
     at_place: findings that it speaks for only where the run stood at the place that was hit.
     alone: whether it is worth telling where no finding of the run fits it.
+    placed: whether it speaks for nothing where the run is known to have stood elsewhere in the programs.
     """
 
     signature: str
@@ -26,12 +27,13 @@ class Rule:
     supports: tuple[str, ...] = ()
     at_place: tuple[str, ...] = ()
     alone: bool = True
+    placed: bool = False
 
 
 RULES: dict[str, Rule] = {
-    "rank_conditional_collective": Rule("rank-conditional-collective", 0.85, _DESYNC, _HANGS),
-    "data_dependent_collective": Rule("rank-conditional-collective", 0.75, _DESYNC, _HANGS),
-    "sync_on_rank_zero": Rule("rank-conditional-collective", 0.9, _DESYNC, _HANGS),
+    "rank_conditional_collective": Rule("rank-conditional-collective", 0.85, _DESYNC, _HANGS, placed=True),
+    "data_dependent_collective": Rule("rank-conditional-collective", 0.75, _DESYNC, _HANGS, placed=True),
+    "sync_on_rank_zero": Rule("rank-conditional-collective", 0.9, _DESYNC, _HANGS, placed=True),
     "set_epoch_missing": Rule("sampler-epoch-not-set", 0.85, ("data-order-repeats",)),
     "shuffle_with_sampler": Rule("sampler-shuffle-conflict", 0.95),
     "numpy_generator_in_dataset": Rule("numpy-rng-same-in-workers", 0.8),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from forensics.engine.collectives.observations import DEFAULT_GROUPS, title
 from forensics.model import Evidence
 from forensics.parsers.flight_recorder import UNRECORDED
+from forensics.parsers.nccl.calls import CALLED
 from forensics.parsers.prefixes import rank_list
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Call:
     time: float | None
     frame: str | None
     stack: str | None = None  # the user's frames, innermost first, one a line
+    line: int | None = None  # of a log
 
     @property
     def name(self) -> str:
@@ -67,6 +69,9 @@ class Call:
 
     def evidence(self) -> Evidence:
         sizes = f" sizes {self.sizes}" if self.sizes else ""
+        if self.state == CALLED:
+            text = f"{self.name}{sizes} in {title(self.group)}, called by rank {self.rank}"
+            return Evidence(self.source, self.line, None, text)
         retired = "retired" if self.retired else "not retired"
         at = f", at {self.path}" if self.frame else ""
         where = "" if self.group[0] in DEFAULT_GROUPS else f" in group {title(self.group)}"
@@ -89,6 +94,11 @@ class Group:
     @property
     def unnamed(self) -> bool:
         return UNNAMED_GROUP.match(self.key[0]) is not None
+
+    @property
+    def traced(self) -> bool:
+        """Whether its calls come from NCCL's log, which does not say what became of them."""
+        return any(call.state == CALLED for call in self.last.values())
 
     def at(self, seq: int) -> dict[int, Call]:
         import polars as pl
@@ -115,7 +125,7 @@ def prepared(table: pl.DataFrame) -> pl.DataFrame:
         .group_by("rank", maintain_order=True).last().select("rank", "source")
     )  # fmt: skip
     known = known.join(newest, on=["rank", "source"], how="semi")
-    gloo = (pl.col("state").fill_null("scheduled") == "scheduled").all().over("source")
+    gloo = pl.col("state").fill_null("scheduled").is_in(["scheduled", CALLED]).all().over("source")
     return known.with_columns(
         finished=(pl.col("state").fill_null("") == "completed") | (gloo & pl.col("retired").fill_null(False))
     )
@@ -127,7 +137,7 @@ def calls_of(table: pl.DataFrame) -> list[Call]:
             rank=row["rank"], source=row["source"], group=(row["group"] or "", row["group_desc"] or ""), seq=row["seq"],
             op=row["op"], sizes=row["input_sizes"], dtypes=row["dtypes"], state=row["state"],
             retired=bool(row["retired"]), finished=row["finished"], time=row["time"], frame=row["frame"],
-            stack=row["stack"],
+            stack=row["stack"], line=row["line"],
         )
         for row in table.iter_rows(named=True)
     ]  # fmt: skip

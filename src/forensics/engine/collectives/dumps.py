@@ -43,8 +43,11 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
     calm = [group for group in groups if group.key not in settled]
     if not found:
         found += _point_to_point(table)
+    if not logs.trouble:  # how far each rank came when a log ended says nothing where nothing waited
+        calm = [group for group in calm if not group.traced]
     if not found:
         found += waits(calm, logs)
+    calm = [group for group in calm if not group.traced]
     if not found:
         found += inverted(calm)
     if not found:

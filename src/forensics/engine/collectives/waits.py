@@ -24,6 +24,7 @@ from forensics.engine.collectives.observations import (
     vote,
 )
 from forensics.model import Observation
+from forensics.parsers.nccl.calls import CALLED
 
 
 def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:
@@ -176,6 +177,8 @@ def _behind(
 
 def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call) -> str:
     """Whether the ranks that are behind are held up by their own program, or by the device or the network."""
+    if stuck.state == CALLED:
+        return ""
     pending = [call for group in groups for rank, call in group.waiting.items() if rank in culprits]
     if not pending:
         its = plural(culprits, "it is", "they are")

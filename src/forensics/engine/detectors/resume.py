@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _NAMES = ("loss", "lr", "grad_norm")
+RESTARTS = 500  # files of one rank; more of them are runs of their own, and comparing each with each takes too long
 
 
 def _pairs(
@@ -55,8 +56,12 @@ def remembered_pairs(
         heads.append(parts[0])
         tails.append(parts[-1])
     alone = []
+    alike: dict[tuple[int | None, str], list[Stream]] = {}
+    for tail in tails:
+        alike.setdefault((tail.rank, _kind(tail)), []).append(tail)
     for head in heads:
-        earlier = [t for t in tails if t.source != head.source and t.rank == head.rank and _kind(t) == _kind(head)]
+        others = alike[head.rank, _kind(head)]
+        earlier = [t for t in others if t.source != head.source] if 1 < len(others) <= RESTARTS else []
         earlier = [t for t in earlier if _precedes(t, head) and _continues(t, head)]
         if earlier:
             pairs.append((max(earlier, key=lambda t: (t.attempt or 0, _end(t) or 0.0)), head))

@@ -131,30 +131,37 @@ def probe_updates_too_small(
     ratio: float = 1e-5,
     records: int = 10,
     gain: float = 0.02,
+    way: float = 1e-3,
+    fall: float = 0.2,
 ) -> tuple[Observation, ...]:
     """Updates are far too small for the weights as a whole, and the loss has hardly moved (O7, O22).
 
     ratio: median of update over weights; not zero, which is another fault. records: the fewest ratios; the loss needs
-    twenty. gain: part of the loss that is gained from the first to the last quarter, at most (O7: 2 %).
+    twenty. gain: part of the loss by which the last quarter differs from the first, at most (O7: 2 %).
+    way: or all updates together are smaller than one healthy step (O22: about 1e-3), and the loss did not fall by
+        `fall`: then what it gained is noise.
     """
     if not recorded(metrics):
         return ()
-    name = _TOTAL
     signs = []
-    found = [s for s in streams(metrics, (name, "loss", "lr")) if name in s.columns and "loss" in s.columns]
+    found = [s for s in streams(metrics, (_TOTAL, "loss", "lr")) if _TOTAL in s.columns and "loss" in s.columns]
     for stream in found:
-        at, curve = stream.curve(name)
-        loss = stream.curve("loss")[1]
-        flat = _flat(loss, gain) if all(map(math.isfinite, loss)) else None
-        if flat is None or abs(flat[0] - flat[1]) > gain * flat[0]:
+        at, curve = stream.curve(_TOTAL)
+        _, loss = stream.curve("loss")
+        if len(curve) < records or not 0 < median(curve) < ratio or not all(map(math.isfinite, loss)):
             continue
-        if len(curve) < records or not 0 < median(curve) < ratio:
+        flat = _flat(loss, fall)
+        if flat is None:
+            continue
+        first, last = stream.steps[at[0]], stream.steps[at[-1]]
+        walked = (last - first) * median(curve) if first is not None and last is not None else math.inf
+        if abs(flat[0] - flat[1]) > gain * flat[0] and not walked < way:
             continue
         note = (
             f"updates are {number(median(curve))} of the weights (median of {len(curve)}), and the loss goes from"
             f" {number(flat[0])} to {number(flat[1])} over {len(loss)} records"
         )
-        shown = tuple(stream.evidence(i, "loss", "lr", name) for i in (at[0], at[-1]))
+        shown = tuple(stream.evidence(i, "loss", "lr", _TOTAL) for i in (at[0], at[-1]))
         signs.append(Sign(stream, at[0], shown, note, "loss"))
     return merge(signs, found, ()) if signs else ()
 

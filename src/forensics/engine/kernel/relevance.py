@@ -43,6 +43,12 @@ KILLS_A_PROCESS = frozenset(
 )
 # Links, adapters and storage: a program that needs them says so when they fail.
 BESIDE_AREAS = ("nccl", "checkpoints")
+GENERIC_EXCEPTION = "python-exception"
+# Exceptions that no device, link or file brings about.
+OWN_EXCEPTIONS = frozenset(
+    "KeyError IndexError TypeError ValueError AttributeError NameError UnboundLocalError AssertionError ImportError "
+    "ModuleNotFoundError NotImplementedError ZeroDivisionError RecursionError SyntaxError JSONDecodeError".split()
+)
 FOLLOWS = "It follows from the program's own error: {what}"
 UNHARMED = "the run reached its end, and no log of it shows that it suffered by this"
 UNHARMED_SO_FAR = "no log of the run shows that it suffered by this"
@@ -92,6 +98,8 @@ def _is_xid(o: Observation) -> bool:
 
 def _ends_a_run(o: Observation, catalogue: Mapping[str, Signature]) -> bool:
     signature = catalogue[o.signature]
+    if o.signature == GENERIC_EXCEPTION:
+        return True
     return signature.kind == "cause" and signature.verdict in ENDS_A_RUN and signature.severity in ("fatal", "error")
 
 
@@ -114,7 +122,9 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     """Why a candidate of a kernel log is context; None where it is not. end: the last attempt that came to its end."""
     if end is not None and end >= c.attempt and not others:
         return UNHARMED
-    causes = [o for o in others if o.signature.kind == "cause" and o.signature.severity in ("fatal", "error")]
+    if c.signature.kind == "echo":
+        return None
+    causes = [o for o in others if o.signature.severity in ("fatal", "error") and _is_own(o)]
     trouble = {o.signature.name for o in others}
     minor = c.signature.severity in ("warning", "info") or c.signature.verdict not in ENDS_A_RUN
     if minor and not trouble & SUFFERING and not others:
@@ -123,13 +133,20 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
         return BESIDE
     if causes and not trouble & KILLS_A_PROCESS and (process := _other_process(c.observations)):
         return OTHER_PROCESS.format(process=process)
-    if causes and c.signature.area in BESIDE_AREAS and not trouble & (SUFFERING | {"python-exception"}):
+    if causes and c.signature.area in BESIDE_AREAS and not trouble & SUFFERING:
         named = {o.signature.name for o in causes}
         if not named & set(c.signature.causes) and not named & {"storage-io-error", "checkpoint-write-failed"}:
             return BESIDE
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _is_own(c: Candidate) -> bool:
+    """Whether a candidate is an error of the program itself, and none that hosts, links or storage bring about."""
+    if c.signature.name != GENERIC_EXCEPTION:
+        return c.signature.kind == "cause"
+    return all(o.captures.get("exception", "").rpartition(".")[2] in OWN_EXCEPTIONS for o in c.observations)
 
 
 def _long_before(c: Candidate, others: Sequence[Candidate], steps: StepClock) -> bool:

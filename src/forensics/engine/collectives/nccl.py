@@ -1,0 +1,112 @@
+"""What NCCL's log adds to the signs that signatures see: the meaning of warnings, the link of a failed transfer, and
+what its status service says about ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from forensics.model import Evidence, Identity, Observation, Source
+from forensics.parsers.nccl import ras
+from forensics.parsers.nccl.completions import completion
+from forensics.parsers.nccl.lines import parse
+from forensics.parsers.nccl.warnings import meaning
+
+WARNING = "nccl-warning"  # a warning of which no other signature knows
+ANSWER = "nccl-ras-answer"
+# Signatures whose lines can be about a failed transfer.
+TRANSFERS = (
+    "nccl-network-timeout", "nccl-flush-error", "ib-local-protection-error", "nccl-remote-error", "nic-failure",
+    "gpu-memory-unreachable",
+)  # fmt: skip
+
+
+def told(observations: Sequence[Observation]) -> list[Observation]:
+    """The observations, with what NCCL's own words say added as notes; warnings that a signature knows are dropped."""
+    known = {_place(o) for o in observations if o.signature != WARNING and o.evidence}
+    found: list[Observation] = []
+    for o in observations:
+        if o.signature == WARNING:
+            if _place(o) not in known:
+                found.append(_explained(o))
+        elif o.signature in TRANSFERS and o.evidence:
+            found.append(_with_link(o))
+        else:
+            found.append(o)
+    return found
+
+
+def _place(o: Observation) -> tuple[str, int | None]:
+    return (o.evidence[0].file, o.evidence[0].line) if o.evidence else ("", None)
+
+
+def _explained(o: Observation) -> Observation:
+    line = parse(o.evidence[0].text) if o.evidence else None
+    message = line.message if line is not None else o.captures.get("message", "")
+    found = meaning(message, line.file if line is not None else None)
+    if found is None:
+        return o
+    return replace(o, note=f"NCCL warned: {found.text}.", captures={**o.captures, "area": found.area})
+
+
+def _with_link(o: Observation) -> Observation:
+    """A failed transfer with its ends as captures and in words."""
+    said = completion(o.evidence[0].text)
+    if said is None:
+        return o
+    ends = {
+        "peer": said.peer, "hca": said.adapter, "local_gid": said.local_gid, "remote_gid": said.remote_gid,
+        "vendor_err": None if said.vendor is None else str(said.vendor), "status": str(said.status),
+    }  # fmt: skip
+    captures = {**o.captures, **{name: value for name, value in ends.items() if value is not None}}
+    return replace(o, captures=captures, note=o.note or said.text)
+
+
+def from_status_service(sources: Sequence[Source], answered: Collection[str]) -> list[Observation]:
+    """What answers of NCCL's status service say. answered: paths of the logs in which one was seen."""
+    found: list[Observation] = []
+    for source in sources:
+        if source.path not in answered:
+            continue
+        try:
+            with source.file.open("rb") as file:
+                answer = ras.read(file.read(ras.MAX_BYTES))
+        except OSError:
+            continue
+        found += _observations(source, answer)
+    return found
+
+
+def _observations(source: Source, answer: ras.Answer) -> list[Observation]:
+    found: list[Observation] = []
+
+    def add(signature: str, weight: float, rank: int | None, text: str, note: str, who: Identity) -> None:
+        found.append(
+            Observation(
+                signature=signature, weight=weight, evidence=(Evidence(source.path, None, None, text),),
+                identity=replace(who, rank=rank), culprits=None if rank is None else (rank,), note=note,
+            )
+        )  # fmt: skip
+
+    for peer in (*answer.dead, *answer.missing):
+        dead = peer in answer.dead
+        rank = peer.rank if peer.whole_job else None
+        who = f"rank {peer.rank}" if peer.rank is not None else f"process {peer.pid} on {peer.node}"
+        what = "cannot be reached any more and is taken for dead" if dead else "gave no answer"
+        note = f"NCCL's status service: {who} {what}. Why it ended, its own log says."
+        add("nccl-rank-unreachable", 0.8 if dead else 0.5, rank, f"RAS: {who} {what}", note,
+            Identity(pid=peer.pid, node=peer.node))  # fmt: skip
+    late: dict[int, ras.Behind] = {}
+    for behind in answer.behind:
+        if behind.whole_job and (behind.rank not in late or behind.count < late[behind.rank].count):
+            late[behind.rank] = behind
+    for rank, behind in sorted(late.items()):
+        op = behind.op or "collective"
+        text = f"RAS: rank {rank} has launched {behind.count} {op} operations, most others {behind.others}"
+        note = f"{text[5:].capitalize()}. That proves something only if a second answer says the same."
+        add("straggler-rank", 0.6, rank, text, note, Identity())
+    for rank, what in answer.errors:
+        text = f"RAS: a rank reports {what}"
+        add("nccl-rank-unreachable", 0.4, None, text, f"NCCL's status service: rank {rank} of its communicator "
+            f"reports {what}.", Identity())  # fmt: skip
+    return found

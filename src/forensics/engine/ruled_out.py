@@ -1,0 +1,94 @@
+"""What else it could have been: look-alikes of the first root, with the line that speaks against each.
+
+A look-alike is ruled out by a line: the root's own, where what it says tells the two apart; or the look-alike's, where
+that is there and only followed, or did no harm. Where a look-alike would show in a kind of file that the run does not
+hold, nothing rules it out, and that file is missing evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from forensics.engine.causes import Candidate
+from forensics.engine.kernel import FACT as KERNEL_LOG
+from forensics.model import MissingEvidence, RuledOut, RunData
+from forensics.signatures.schema import Signature
+
+MOST = 5  # look-alikes that a report names
+
+
+class Witness(StrEnum):
+    """Where a signature shows itself."""
+
+    LOGS = "the logs"
+    KERNEL = "a kernel log"
+    METRICS = "numbers of the training"
+    COLLECTIVES = "Flight Recorder dumps"
+
+
+_HOW = {
+    Witness.KERNEL: "dmesg -T > dmesg.txt (or journalctl -k) on that host, beside the logs",
+    Witness.METRICS: "print loss, gradient norm and loss scale at every step, or keep the TensorBoard files beside the logs",
+    Witness.COLLECTIVES: "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and keep the dumps",
+}
+# What the kernel alone prints; a scheduler may repeat some of it.
+_OF_THE_KERNEL = frozenset({"host-oom", "host-oom-cgroup", "task-blocked-in-kernel", "host-hardware-error"})
+
+
+def witness(signature: Signature) -> Witness:
+    """Where a signature shows itself at all; the logs, where it has several ways."""
+    sources = {rule.source for rule in signature.evidence}
+    if sources == {"metrics"}:
+        return Witness.METRICS
+    if sources == {"collectives"}:
+        return Witness.COLLECTIVES
+    patterns = [rule.pattern or "" for rule in signature.evidence if rule.source == "log"]
+    of_driver = bool(patterns) and all("NVRM" in p or "Xid" in p for p in patterns)
+    return Witness.KERNEL if signature.name in _OF_THE_KERNEL or of_driver else Witness.LOGS
+
+
+def _read(data: RunData) -> Mapping[Witness, str]:
+    """The kinds of evidence that the run holds, each with what was read of it."""
+    held = {Witness.LOGS: ""}
+    kernel = [fact.source for fact in data.facts if fact.name == KERNEL_LOG]
+    if kernel:
+        held[Witness.KERNEL] = f"{kernel[0]} was read, and holds no line of it"
+    if data.metrics.height:
+        held[Witness.METRICS] = f"{data.metrics.height:,} numbers were read, and do not show it"
+    if data.collectives.height:
+        held[Witness.COLLECTIVES] = f"{data.collectives.height:,} recorded collectives were read, and do not show it"
+    return held
+
+
+def ruled_out(
+    first: Candidate, found: Sequence[Candidate], data: RunData, catalogue: Mapping[str, Signature]
+) -> tuple[tuple[RuledOut, ...], tuple[MissingEvidence, ...]]:
+    """(look-alikes of the first root that a line rules out, evidence that would show or rule out the others)."""
+    ruled: list[RuledOut] = []
+    missing: list[MissingEvidence] = []
+    held = _read(data)
+    for look in first.signature.lookalikes:
+        seen = [c for c in found if c.signature.name == look.name]
+        if seen:
+            ruled += [item for c in seen for item in _seen(c)][:1]
+            continue
+        signature = catalogue.get(look.name)
+        where = witness(signature) if signature is not None else Witness.LOGS
+        if where in held:
+            told = f"{held[where]}; it" if held[where] else "it"
+            ruled.append(RuledOut(look.name, f"{told} would show otherwise: {look.tell}", first.key.evidence[:1]))
+        elif not any("dmesg" in item for item in first.signature.confirm if where is Witness.KERNEL):
+            missing.append(MissingEvidence(f"{where.value}, which would show {look.name}: {look.tell}", _HOW[where]))
+    return tuple(ruled[:MOST]), tuple(missing[:2])
+
+
+def _seen(candidate: Candidate) -> Iterator[RuledOut]:
+    """Why a look-alike that shows itself is not the cause; nothing where it stands as a root of its own."""
+    own = candidate.key.evidence[:1]
+    if candidate.context is not None:
+        yield RuledOut(candidate.signature.name, f"its line is there; {candidate.context}", own)
+    elif candidate.explained_by is not None:
+        cause = candidate.explained_by
+        reason = f"its line is there, and follows from {cause.signature.name}"
+        yield RuledOut(candidate.signature.name, reason, (*own, *cause.key.evidence[:1]))

@@ -1,0 +1,69 @@
+"""The lines that NCCL prints: who speaks, from where, at which level.
+
+The grammar of NCCL's debug.cc over its versions: a time stamp in front since 2.26 (on warnings by default, and in any
+format that NCCL_DEBUG_TIMESTAMP_FORMAT asks for), the source file and line on warnings, with the function since 2.30.7.
+Plugins give a function for the file, RCCL an absolute path.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LINE = re.compile(
+    r"(?P<host>[^\s:\[\]]+):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
+    r"(?:\[(?P<device>-?\d{1,9})\] )?"
+    r"(?:(?P<file>[^\s:]+):(?P<line>\d{1,9}) (?:\((?P<function>[^()\s]*)\) )?)?"
+    r"NCCL (?P<level>WARN|INFO|CALL|TRACE|ABORT) ?(?P<message>.*)",
+    re.ASCII | re.DOTALL,
+)
+_INIT = re.compile(
+    r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d{1,7}) n[rR]anks (?P<size>\d{1,7}) cudaDev (?P<device>\d{1,7})"
+    r"(?: nvmlDev (?P<nvml>\d{1,7}))? busId (?P<bus>[0-9a-f]+)"
+    r"(?: parent (?P<parent>0x[0-9a-f]+)(?: (?:splitCount|childCount) (?P<split>\d+))? color (?P<color>-?\d+)"
+    r" key -?\d+)?(?: commId (?P<id>0x[0-9a-f]+))? ?- Init (?P<stage>START|COMPLETE)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of NCCL's. `device` is the current CUDA device of the thread that prints, and no rank."""
+
+    host: str  # cut at its first dot by NCCL itself
+    pid: int
+    device: int | None
+    level: str
+    file: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """A communicator's birth on one rank. `rank` counts inside the communicator."""
+
+    comm: str  # a pointer, of this process only
+    rank: int
+    size: int
+    id: str | None  # the same on all its ranks; None for those split from another one since 2.23
+    parent: str | None
+    split: str  # what tells the children of one parent apart
+    complete: bool
+
+
+def parse(text: str) -> Line | None:
+    """One line of a log, whatever stands in front of NCCL's part; None where it is not NCCL's."""
+    if "NCCL " not in text or (m := _LINE.search(text)) is None:
+        return None
+    device = m["device"]
+    return Line(
+        m["host"], int(m["pid"]), None if device is None else int(device), m["level"], m["file"], m["message"].strip()
+    )
+
+
+def init(message: str) -> Init | None:
+    """The communicator that an "Init START" or "Init COMPLETE" line (2.8 to 2.30) tells of; None for other lines."""
+    if (m := _INIT.search(message)) is None:
+        return None
+    split = f"{m['split'] or ''}/{m['color'] or ''}"
+    return Init(m["comm"], int(m["rank"]), int(m["size"]), m["id"], m["parent"], split, m["stage"] == "COMPLETE")
