@@ -159,15 +159,6 @@ def custom_kernel(name: str) -> Callable[[], None]:
     return run
 
 
-def triton_resources() -> None:
-    """A tile that needs more shared memory than a multiprocessor has."""
-    from big_tile import product
-
-    x = torch.ones(512, 512, device="cuda", dtype=torch.float32)
-    train(3)
-    product(x, x)
-
-
 def flash_fp32() -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -354,7 +345,6 @@ RUNS: dict[str, Callable[[], None]] = {
     "illegal-access": custom_kernel("stray"),
     "misaligned": custom_kernel("crooked"),
     "launch-failure": custom_kernel("trapped"),
-    "triton-resources": triton_resources,
     "flash-fp32": flash_fp32,
     "no-gpu": no_gpu,
     "fork-cuda": fork_cuda,

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Make the GPU captures: bash make.sh OUT. Needs one GPU, torch with CUDA, transformers, cupy and triton; about four minutes.
+# Make the GPU captures: bash make.sh OUT. Needs one GPU, torch with CUDA, transformers and cupy; about four minutes.
 # Each run has a time limit of its own, so that one that hangs costs nothing but itself.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -53,7 +53,6 @@ pack
   wait
   plain hf-bf16-healthy 90 hf-bf16-healthy &
   plain hf-fp16-diverges 90 hf-fp16-diverges &
-  plain triton-resources 90 triton-resources &
   plain flash-fp32 90 flash-fp32 &
   plain no-gpu 90 no-gpu CUDA_VISIBLE_DEVICES= &
   plain fork-cuda 90 fork-cuda &

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.engine.configs.registry import REGISTRY
 from forensics.engine.configs.view import Sign, View
@@ -78,6 +80,24 @@ SHOWN: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 def test_a_check_and_its_near_miss(check: str, table: dict[str, Any], alone: str, change: dict[str, Any]) -> None:
     assert [s.alone for s in signs(check, table)] == [alone]
     assert signs(check, table | change) == []
+
+
+FACT_NAMES = sorted(
+    {name for _, table, _, change in SHOWN for name in (*table, *change)}
+    | {"trainer.best_model_checkpoint", "torch.version"}
+)
+VALUES = st.sampled_from(
+    ["true", "false", "null", "auto", "1e999", "-1", "0", "1.5", "9" * 18, "a/checkpoint-1", "2.0"]
+) | st.text(max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(FACT_NAMES), VALUES, st.sampled_from("ab")), max_size=25), st.integers(1, 4))
+def test_no_facts_make_a_check_raise(told: list[tuple[str, str, str]], world: int) -> None:
+    view = View(tuple(Fact(n, v, s) for n, v, s in told), {"a": source("a", node="x"), "b": source("b", rank=1)}, world)
+    for check in REGISTRY.values():
+        for sign in check(view):
+            assert sign.facts and sign.text and sign.alone in ("root", "context", "support")
 
 
 def test_every_check_is_named_by_a_signature_that_stays_a_hint() -> None:
@@ -185,6 +205,7 @@ def test_a_conflict_alone_is_a_hint(tmp_path: Path) -> None:
     (root,) = found.of_role(Role.ROOT)
     assert root.name == "deepspeed-config-conflict" and root.confidence <= 0.6 and root.ranks is None
     assert (root.evidence[0].file, root.evidence[0].line) == ("ds_config.json", 2)
+    assert root.step is None and root.captures == {}
     assert root.evidence[0].text == "deepspeed.fp16.enabled = true"
     (row,) = [c for c in found.coverage if c.path == "ds_config.json"]
     assert (row.kind, row.status, row.reason) == ("config", "read", None)
@@ -259,3 +280,5 @@ def test_the_world_that_a_worker_was_told() -> None:
 def test_environment_names_each_value_once() -> None:
     told = facts({"torch.version": "2.2.2"}, "a") + facts({"torch.version": "2.2.2"}, "b") + facts({"x": "1"}, "b")
     assert [(f.name, f.source) for f in environment(told)] == [("torch.version", "a"), ("x", "b")]
+    twice = (Fact("nccl.version", "2.19.3", "a", 8), Fact("nccl.version", "2.19.3+cuda12.3", "a", 8))
+    assert environment(twice) == twice[:1]

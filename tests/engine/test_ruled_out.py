@@ -95,7 +95,7 @@ def test_numbers_rule_out_a_shape_and_their_lack_does_not():
     ("name", "where"),
     [
         ("host-oom", Witness.KERNEL),
-        ("gpu-row-remap", Witness.KERNEL),
+        ("gpu-pmu-halt", Witness.KERNEL),
         ("loss-divergence", Witness.METRICS),
         ("cuda-oom", Witness.LOGS),
         ("python-exception", Witness.LOGS),

@@ -9,6 +9,7 @@ from forensics.model import (
     Coverage,
     Diagnosis,
     Evidence,
+    Fact,
     Finding,
     MissingEvidence,
     Role,
@@ -115,6 +116,12 @@ FAILED = diagnosis(
         Coverage("core.4243", "binary", 10**9, Status.SKIPPED, "a core file"),
         Coverage("rank1/stderr.log", "log", 7, Status.UNREADABLE, "permission denied"),
     ),
+    environment=(
+        Fact("torch.version", "2.2.2+cu121", "rank0/stderr.log", 3),
+        Fact("cudnn.version", "8.9.2.26", "collect_env.txt", 17),
+        Fact("model.hidden_size", "4096", "out/config.json", 5),
+        Fact("training_args.learning_rate", "5e-05", "out/training_args.bin"),
+    ),
 )  # fmt: skip
 
 HEALTHY = diagnosis(
@@ -161,6 +168,7 @@ HOSTILE = diagnosis(
     ruled_out=(RuledOut(_EVIL, _EVIL, (Evidence(_EVIL, 2, 0, _EVIL),)),),
     missing_evidence=(MissingEvidence(_EVIL, _EVIL),),
     coverage=(Coverage(_EVIL, _EVIL, -1, Status.UNREADABLE, _EVIL, 0, _EVIL), Coverage("", "", 0, Status.READ)),
+    environment=(Fact(_EVIL, _EVIL, _EVIL, -1), Fact("torch.version", _EVIL, _EVIL, 1)),
 )  # fmt: skip
 
 ALL = {"failed": FAILED, "healthy": HEALTHY, "unknown": UNKNOWN, "hostile": HOSTILE}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, diagnosis, finding
 
-from forensics.model import Coverage, Evidence, Status
+from forensics.model import Coverage, Evidence, Fact, Status
 from forensics.report import jsonreport
 from forensics.report.redaction import Redactor, redact_diagnosis
 
@@ -162,3 +162,16 @@ def test_ranks_steps_and_slugs_stay(name: str) -> None:
 def test_a_node_that_is_no_name_is_redacted_as_text() -> None:
     redacted = redact_diagnosis(diagnosis(finding(node="(at 10.9.8.7, password=hunter2)"), finding(node="x")))
     assert [f.node for f in redacted.findings] == ["(at ip-1, password=secret-1)", "host-1"]
+
+
+def test_facts_of_the_environment_are_redacted_and_versions_stay() -> None:
+    told = (
+        Fact("cudnn.version", "8.9.2.26", "collect_env.txt", 17),
+        Fact("accelerate.main_process_ip", "10.20.30.40", "/home/jdoe/accelerate.yaml", 3),
+        Fact("config.hub", "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345", "a.yaml", 1),
+    )
+    shown = redact_diagnosis(diagnosis(environment=told)).environment
+    assert [f.name for f in shown] == [f.name for f in told]
+    assert shown[0].value == "8.9.2.26"
+    assert "10.20" not in shown[1].value and "jdoe" not in shown[1].source
+    assert "hf_Ab" not in shown[2].value

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
+from forensics.engine.configs import is_setting
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
@@ -83,10 +84,10 @@ class _Writer:
         if c.ranks and world_rank(key, self.world) not in c.ranks:
             key = next((o for o in c.observations if world_rank(o, self.world) in c.ranks), key)
         # What every rank meets is met at one step: the last rank that says so has the most records before it.
-        told = c.observations[-1] if c.everywhere else key
-        stepped = next((o for o in c.observations if o.step is not None), None) or with_step(
-            told, self.steps, self.world, rank
-        )
+        told = [o for o in c.observations if not is_setting(o)][-1:] if c.everywhere else [key]
+        stepped = next((o for o in c.observations if o.step is not None), None) or key
+        if stepped.step is None and told and not is_setting(told[0]):
+            stepped = with_step(told[0], self.steps, self.world, rank)
         node = self._node(c, key)
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
         locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None

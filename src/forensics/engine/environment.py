@@ -12,12 +12,18 @@ _DIGITS = re.compile(r"\d{1,15}")
 
 
 def environment(facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Each name and value once, at the first place that states it; MOST at most."""
+    """Each name and value once, at the first place that states it, and of one place one value; MOST at most."""
     seen: dict[tuple[str, str], Fact] = {}
+    places: set[tuple[str, str, int]] = set()
     for fact in facts:
         if len(seen) >= MOST:
             break
-        seen.setdefault((fact.name, fact.value), fact)
+        place = (fact.name, fact.source, fact.line) if fact.line is not None else None
+        if (fact.name, fact.value) in seen or place in places:
+            continue
+        seen[fact.name, fact.value] = fact
+        if place is not None:
+            places.add(place)
     return tuple(seen.values())
 
 

@@ -26,6 +26,8 @@ DOUBT_AT_PLACE = 0.7
 DOUBT_BY_KIND = 0.85
 HIGHEST = 0.99
 NOTES = 2  # hits that a finding tells of
+TEXTS = 5000  # lines of a run that are searched for what programs print
+TELLING = 12  # characters of a text that says by itself which program prints it
 SHOWN = 200  # characters of code in a note
 
 _CALL = re.compile(r"^(?P<file>.+):(?P<line>\d+) (?P<function>\S.*)$")
@@ -52,9 +54,13 @@ def with_sources(
 def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """The diagnosis with hits joined to its findings, hints, and a coverage row for each program."""
     stood = list(_in_programs(frames(data), found.programs))
-    ours = related(found.programs, {program.path for program, _ in stood} | named(data, found.programs))
+    started = {program.path for program, _ in stood} | named(data, found.programs)
+    started = started or speaking(data, found.programs)
+    ours = related(found.programs, started)
     hits = [hit for hit in found.hits if hit.evidence[0].file in ours]
-    matches = [(hit, _supported(hit, diagnosis.findings, stood)) for hit in hits]
+    # Of several programs none of which is known to have run, each can be the wrong one.
+    findings = diagnosis.findings if started or len(_training(found.programs)) < 2 else ()
+    matches = [(hit, _supported(hit, findings, stood)) for hit in hits]
     findings = tuple(_told(f, [(h, s[f.id]) for h, s in matches if f.id in s]) for f in diagnosis.findings)
     hints = [_hint(hit, supported, catalogue) for hit, supported in matches]
     ordered = sorted((h for h in hints if h is not None), key=lambda h: (not h.supports, -h.confidence))
@@ -114,6 +120,22 @@ def named(data: RunData, programs: Sequence[Program]) -> set[str]:
     texts = [e.text for o in data.observations for e in o.evidence] + [fact.value for fact in data.facts]
     words = {word for text in texts if ".py" in text for word in _FILE.findall(text)}
     return {program.path for program in programs if PurePosixPath(program.path).name in words}
+
+
+def speaking(data: RunData, programs: Sequence[Program]) -> set[str]:
+    """Paths of the programs that print what the run's files hold: those with the most of their own texts in there."""
+    lines = [e.text for o in data.observations[:TEXTS] for e in o.evidence[:1]]
+    text = "\n".join([*lines, *(writer.last_line for writer in data.writers)])
+    scores = {
+        program.path: sum(1 for said in program.texts if len(said) >= TELLING and " " in said.strip() and said.strip() in text)
+        for program in _training(programs)
+    }
+    best = max(scores.values(), default=0)
+    return {path for path, score in scores.items() if score == best} if best else set()
+
+
+def _training(programs: Sequence[Program]) -> list[Program]:
+    return [program for program in programs if {"backward", "Trainer", "fit"} & program.words]
 
 
 def related(programs: Sequence[Program], started: set[str]) -> set[str]:

@@ -31,6 +31,7 @@ from forensics.model import (
 from forensics.parsers import error_files, kernel, metric_lines, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
+from forensics.parsers.nccl.facts import environment as nccl_environment
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
 
@@ -152,9 +153,13 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         else:
             coverage.append(_row(source, Status.READ, None))
     metrics += _metric_lines(texts, faults)
+    traced, answered, notes = _nccl(logs, observations)
+    observations += answered
+    facts += nccl_environment(observations)
     told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled
     coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
     coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
+    coverage = [replace(c, reason=c.reason or notes.get(c.path)) for c in coverage]
     for source in run.sources:
         if source.kind in (Kind.LOG, Kind.CHECKPOINT, Kind.CONFIG):
             continue
@@ -176,6 +181,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
                 problem or ("empty" if source.kind is Kind.EMPTY else None),
             )
         )
+    if traced is not None and not any(frame["op"].drop_nulls().len() for frame in collectives):
+        collectives.append(traced)  # dumps say the same, and what became of the calls
     saved = _checkpoints(run, options.deep) if _has_checkpoints(run) else None
     if saved is not None:
         observations += saved.observations
@@ -196,7 +203,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         metrics=_stack(metrics, METRICS_COLUMNS),
         collectives=_stack(collectives, COLLECTIVES_COLUMNS),
         coverage=diagnosis.with_status(coverage),
-        facts=tuple(facts),
+        facts=tuple(dict.fromkeys(facts)),
     )
 
 
@@ -210,6 +217,26 @@ def _metric_lines(texts: Sequence[LogText], faults: dict[str, str]) -> list[pl.D
             return [frame for text in texts for frame in _metric_lines([text], faults)]
         faults.update({text.source.path: _fault(error) for text in texts})
         return []
+
+
+def _nccl(
+    logs: Sequence[Source], observations: Sequence[Observation]
+) -> tuple[pl.DataFrame | None, list[Observation], dict[str, str]]:
+    """(calls, answers of the status service, path -> what was not read) from logs in which NCCL speaks."""
+    spoke = any(o.signature in ("nccl-init", "nccl-environment") for o in observations)
+    answered = {o.evidence[0].file for o in observations if o.signature == "nccl-ras-answer" and o.evidence}
+    if not spoke and not answered:
+        return None, [], {}
+    from forensics.engine.collectives.nccl import from_status_service
+    from forensics.parsers.nccl.calls import collective_calls
+
+    try:
+        found = from_status_service(logs, answered)
+        traced, notes = collective_calls(logs) if spoke else (None, {})
+    except Exception:  # costs what the trace would have told; the lines themselves have been read
+        _raise_if_debugging()
+        return None, [], {}
+    return traced, found, notes
 
 
 def _stack(frames: Sequence[pl.DataFrame], columns: Mapping[str, str]) -> pl.DataFrame:
@@ -304,10 +331,10 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     from forensics.engine import collectives, configs, detectors
 
     data = identity.number_attempts(data)
-    launches = attempts.find(data, catalogue)
-    data = attempts.number(data, launches)
     kernels = joins.concerns(data)
     data = joins.align(data) if kernels else data
+    launches = attempts.find(data, catalogue)
+    data = attempts.number(data, launches)
     world = identity.know_world(data)
     data = joins.place(data, world) if kernels else data
     data = identity.place_ranks(data, world)
@@ -316,7 +343,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     offsets = clocks.known(data, nodes)
     data = clocks.set_right(data, offsets, nodes)
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
-    found = collectives.still_standing(data.observations, clock)
+    found = collectives.still_standing(collectives.told(data.observations), clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
     everyone = range(world.size) if world.size else None
     found += collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)

@@ -29,7 +29,7 @@ class Witness(StrEnum):
 
 _HOW = {
     Witness.KERNEL: "dmesg -T > dmesg.txt (or journalctl -k) on that host, beside the logs",
-    Witness.METRICS: "print loss, gradient norm and loss scale at every step, or keep the TensorBoard files beside the logs",
+    Witness.METRICS: "print loss, gradient norm and loss scale at every step, or keep the TensorBoard files",
     Witness.COLLECTIVES: "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and keep the dumps",
 }
 # What the kernel alone prints; a scheduler may repeat some of it.

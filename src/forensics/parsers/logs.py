@@ -48,6 +48,10 @@ _FAILURE = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Error|Critical)\b")
 _TROUBLE = re.compile(r"(?i:error|critical|fatal|exception|fail|could n|cannot|unable|retry|crash|caught|abort)")
 
 
+# A kernel's own stamp, which counts from boot: no earlier line tells the time (parsers.kernel).
+_SINCE_BOOT = re.compile(r"\s*(?:<\d{1,3}>|[a-z]+\d? *:[a-z]+ *: ?)?\[ *\+?\d{1,10}\.\d{6}(?: <[ \d.]+>)?\]")
+
+
 @dataclass(frozen=True, slots=True)
 class LogFindings:
     observations: tuple[Observation, ...]
@@ -427,7 +431,7 @@ def _observation(
         )
     culprits = () if policy == "none" else _ranks(captures)
     time, zone_known = line.time, line.zone_known
-    if time is None:
+    if time is None and not _SINCE_BOOT.match(printed):
         time, zone_known = _time_before(reader, hit.offset, reference)
     step = _number(captures.get("step"))
     return Observation(

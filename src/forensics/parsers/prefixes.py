@@ -42,7 +42,8 @@ ALWAYS: dict[str, str] = {
     "lightning": r"^\[rank: (?P<rank>\d+)\] ",
     "torchx": r"^[A-Za-z][\w.-]*/\d+ (?P<rest>\[\w+\d+\]:)",
     "syslog": (
-        r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
+        r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+        r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
         r"(?P<host>[A-Za-z0-9][\w.-]*) "
         r"(?:kernel|systemd|slurmd|slurmstepd|kubelet|containerd|dockerd|nvidia-[\w-]+|earlyoom)(?:\[\d+\])?: "
     ),
@@ -65,6 +66,8 @@ _NEVER_A_HOST = {
     "val_loss", "eval_loss", "total_loss", "training", "validation", "valid", "lr", "progress", "critical", "notice",
 }  # fmt: skip
 
+# journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
+_JOURNAL = re.compile(r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,18}(?: [A-Z]{3,5})?|1\d{9}\.\d{6}) [\w.-]+ kernel: ")
 _ALWAYS = {name: re.compile(pattern) for name, pattern in ALWAYS.items()}
 _VOTED = {name: re.compile(pattern) for name, pattern in VOTED.items()}
 
@@ -122,7 +125,7 @@ class CleanLine:
 
 def from_syslog(text: str) -> bool:
     """Whether a line comes from the log of an operating system, whose name of the host need not be the run's."""
-    return _ALWAYS["syslog"].match(text) is not None
+    return _ALWAYS["syslog"].match(text) is not None or _JOURNAL.match(text) is not None
 
 
 def from_ray(text: str) -> bool:

@@ -429,7 +429,6 @@ _OURS: Mapping[str, frozenset[str]] = {
     "Finding": frozenset({"id", "name", "codes", "severity", "step_is", "explains", "explained_by"}),
     "RuledOut": frozenset({"name"}),
     "Coverage": frozenset({"kind"}),
-    "Fact": frozenset({"name"}),
     "Hint": frozenset({"name", "codes", "check", "supports"}),
 }
 

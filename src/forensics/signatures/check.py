@@ -98,7 +98,7 @@ def _fields(signature: Signature) -> Problems:
         yield (), "nothing shows it by itself: say how it can be made visible (confirm)"
     for n, entry in enumerate(signature.confirm):
         if not all(part.strip() for part in entry.partition("::")):
-            yield ("confirm",), f"confirm {n + 1} must be written as \"what is missing :: how to get it\""
+            yield ("confirm",), f'confirm {n + 1} must be written as "what is missing :: how to get it"'
     if not signature.title or signature.title.endswith("."):
         yield ("title",), "the title is a short phrase without a full stop"
 
@@ -148,7 +148,7 @@ def _stable(signature: Signature) -> Problems:
     if len(positive) < needed:
         yield place, f"stable needs {needed} positive examples, and there are {len(positive)}"
     if not any(e.seen_in for e in positive):
-        yield place, "stable needs an example from real output (seen_in = \"program version\")"
+        yield place, 'stable needs an example from real output (seen_in = "program version")'
     if not any(e.is_not for e in signature.examples):
         yield place, "stable needs a near-miss (is_not = true)"
     if signature.kind in ("cause", "symptom", "echo") and not any(e.root for e in signature.examples):

@@ -75,8 +75,6 @@ def near_names(catalogue: Mapping[str, Signature], wanted: str) -> list[str]:
     close = difflib.get_close_matches(text, [*names, *known], n=SUGGESTIONS, cutoff=0.6)
     # Words of a title help those who do not know the slug.
     words = {word for word in text.split("-") if len(word) > 3}
-    titled = [
-        s.name for s in catalogue.values() if words and words <= set(s.title.lower().replace(":", " ").split())
-    ]
+    titled = [s.name for s in catalogue.values() if words and words <= set(s.title.lower().replace(":", " ").split())]
     found = dict.fromkeys(known.get(name, name) for name in (*close[:3], *inside, *close, *titled))
     return list(found)[:SUGGESTIONS]

@@ -14,6 +14,8 @@ _QUOTES = re.compile(r"'''|\"\"\"")
 
 def line_of(text: str, place: Place) -> int:
     """The line (from 1) of a place in a signature file; of its table, or the first, where the key is not written."""
+    if not place:
+        return 1
     table = place[0] if len(place) > 1 else None
     nth = place[1] if len(place) > 1 else 0
     key = place[-1] if len(place) != 2 else None
@@ -30,9 +32,9 @@ def line_of(text: str, place: Place) -> int:
             continue
         if header := _HEADER.match(line):
             current = header[1]
-            seen += current == (table if table is not None else place[0] if place else None)
+            seen += current == (table if table is not None else place[0])
             here = current == table and seen == nth
-            if here or (table is None and place and current == place[0]):
+            if here or (table is None and current == place[0]):
                 best = number
                 if key is None or table is None:
                     return best

@@ -3,8 +3,8 @@
     [project.entry-points."forensics.signatures"]
     ours = "our_package.signatures"
 
-The value names a package (or a folder in one) that holds TOML files. It is looked up and never imported: what it brings is
-data. The current directory is not searched, for it may be the run that is analysed.
+The value names a package (or a folder in one) that holds TOML files. It is looked up and never imported: what it brings
+is data. The current directory is not searched, for it may be the run that is analysed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which patterns are refused: those that do not compile, match nothing at all, or can take a line hostage.
 
 A backtracking matcher takes exponential time on some patterns (`(a+)+b`). Which ones is hard to tell from the pattern
-alone, so it is tried: lines are made from the pattern itself with each of its repeats pumped up and the end spoiled, and
-the real matcher has to be done with them in time.
+alone, so it is tried: lines are made from the pattern itself with each of its repeats pumped up and the end spoiled,
+and the real matcher has to be done with them in time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def unsafe(pattern: str) -> str | None:
             if spent > BUDGET:
                 raise TimeoutError
     except TimeoutError:
-        return f"{pattern[:200]!r} is too slow: a repeat within a repeat, or several in a row that can match the same text"
+        return (
+            f"{pattern[:200]!r} is too slow: a repeat within a repeat, or several in a row that can match the same text"
+        )
     except (MemoryError, regex.error) as error:
         return f"{pattern[:200]!r} cannot be tried: {error}"
     return None

@@ -75,7 +75,9 @@ class Example:
     log: str  # one or more lines
     is_not: bool = False  # a near-miss: this signature must stay silent
     captures: Mapping[str, str] = field(default_factory=dict)
-    seen_in: str | None = None  # program and version whose real output it is, e.g. "torch 2.13"; None: made from a source
+    seen_in: str | None = (
+        None  # program and version whose real output it is, e.g. "torch 2.13"; None: made from a source
+    )
     # A confuser: the whole catalogue looks at this log, in which signs of other causes stand beside this one's, and its
     # first root must be this slug. Another's slug: this signature must lose here.
     root: str | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
+from forensics.engine.collectives.nccl import told
 from forensics.engine.collectives.observations import vote
 from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
 from forensics.model import MAX_RANKS, Observation, Traceback
@@ -20,7 +21,7 @@ from forensics.model import MAX_RANKS, Observation, Traceback
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["desync", "still_standing", "vote"]
+__all__ = ["desync", "still_standing", "told", "vote"]
 
 # Signatures whose log lines name the ranks themselves.
 NAMING = ("monitored-barrier-timeout", "uneven-inputs", "collective-desync", "rank-exited-early")

@@ -109,8 +109,10 @@ class Group:
         """Whether any of these ranks ever recorded this frame (or op) in the group."""
         import polars as pl
 
+        if value is None:
+            return False
         here = (pl.col("rank").is_in(list(ranks))) & (pl.col(column) == value)
-        return value is not None and not self.table.filter(here).is_empty()
+        return not self.table.filter(here).is_empty()
 
 
 def prepared(table: pl.DataFrame) -> pl.DataFrame:

@@ -16,8 +16,7 @@ WARNING = "nccl-warning"  # a warning of which no other signature knows
 ANSWER = "nccl-ras-answer"
 # Signatures whose lines can be about a failed transfer.
 TRANSFERS = (
-    "nccl-network-timeout", "nccl-flush-error", "ib-local-protection-error", "nccl-remote-error", "nic-failure",
-    "gpu-memory-unreachable",
+    "nccl-network-timeout", "nccl-flush-error", "ib-local-protection-error", "ib-remote-error",
 )  # fmt: skip
 
 

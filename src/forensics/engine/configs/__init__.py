@@ -16,19 +16,25 @@ wrong), context, or nothing, as the check says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from forensics.engine.configs.view import ROOT, SUPPORT, Sign, View
+from forensics.engine.configs.view import CONTEXT, ROOT, SUPPORT, Sign, View
 from forensics.model import Evidence, Fact, Observation, RunData
 from forensics.signatures.schema import Signature, SignatureError
 
 if TYPE_CHECKING:
     from forensics.engine.causes import Candidate
 
-ALONE = "configuration_alone"  # capture of the observations made here: what they are where nothing shows an effect
 MOST = 8  # signs of one rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Observation):
+    """An observation made from what a file states. alone: what it is where nothing shows its effect (view.Sign)."""
+
+    alone: str = CONTEXT
 
 
 def run_checks(
@@ -66,13 +72,13 @@ def _maxima(data: RunData) -> dict[str, float]:
     return {str(name): float(value) for name, value in finite.group_by("name").agg(pl.col("value").max()).rows()}
 
 
-def _observation(signature: str, sign: Sign, weight: float, rule: int) -> Observation:
-    return Observation(
+def _observation(signature: str, sign: Sign, weight: float, rule: int) -> Setting:
+    return Setting(
         signature=signature,
         weight=round(weight * sign.weight, 3),
         evidence=tuple(_evidence(fact) for fact in sign.facts),
         culprits=(),
-        captures={ALONE: sign.alone},
+        alone=sign.alone,
         note=f"{sign.facts[0].source}: {sign.text}",
         rule=rule,
     )
@@ -84,7 +90,7 @@ def _evidence(fact: Fact) -> Evidence:
 
 def is_setting(o: Observation) -> bool:
     """Whether an observation was made from what a file states."""
-    return ALONE in o.captures
+    return isinstance(o, Setting)
 
 
 def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
@@ -96,17 +102,17 @@ def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> 
     for o in settled:
         shown.setdefault(o.signature, o)
     for o in found:
-        if not is_setting(o):
+        if not isinstance(o, Setting):
             continue
         effect = next((shown[name] for name in catalogue[o.signature].causes if name in shown), None)
         if effect is not None:
             settled.append(_supporting(o, effect))
-        elif o.captures[ALONE] != SUPPORT:
+        elif o.alone != SUPPORT:
             settled.append(o)
     return settled
 
 
-def _supporting(setting: Observation, effect: Observation) -> Observation:
+def _supporting(setting: Setting, effect: Observation) -> Observation:
     """A setting as evidence of the finding that it explains, at that finding's place."""
     return replace(
         setting,
@@ -115,8 +121,7 @@ def _supporting(setting: Observation, effect: Observation) -> Observation:
         culprits=effect.culprits,
         time=effect.time,
         zone_known=effect.zone_known,
-        weight=min(setting.weight, effect.weight - 0.01) if effect.weight > 0.06 else effect.weight,
-        captures={},
+        weight=min(setting.weight, max(effect.weight - 0.01, 0.01)),
         rule=None,
     )
 
@@ -139,7 +144,7 @@ def weigh(hinted: Sequence[Candidate], linked: Sequence[Candidate]) -> list[Cand
     for c in hinted:
         if linked:
             c.context = "nothing in the logs or metrics ties it to what went wrong"
-        elif all(o.captures[ALONE] != ROOT for o in c.observations):
+        elif all(isinstance(o, Setting) and o.alone != ROOT for o in c.observations):
             c.context = "nothing in the logs or metrics shows an effect of it"
         else:
             standing.append(c)

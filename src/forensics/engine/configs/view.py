@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -99,10 +100,11 @@ def is_set(fact: Fact | None) -> bool:
 
 
 def number(fact: Fact | None) -> float | None:
-    """A fact's value as a number; None where it is none."""
+    """A fact's value as a finite number; None where it is none."""
     if fact is None or not re.fullmatch(r"[-+]?(?:\d{1,18}\.?\d{0,18}|\.\d{1,18})(?:[eE][-+]?\d{1,3})?", fact.value):
         return None
-    return float(fact.value)
+    value = float(fact.value)
+    return value if math.isfinite(value) else None
 
 
 def whole(fact: Fact | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Runs that go on and learn nothing: weights that do not move or jump about, clipping of scaled gradients, and so on."""
+"""Runs that go on and learn nothing: weights that stand still or jump about, scaled gradients that are clipped."""
 
 from __future__ import annotations
 

@@ -144,26 +144,30 @@ def remembered_streams(same: Same[pl.DataFrame], wanted: tuple[str, ...]) -> tup
         metrics.filter(pl.col("name").is_in(RL_NAMES | set(wanted))).select("source", "name").unique().iter_rows()
     ):
         all_names.setdefault(source, set()).add(name)
-    records = _records(rows, present)
+    values = [f"value:{name}" for name in present]
+    lists = ["line", "step", "epoch", "time", "attempt", *values]
+    # All streams in one table: a table for each costs more than all the rest where there are many ranks.
+    grouped = (
+        _records(rows, present)
+        .group_by("source", "rank", maintain_order=True)
+        .agg(*lists, numbers=pl.concat_list(pl.col(values).count()))
+    )
     found = []
-    for (source, rank), part in records.group_by(["source", "rank"], maintain_order=True):
-        lines = part["line"].to_list()
+    for source, rank, lines, steps, epochs, times, attempts, *columns, numbers in grouped.select(
+        "source", "rank", *lists, "numbers"
+    ).iter_rows():
         found.append(
             Stream(
-                str(source),
-                int(str(rank)) if rank is not None else None,
-                part["line"].null_count() == part.height,
+                source,
+                rank,
+                lines.count(None) == len(lines),
                 lines,
-                part["step"].to_list(),
-                part["epoch"].to_list(),
-                part["time"].to_list(),
-                part["attempt"].to_list(),
-                {
-                    name: part[f"value:{name}"].to_list()
-                    for name in present
-                    if part[f"value:{name}"].null_count() < part.height
-                },
-                frozenset(all_names.get(str(source), ())),
+                steps,
+                epochs,
+                times,
+                attempts,
+                {name: column for name, column, n in zip(present, columns, numbers, strict=True) if n},
+                frozenset(all_names.get(source, ())),
             )
         )
     return tuple(found)

@@ -23,8 +23,9 @@ from forensics.parsers.kernel.lines import KernelLine, parse_stamp, read_line
 ANCHOR = "kernel-clock"
 BACKWARDS = 5.0  # seconds by which printk's stamps may go back within one boot: CPUs print out of order
 AGREE = 5.0  # seconds by which ties of one boot may differ, beside drift, and events of one incident lie apart
-NOTICED = 120.0  # seconds within which a program or launcher notices what the kernel did
-STEP_OF_ZONES = 900.0  # zones differ by multiples of a quarter of an hour
+NOTICED = 120.0  # seconds within which a launcher notices that a process of a known pid was killed
+SOON = 15.0  # seconds within which a program that uses a GPU meets its error
+STEP_OF_ZONES = 1800.0  # zones differ by multiples of half an hour, but for three that are a quarter off
 FARTHEST = 14 * 3600.0  # no zone is farther from another one's clock than this, for hosts of one run
 UPTIME_FILE, UPTIME_BYTES = re.compile(r"(?i)(?:^|[/_.-])(?:uptime|boot_?time|who_?b)(?:[/_.-]|$)"), 4096
 UNALIGNED = "its time counts from the boot of the host, and nothing in the run says when that was"
@@ -76,9 +77,6 @@ def align(data: RunData) -> RunData:
     What cannot be aligned bears no time and a note; coverage says of each kernel log which it is.
     """
     forms = {fact.source: fact.value for fact in data.facts if fact.name == FACT}
-    marks = [o for o in data.observations if o.signature == ANCHOR]
-    if not forms and not marks:
-        return data
     observations = list(data.observations)
     entries = _entries(observations)
     own = {n for of_source in entries.values() for n in (e.at for e in of_source)}
@@ -305,7 +303,8 @@ def _zones(observations: Sequence[Observation], own: set[int], others: Sequence[
                 continue
             difference = other.time - o.time
             whole = round(difference / STEP_OF_ZONES) * STEP_OF_ZONES
-            if abs(difference - whole) <= NOTICED and abs(whole) <= FARTHEST:
+            within = NOTICED if o.signature in KILLED else SOON
+            if abs(difference - whole) <= within and abs(whole) <= FARTHEST:
                 shifts[o.evidence[0].file].add(whole)
             else:
                 shifts[o.evidence[0].file].add(float("nan"))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_BYTES = 8 << 20  # of one pickle; 10,000 tensors with their optimizer states take about 3 MB
+MAX_OPCODES = 2_000_000  # they have four bytes on average
 _LARGE = 1 << 60  # dict keys beyond it are not kept: integers can be chosen so that their hashes collide
 _DICTS = {"collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict", "builtins.set"}
 # (element type, bytes an element) by the name of the storage class that a persistent id gives (torch/storage.py).
@@ -149,7 +150,7 @@ class _Machine:
 
     def run(self) -> Walked:
         data, stack, memo = self.data, self.stack, self.memo
-        while True:
+        for _ in range(MAX_OPCODES):
             op = data[self.at]
             self.at += 1
             if op == 0x71:  # BINPUT
@@ -181,6 +182,7 @@ class _Machine:
                 if action is None:
                     raise Odd(f"byte {self.at - 1:,} is no opcode")
                 action(self)
+        raise Odd(f"more than {MAX_OPCODES:,} opcodes")
 
     def top(self) -> Any:
         if not self.stack:
@@ -234,7 +236,12 @@ class _Machine:
         self.stack.append(value)
 
     def take(self, n: int) -> tuple[Any, ...]:
-        return tuple(reversed([self.pop() for _ in range(n)]))
+        place = len(self.stack) - n
+        if place < (self.marks[-1] if self.marks else 0):
+            raise Odd(f"nothing to take at byte {self.at - 1:,}")
+        taken = tuple(self.stack[place:])
+        del self.stack[place:]
+        return taken
 
     def call(self, function: Any, args: Any) -> Any:
         name = function.name if isinstance(function, Name) else "?"
@@ -386,6 +393,14 @@ def _decimal(text: str) -> int:
         raise Odd("a number that is none") from None
 
 
+def _unicode(m: _Machine) -> None:
+    end = m.data.find(b"\n", m.at)
+    if end < 0:
+        raise Cut("cut within a line")
+    m.push(m.data[m.at : end].decode("raw-unicode-escape", "replace"))
+    m.at = end + 1
+
+
 def _text_float(m: _Machine) -> None:
     try:
         m.push(float(m.line()[:60]))
@@ -454,7 +469,7 @@ _ACTIONS: dict[int, Callable[[_Machine], None]] = {
     ord("L"): lambda m: m.push(_decimal(m.line())),
     ord("F"): _text_float,
     ord("S"): lambda m: m.push(m.line().strip("'\"")),
-    ord("V"): lambda m: m.push(m.line()),
+    ord("V"): _unicode,
     ord("p"): _put,
     ord("g"): lambda m: m.push(m.remembered(_decimal(m.line()))),
     0x82: _extension(1),

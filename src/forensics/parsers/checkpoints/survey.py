@@ -17,7 +17,7 @@ from forensics.parsers.checkpoints.units import FINITE, NONFINITE, Unit, units
 
 NONFINITE_SIGNATURE = "checkpoint-nonfinite"
 UNIT = "checkpoint"  # capture: the path of the checkpoint that an observation is about
-LISTED = 4 << 20  # bytes of names that are gone through in one run; a microsecond a byte
+LISTED = 2 << 20  # bytes of names that are gone through in one run; half a microsecond a byte
 SHOWN = 3  # tensors of a checkpoint that are named
 
 

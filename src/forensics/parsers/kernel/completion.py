@@ -18,7 +18,8 @@ from forensics.parsers.kernel.lines import KernelLine, parse_stamp, read_line, r
 HEAD = 16 << 10  # bytes by which a log is recognised
 FIRST = 6  # lines of which one must bear a kernel log's prefix, before more are looked at
 BACK = 4 << 10  # bytes before a line without a stamp in which the stamp of its record is looked for
-BEFORE, AFTER = 512 << 10, 64 << 10  # bytes around a line of the memory killer that can belong to its block
+BEFORE, AFTER = 1 << 20, 16 << 10  # bytes around a line of the memory killer that can belong to its block
+SHORT = 4 << 10  # bytes before such a line that are read where nothing opens a block
 RELATIVE = 64 << 20  # bytes of a log of differences that are summed up
 OOM = ("host-oom", "host-oom-cgroup")
 NOTICE = "gpu-xid-notice"
@@ -179,7 +180,7 @@ def _kills(source: Source, form: str | None, observations: Sequence[Observation]
     if not offsets:
         return tuple(observations)
     kill_at: dict[int, oom.OomKill] = {}
-    for start, end in _stretches(offsets, source.size):
+    for start, end in _stretches(source.file, offsets, source.size):
         messages = _messages(_read(source.file, start, end - start), start, form)
         for kill in oom.read_kills(messages):
             for place in kill.places:
@@ -204,11 +205,17 @@ def _message(o: Observation) -> str:
     return line.message if line is not None else o.evidence[0].text
 
 
-def _stretches(offsets: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """(start, end) of what is read around offsets, without overlap."""
+def _stretches(file: Path, offsets: Sequence[int], size: int) -> list[tuple[int, int]]:
+    """(start, end) of the blocks around offsets, without overlap: from the line that opens one, if it is near enough."""
     stretches: list[tuple[int, int]] = []
     for offset in offsets:
-        start, end = max(0, offset - BEFORE), min(size, offset + AFTER)
+        if stretches and offset + SHORT <= stretches[-1][1]:
+            continue
+        begin = max(0, offset - BEFORE, stretches[-1][1] if stretches else 0)
+        data = _read(file, begin, offset - begin)
+        opened = data.rfind(b"invoked oom-killer")
+        start = begin + data.rfind(b"\n", 0, opened) + 1 if opened >= 0 else max(begin, offset - SHORT)
+        end = min(size, offset + AFTER)
         if stretches and start <= stretches[-1][1]:
             stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
         else:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from forensics.engine.scan import Hit, Scan
+from forensics.engine.scan import KEEP, Hit, Scan
 
 WHOLE = 64 << 20  # bytes of a file that are read where it has to be read in full (a ring buffer holds 16 MB at most)
 BYTES_READ = 256 << 20  # bytes of a journal that are searched for messages given as bytes
@@ -154,11 +154,8 @@ def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[
     except OSError:
         return scan
     records = list((dmesg_records if form == "dmesg" else pretty_records)(data))
-    hits = _hits(records, search, _Lines(data))
+    hits, counts = _hits(records, search, _Lines(data))
     problem = scan.problem or ("only the first 64 MB were read" if scan.bytes > WHOLE else None)
-    counts: dict[int, int] = {}
-    for hit in hits:
-        counts[hit.pattern] = counts.get(hit.pattern, 0) + 1
     return replace(scan, hits=hits, counts=counts, problem=problem)
 
 
@@ -175,8 +172,8 @@ class _Lines:
 
 def _hits(
     records: list[Record], search: Callable[[Any, Callable[..., Any]], None], lines: _Lines, shift: int = 0
-) -> list[Hit]:
-    """The lines among some records in which a pattern of the database matches."""
+) -> tuple[list[Hit], dict[int, int]]:
+    """(lines among some records in which a pattern of the database matches, how many there are of each pattern)."""
     starts, parts, at = [], [], 0
     for record in records:
         encoded = record.text.encode("utf-8", "replace") + b"\n"
@@ -187,10 +184,16 @@ def _hits(
     found: set[tuple[int, int]] = set()
     if text:
         search(text, lambda pattern, _s, to, _f, _c: found.add((bisect_right(starts, max(to - 1, 0)) - 1, pattern)))
+    kept: dict[int, list[int]] = {}
+    for n, pattern in sorted(found):
+        kept.setdefault(pattern, []).append(n)
+    # As in the scan itself: the first of a pattern that floods a log are kept, and the last one.
+    few = {pattern: ns if len(ns) <= KEEP else [*ns[: KEEP - 1], ns[-1]] for pattern, ns in kept.items()}
     return [
         Hit(pattern, shift + records[n].offset, lines.at(records[n].offset), parts[n][:-1])
-        for n, pattern in sorted(found)[:MAX_HITS]
-    ]
+        for pattern, ns in few.items()
+        for n in ns
+    ], {pattern: len(ns) for pattern, ns in kept.items()}
 
 
 def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None]) -> list[Hit]:
@@ -215,7 +218,7 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
                     at = data.find(_AS_BYTES, end, cut)
                 lines = _Lines(data[:cut], number) if records else None
                 if lines is not None:
-                    hits += _hits(records, search, lines, position)
+                    hits += _hits(records, search, lines, position)[0]
                 number += data.count(b"\n", 0, cut)
                 position += cut
                 rest = data[cut:]
@@ -223,7 +226,7 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
                     break
             if rest and _AS_BYTES in rest:
                 records = [Record(text, 0) for text in decode(rest)]
-                hits += _hits(records, search, _Lines(rest, number), position)
+                hits += _hits(records, search, _Lines(rest, number), position)[0]
     except OSError:
         pass
     return hits

@@ -10,7 +10,6 @@ SIGNATURE = "nccl-environment"
 # Captures of that signature, and the facts that they are.
 NAMES = {
     "nccl_version": "nccl.version",
-    "cuda_version": "nccl.cuda",
     "driver_version": "cuda.driver",
     "network": "nccl.network",
     "plugin": "nccl.plugin",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,8 @@ class Meaning:
 
 @cache
 def _table() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None, Meaning], ...]:
+    import tomllib
+
     rows = tomllib.loads(TABLE.read_text("utf-8"))["warning"]
     return tuple(
         (

@@ -20,8 +20,8 @@ from forensics.model import Fact, Kind, Source
 from forensics.parsers.run_files.base import FACTS, Family, Reading
 from forensics.parsers.run_files.documents import Item
 
-HEAD = 48 << 10  # bytes of a log in which banners and listings are looked for
-LOGS = 1_000  # logs of a run whose heads are read
+HEAD = 32 << 10  # bytes of a log in which banners and listings are looked for
+LOGS = 256  # logs of a run whose heads are read
 FILES = 2_000  # run files of a run that are read
 FILE_BYTES = 4 << 20
 TOTAL_BYTES = 64 << 20
@@ -74,8 +74,10 @@ def read_text(text: str, path: str) -> Reading:
 
 def read_head(text: str) -> tuple[Item, ...]:
     """What the head of a log states of machine, packages, environment and settings. Never raises."""
-    from forensics.parsers.run_files.listings import LISTINGS
+    from forensics.parsers.run_files.listings import LISTINGS, worth_reading
 
+    if not worth_reading(text):
+        return ()
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     text = _PREFIX.sub("", text.replace("\r\n", "\n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from forensics.parsers.run_files.documents import VALUE, Document, Item, thinned
 
@@ -39,6 +40,7 @@ class Family:
     read: Callable[[str, str], Reading]  # (text, path) -> what it states
 
 
+@lru_cache(maxsize=8192)
 def is_private(name: str) -> bool:
     """Whether a setting's name says that its value is a credential, or a person's or machine's name."""
     return re.search(_PRIVATE, name) is not None and re.search(_NOT_PRIVATE, name) is None

@@ -38,6 +38,7 @@ _ENV_NAME = (
     r"|PYTHONPATH|PYTHONHASHSEED|NODE_RANK|HIP_VISIBLE_DEVICES"
 )
 _ENV = re.compile(rf"^(?:export |declare -x |set )?({_ENV_NAME})=[\"']?([^\n\"']{{0,300}})", re.M)
+_ENV_LITERALS = ("_DEVICES=", "_SIZE=", "_RANK=", "NCCL_", "_ADDR=", "_PATH=", "_THREADS=", "_DEBUG=", "_JOB_ID=")
 _NOT_TOLD = re.compile(r"HOST|NODELIST|NODENAME|_ADDR|_IP|_USER|SUBMIT|LAUNCH_NODE|CONF_URL|_UID|_GID|WORK_DIR|_ARGS$")
 
 
@@ -64,7 +65,7 @@ def frozen(text: str) -> Iterator[Item]:
 
 def pip_freeze(text: str) -> Iterator[Item]:
     """A `pip freeze` within a text: lines of `name==version` that stand together."""
-    if "==" not in text:
+    if "==" not in text or text.count("==") + text.count(" @ ") < _FEWEST:
         return
     block = rf"(?:^[A-Za-z0-9][\w.-]{{0,80}}(?:==[\w.!+-]{{1,60}}| @ \S{{1,400}})[ \t\r]*\n){{{_FEWEST},}}"
     for m in re.finditer(block, text + "\n", re.M):
@@ -75,12 +76,17 @@ def pip_freeze(text: str) -> Iterator[Item]:
 _TABLE = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})[ \t]+(\d[\w.!+-]{0,60})(?:[ \t]+\S+){0,3}[ \t]*$", re.M)
 
 
+_TABLES = (
+    ("Package ", r"^Package +Version[^\n]*\n-{3,}"),
+    ("# packages in environment", r"^# packages in environment at [^\n]*\n(?:#[ \t]*\n)?# +Name +Version"),
+)
+
+
 def package_table(text: str) -> Iterator[Item]:
     """`pip list` (Package, Version, a rule) and `conda list` (its header names the environment)."""
-    for header in (
-        r"^Package +Version[^\n]*\n-{3,}",
-        r"^# packages in environment at [^\n]*\n(?:#[ \t]*\n)?# +Name +Version",
-    ):
+    for literal, header in _TABLES:
+        if literal not in text:
+            continue
         for m in re.finditer(header, text, re.M):
             end = text.find("\n\n", m.end())
             body = text[: end if end > 0 else len(text)]
@@ -161,7 +167,7 @@ def gpus(text: str) -> Iterator[Item]:
 
 def environment(text: str) -> Iterator[Item]:
     """Variables of an `env` dump that bear on training; no credentials, and no hosts' names."""
-    if "=" not in text:
+    if not any(literal in text for literal in _ENV_LITERALS):
         return
     for m in _ENV.finditer(text):
         if not is_private(m[1]) and not _NOT_TOLD.search(m[1]):
@@ -182,6 +188,21 @@ def megatron_arguments(text: str) -> Iterator[Item]:
     for m in _MEGATRON_ROW.finditer(text, begin.end(), end.start() if end else len(text)):
         if not is_private(m[1]):
             yield item(f"megatron.{m[1]}", m[2], _line(text, m.start()))
+
+
+_LITERALS = (
+    *dict.fromkeys(literal for literal, _, _ in _BANNERS),
+    *(literal for literal, _ in _TABLES),
+    *_ENV_LITERALS,
+    "==",
+    "GPU 0: ",
+    " arguments --------",
+)
+
+
+def worth_reading(text: str) -> bool:
+    """Whether a text holds a word of any listing; most logs do not, and are many."""
+    return any(literal in text for literal in _LITERALS)
 
 
 LISTINGS: tuple[Callable[[str], Iterator[Item]], ...] = (

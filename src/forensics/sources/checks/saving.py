@@ -150,6 +150,13 @@ _LOST = {
     "averaged model": ("ema-lost-on-resume",),
     "loss scaler": ("loss-scale-stall", "gradscaler-no-inf-checks"),
 }
+# How keys under which they are saved are called.
+_KEYS = {
+    "optimizer": ("optim", "opt_"),
+    "scheduler": ("sched", "lr"),
+    "averaged model": ("ema", "averag", "swa"),
+    "loss scaler": ("scale", "amp"),
+}
 # The same, told by the key under which a state is looked for.
 _LOST_BY_KEY = (
     ("scal", "loss scaler"), ("amp", "loss scaler"), ("sched", "scheduler"), ("lr", "scheduler"), ("opt", "optimizer"),
@@ -173,11 +180,7 @@ def _not_saved(check: str, program: Program, *, scaler: bool) -> Iterator[Hit]:
             if any(last(name) in every or any(last(name) in k for k in _keys(value)) for name in names):
                 continue
             keys = " ".join(k.lower() for k in _keys(value))
-            if (
-                what[:5] in keys
-                or (what == "scheduler" and "sched" in keys)
-                or (scaler and ("amp" in keys or "scale" in keys))
-            ):
+            if any(word in keys for word in _KEYS[what]):
                 continue
             if _loads(program, names) or _saved_elsewhere(program, names):
                 continue

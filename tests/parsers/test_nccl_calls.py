@@ -1,0 +1,180 @@
+"""The trace of collective calls in NCCL's log, and what comparing it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from forensics.engine.collectives import desync
+from forensics.engine.pipeline import analyse
+from forensics.model import Evidence, Identity, Kind, Observation, Role, Source
+from forensics.parsers.nccl.calls import collective_calls
+
+WORLD = 4
+Edit = Callable[[int, int], str | None]
+
+
+def birth(rank: int, stage: str, *, pid: int, size: int = WORLD, comm: str = "0x110f3bc0", id: str = "0xc2ff") -> str:
+    return (
+        f"node-0:{pid}:{pid} [{rank}] NCCL INFO ncclCommInitRankConfig comm {comm} rank {rank} nranks {size} cudaDev {rank} "
+        f"nvmlDev {rank} busId {rank + 1}000 commId {id} - Init {stage}\n"
+    )
+
+
+def call(rank: int, n: int, *, pid: int, op: str = "AllReduce", size: int = 4096, comm: str = "0x110f3bc0") -> str:
+    return (
+        f"node-0:{pid}:{pid + 9} [{rank}] NCCL INFO {op}: opCount {n:x} sendbuff 0x7f3fd6ec{rank}400 recvbuff (nil) count "
+        f"{size} datatype 7 op 0 root 0 comm {comm} [nranks={WORLD}] stream 0x185b19d0\n"
+    )
+
+
+def log(rank: int, calls: int, **odd: str | int) -> str:
+    """One rank's log; `odd` changes its last call."""
+    pid = 500 + rank
+    comm = f"0x11{rank}f3bc0"
+    text = f"node-0:{pid}:{pid} [{rank}] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
+    text += birth(rank, "START", pid=pid, comm=comm) + birth(rank, "COMPLETE", pid=pid, comm=comm)
+    for n in range(calls):
+        changes = odd if n == calls - 1 else {}
+        text += f"step {n} loss=2.0\n" + call(rank, n, pid=pid, comm=comm, **changes)  # type: ignore[arg-type]
+    return text
+
+
+def sources(folder: Path, *logs: str) -> list[Source]:
+    found = []
+    for rank, text in enumerate(logs):
+        file = folder / f"out.{rank}.txt"
+        file.write_text(text)
+        found.append(Source(file.name, file, Kind.LOG, file.stat().st_size))
+    return found
+
+
+def timed_out(rank: int) -> Observation:
+    line = Evidence(f"out.{rank}.txt", 1, 0, "Watchdog caught collective operation timeout")
+    return Observation(
+        signature="collective-timeout", weight=0.9, evidence=(line,), identity=Identity(rank=rank), culprits=()
+    )
+
+
+def test_calls_become_rows(tmp_path: Path) -> None:
+    frame, cut = collective_calls(sources(tmp_path, *(log(rank, 3) for rank in range(WORLD))))
+    assert frame is not None and cut == {}
+    assert frame.height == 3 * WORLD
+    row = frame.row(2, named=True)
+    assert (row["rank"], row["seq"], row["op"], row["input_sizes"], row["dtypes"], row["line"]) == (
+        0, 3, "all_reduce", "[[4096]]", '["Float"]', 9,
+    )  # fmt: skip
+    assert row["group_desc"] == "ranks 0-3"
+    assert (
+        (tmp_path / row["source"]).read_text().splitlines()[row["line"] - 1].startswith("node-0:500:509 [0] NCCL INFO")
+    )
+
+
+def test_one_file_of_all_ranks(tmp_path: Path) -> None:
+    whole = "".join(log(rank, 3) for rank in range(WORLD))
+    frame, _ = collective_calls(sources(tmp_path, whole))
+    assert frame is not None
+    assert sorted(frame["rank"].unique()) == list(range(WORLD))
+
+
+def test_another_call_is_found_whoever_is_first(tmp_path: Path) -> None:
+    for odd in range(WORLD):
+        logs = [log(r, 5, **({"size": 1024} if r == odd else {})) for r in range(WORLD)]
+        frame, _ = collective_calls(sources(tmp_path, *logs))
+        assert frame is not None
+        (found,) = desync(frame, (), range(WORLD))
+        assert (found.signature, found.culprits) == ("collective-shape-mismatch", (odd,))
+        assert found.evidence[0].file == f"out.{odd}.txt" and found.evidence[0].line is not None
+
+
+def test_another_operation(tmp_path: Path) -> None:
+    logs = [log(r, 5, **({"op": "AllGather"} if r == 1 else {})) for r in range(WORLD)]
+    frame, _ = collective_calls(sources(tmp_path, *logs))
+    assert frame is not None
+    (found,) = desync(frame, (), range(WORLD))
+    assert (found.signature, found.culprits) == ("collective-op-mismatch", (1,))
+
+
+def test_a_rank_that_is_behind_counts_only_where_something_waited(tmp_path: Path) -> None:
+    frame, _ = collective_calls(sources(tmp_path, *(log(r, 4 if r == 2 else 7) for r in range(WORLD))))
+    assert frame is not None
+    assert desync(frame, (), range(WORLD)) == ()
+    found = desync(frame, [timed_out(r) for r in (0, 1, 3)], range(WORLD))
+    assert [(o.signature, o.culprits) for o in found] == [("straggler-rank", (2,))]
+    assert "device" not in (found[0].note or "")
+
+
+def test_logs_that_are_read_from_their_end_are_aligned_by_the_printed_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forensics.parsers.nccl.calls.LEAST", 4096)
+    padding = "x" * 99 + "\n"
+    logs = []
+    for rank in range(WORLD):
+        head, _, rest = log(rank, 400, **({"size": 8} if rank == 3 else {})).partition("step 0 ")
+        logs.append(head + padding * (10 + rank) + "step 0 " + rest)
+    frame, cut = collective_calls(sources(tmp_path, *logs), budget=WORLD * 16384)
+    assert frame is not None and len(cut) == WORLD
+    assert frame["line"].null_count() == frame.height
+    (found,) = desync(frame, (), range(WORLD))
+    assert (found.signature, found.culprits) == ("collective-shape-mismatch", (3,))
+
+
+def test_sends_move_the_printed_count_so_that_cut_logs_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forensics.parsers.nccl.calls.LEAST", 4096)
+    logs = [log(r, 400) + call(r, 400, pid=500 + r, op="Send", comm=f"0x11{r}f3bc0") for r in range(WORLD)]
+    frame, _ = collective_calls(sources(tmp_path, *logs), budget=WORLD * 16384)
+    assert frame is None
+
+
+def test_a_pointer_that_is_used_again_is_another_communicator(tmp_path: Path) -> None:
+    logs = []
+    for rank in range(WORLD):
+        pid, comm = 500 + rank, f"0x11{rank}f3bc0"
+        again = birth(rank, "START", pid=pid, comm=comm, id="0xdd") + birth(
+            rank, "COMPLETE", pid=pid, comm=comm, id="0xdd"
+        )
+        logs.append(log(rank, 2) + again + call(rank, 0, pid=pid, comm=comm, op="AllGather"))
+    frame, _ = collective_calls(sources(tmp_path, *logs))
+    assert frame is not None
+    assert sorted(frame["group"].unique()) == ["NCCL 0xc2ff", "NCCL 0xdd"]
+    assert frame.filter(pl.col("group") == "NCCL 0xdd")["seq"].to_list() == [1] * WORLD
+
+
+def test_logs_without_calls_are_not_read(tmp_path: Path) -> None:
+    assert collective_calls(sources(tmp_path, "step 1 loss=2\n", "")) == (None, {})
+    gone = Source("x", tmp_path / "gone", Kind.LOG, 5)
+    assert collective_calls([gone]) == (None, {})
+
+
+def test_garbage_in_the_lines(tmp_path: Path) -> None:
+    odd = "NCCL INFO x: opCount zz\n" + "a" * 9000 + ": opCount 1 sendbuff\n\x00\xff - Init START\n"
+    frame, _ = collective_calls(sources(tmp_path, odd + log(0, 2), odd + log(1, 2)))
+    assert frame is not None
+    assert sorted(frame["rank"].unique()) == [0, 1]
+
+
+def test_the_whole_way(tmp_path: Path) -> None:
+    for rank in range(WORLD):
+        text = log(rank, 4 if rank == 2 else 7)
+        if rank != 2:
+            text += (
+                f"[rank{rank}]:[E1128 03:01:35.724121033 ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective "
+                "operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) "
+                "ran for 600083 milliseconds before timing out.\n"
+            )
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    diagnosis = analyse([str(tmp_path)])
+    (root,) = diagnosis.of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("straggler-rank", (2,))
+
+
+def test_a_run_that_ended_well_has_no_root(tmp_path: Path) -> None:
+    for rank in range(WORLD):
+        (tmp_path / f"rank{rank}.log").write_text(log(rank, 7) + "training finished\n")
+    assert analyse([str(tmp_path)]).of_role(Role.ROOT) == ()

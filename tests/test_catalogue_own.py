@@ -1,0 +1,243 @@
+"""Signatures of one's own: settings of a project, installed packages, and patterns that are refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics import settings as project
+from forensics.cli import main
+from forensics.signatures import plugins
+from forensics.signatures.places import line_of
+from forensics.signatures.safety import unsafe
+from forensics.signatures.schema import SignatureError, load_catalogue, parse
+
+OWN = """
+name = "{name}"
+title = "The scratch file system is not mounted"
+kind = "cause"
+severity = "fatal"
+why = "The job's first act is to look for it."
+fix = ["Ask for a node of the right partition."]
+
+[[evidence]]
+source = "log"
+pattern = '{pattern}'
+"""
+LINE = "our-launcher: scratch is not mounted on node-3\n"
+
+
+def write(
+    folder: Path, name: str = "scratch-not-mounted", pattern: str = "our-launcher: scratch is not mounted"
+) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.toml").write_text(OWN.format(name=name, pattern=pattern))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "home" / "run"
+    folder.mkdir(parents=True)
+    (folder / "job.log").write_text(LINE)
+    return folder
+
+
+def analyze(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["analyze", *arguments])
+    return result.exit_code, result.output
+
+
+def test_a_project_states_signatures_and_files_to_leave_out(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    write(home / "ours")
+    (home / "pyproject.toml").write_text('[tool.forensics]\nsignatures = ["ours"]\n')
+    (home / "deeper").mkdir()
+    monkeypatch.chdir(home / "deeper")
+    assert "scratch file system is not mounted" in analyze(str(run_dir))[1].lower()
+    (home / "pyproject.toml").write_text('[tool.forensics]\nsignatures = ["ours"]\nexclude = ["*.log"]\n')
+    assert analyze(str(run_dir))[0] == 2
+
+
+def test_a_project_states_redaction(run_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "home" / "pyproject.toml").write_text("[tool.forensics]\nredact = true\n")
+    assert project.load(tmp_path / "home", [str(run_dir)]).redact is True
+
+
+@pytest.mark.parametrize("given_path", [".", "absolute", "../run"])
+def test_a_run_has_no_say(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_path: str) -> None:
+    """A pyproject.toml among what is analysed is evidence, even where the analysis is started there."""
+    write(run_dir / "ours")
+    (run_dir / "pyproject.toml").write_text('[tool.forensics]\nsignatures = ["ours"]\nexclude = ["*"]\n')
+    monkeypatch.chdir(run_dir)
+    path = str(run_dir) if given_path == "absolute" else given_path
+    assert project.load(Path(), [path]) == project.Settings()
+    assert "scratch" not in analyze(path, "--format", "json")[1].split('"coverage"')[0].replace("job.log", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.forensics]\nsignature = []\n",
+        "[tool.forensics]\nsignatures = 'ours'\n",
+        "[tool.forensics]\nexclude = [1]\n",
+        "[tool.forensics]\nredact = 'yes'\n",
+        "[tool.forensics]\nsignatures = ['missing']\n",
+        "[tool]\nforensics = 1\n",
+        "tool = 1\n",
+        "[tool.forensics\n",
+        "a = " + "[" * 5000,
+    ],
+)
+def test_wrong_settings_end_in_one_line(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "home" / "pyproject.toml").write_text(text)
+    monkeypatch.chdir(tmp_path / "home")
+    status, output = analyze(str(run_dir))
+    assert status == 2 and "pyproject.toml" in output and "fault of forensics" not in output
+
+
+def test_an_unsafe_pattern_is_refused_before_anything_is_read(run_dir: Path, tmp_path: Path) -> None:
+    folder = write(tmp_path / "ours", pattern="our-launcher: (?:s|ss)+$")
+    status, output = analyze(str(run_dir), "--signatures", str(folder))
+    assert status == 2
+    assert "scratch-not-mounted.toml:11: pattern:" in output and "too slow" in output
+
+
+def install(site: Path, value: str, name: str = "ours") -> None:
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[forensics.signatures]\n{name} = {value}\n")
+
+
+def test_installed_packages_bring_signatures_and_are_not_imported(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    write(site / "our_package" / "signatures")
+    (site / "our_package" / "__init__.py").write_text("raise SystemExit('imported')\n")
+    install(site, "our_package.signatures")
+    monkeypatch.syspath_prepend(str(site))
+    assert plugins.folders() == (site / "our_package" / "signatures",)
+    assert plugins.folders() == (site / "our_package" / "signatures",)  # as remembered
+    assert "scratch-not-mounted" in load_catalogue(*plugins.folders())
+    assert "scratch file system" in analyze(str(run_dir))[1].lower()
+    assert "our_package" not in sys.modules
+
+
+@pytest.mark.parametrize("value", ["missing_package", "our_package.missing", "", "..", "json"])
+def test_entry_points_that_lead_nowhere_bring_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    site = tmp_path / "site"
+    write(site / "our_package")
+    install(site, value)
+    monkeypatch.syspath_prepend(str(site))
+    assert all(site not in (folder, *folder.parents) for folder in plugins.folders())
+
+
+@pytest.mark.parametrize("entry", ["", "."])
+def test_the_current_directory_brings_no_signatures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """`python -m forensics` puts it on the search path, and it may be the run."""
+    write(tmp_path / "our_package")
+    install(tmp_path, "our_package")
+    monkeypatch.chdir(tmp_path)
+    for path in (entry, str(tmp_path)):
+        monkeypatch.setattr(sys, "path", [path, *sys.path])
+    assert all(tmp_path not in (folder, *folder.parents) for folder in plugins.folders())
+
+
+def test_a_later_folder_wins(tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    write(tmp_path / "b", pattern="another launcher")
+    found = load_catalogue(tmp_path / "a", tmp_path / "b")["scratch-not-mounted"]
+    assert found.evidence[0].pattern == "another launcher"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+b", r"(?:a|aa)+$", r"(\w+\s?)+:$", r"([a-z]+)*1", r"(?:a|a)*b", r"x*", r"", r"(?:", r"a{2,1}",
+    ],
+)  # fmt: skip
+def test_unsafe_patterns(pattern: str) -> None:
+    assert unsafe(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"CUDA out of memory", r"rank (?P<rank>\d+) of \d+", r"(?:x\d+)+y", r"^\[(?P<rank>\d+)\]: .*: error", r"a.*b.*c",
+        r"Killed process (?P<pid>\d+) \([^)]{1,64}\)", r"(?i)no space left (?:on|in) \S+",
+    ],
+)  # fmt: skip
+def test_safe_patterns(pattern: str) -> None:
+    assert unsafe(pattern) is None
+
+
+def test_places_are_found_in_toml() -> None:
+    text = "name = 'a'\nwhy = '''\nfix = no key\n[[evidence]]\n'''\nfix = [\n  'x',\n]\n[[evidence]]\nweight = 1\n[[evidence]]\n\nweight = 2\n"
+    assert line_of(text, ("fix",)) == 6
+    assert line_of(text, ("evidence", 0, "weight")) == 10
+    assert line_of(text, ("evidence", 1, "weight")) == 13
+    assert line_of(text, ("evidence", 1)) == 11
+    assert line_of(text, ("evidence", 1, "pattern")) == 11
+    assert line_of(text, ("missing",)) == 1
+    assert line_of(text, ()) == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=8,
+    ),
+    st.sampled_from(
+        "name title kind severity why codes status verdict culprit causes parent specificity fix confirm see_also "
+        "references versions lookalike evidence example".split()
+    ),
+)
+def test_any_value_of_any_field_is_taken_or_refused(value: object, field: str) -> None:
+    import tomllib
+
+    from forensics.signatures.schema import build
+
+    table = tomllib.loads(OWN.format(name="a", pattern="scratch")) | {field: value}
+    try:
+        build(table, "area", "file")
+    except SignatureError as error:
+        assert str(error).startswith("file")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    for made in (text, OWN.format(name="a", pattern="scratch") + text):
+        try:
+            parse(made, "area", "file")
+        except SignatureError as error:
+            assert str(error).startswith("file")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="ab|()[]{}*+?.^$\\d1,-:", max_size=16))
+def test_any_pattern_is_judged(pattern: str) -> None:
+    reason = unsafe(pattern)
+    assert reason is None or pattern[:20] in reason or repr(pattern)[:20] in reason
