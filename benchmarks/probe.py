@@ -39,8 +39,8 @@ def vectors(rows: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
 
 
 WORKLOADS = {
-    "transformer, 6 layers of 256, 16 x 128 tokens": (lambda: transformer(256, 6), tokens(16, 128)),
-    "transformer, 4 layers of 128, 8 x 64 tokens": (lambda: transformer(128, 4), tokens(8, 64)),
+    "transformer, 4 layers of 256, 8 x 128 tokens": (lambda: transformer(256, 4), tokens(8, 128)),
+    "transformer, 2 layers of 128, 8 x 64 tokens": (lambda: transformer(128, 2), tokens(8, 64)),
     "perceptron, 4 layers of 512, 256 rows": (lambda: network(512, 4), vectors(256)),
 }
 
@@ -73,9 +73,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--sentinel", default="full")
     parser.add_argument("--seconds", type=float, default=60.0, help="roughly, for each workload")
+    parser.add_argument("--only", default="", help="workloads whose names hold this")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name, (build, batch) in WORKLOADS.items():
+        if options.only not in name:
+            continue
         plain, probed = Loop(build, batch), Loop(build, batch)
         with (
             tempfile.TemporaryDirectory() as folder,

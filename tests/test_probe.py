@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -202,6 +203,35 @@ def test_resumed_run_says_from_where(tmp_path: Path) -> None:
     assert [step for step, _ in series(tmp_path)["probe/loss"]] == [41, 42, 43, 44, 45]
     (path,) = tmp_path.iterdir()
     assert [s.step for s in tb.read_events(path).sessions] == [40]
+
+
+def test_nothing_waits_for_the_device_between_looks(tmp_path: Path) -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Readings(TorchDispatchMode):
+        """Counts the operations that bring a number of a tensor to the host."""
+
+        count = 0
+
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.count += function.overloadpacket in (torch.ops.aten._local_scalar_dense, torch.ops.aten.equal)
+            return function(*args, **(kwargs or {}))
+
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    read = []
+    with Readings() as readings, Probe(model, optimizer, tmp_path, every=4) as probe:
+        for step in range(8):
+            x, y = batch(step)
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            before = readings.count
+            probe.step(loss)
+            read.append(readings.count - before)
+        assert readings.count == sum(read)  # hooks read nothing
+    assert [n > 0 for n in read] == [True, False, False, True, False, False, False, True]
 
 
 def test_wrong_options(tmp_path: Path) -> None:
@@ -466,6 +496,59 @@ def test_logged_rate_that_is_not_the_one_in_use(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path)
     assert diagnosis.of_role(Role.ROOT) == ()
     assert "logged-lr-stale" in [finding.name for finding in diagnosis.of_role(Role.CONTEXT)]
+
+
+def test_histograms_of_a_dying_layer(tmp_path: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path)) as writer:
+        for step in range(40):
+            writer.add_scalar("train/loss", 1.0 + 1.0 / (1 + step), step)
+            alive = torch.relu(torch.randn(500))
+            writer.add_histogram("activations/relu1", alive, step)
+            writer.add_histogram("activations/relu2", torch.zeros(500) if step > 25 else alive, step)
+            writer.add_histogram("gradients/relu2", torch.zeros(500), step)
+            writer.add_histogram("weights/fc", torch.randn(500) * (1e-4 if step > 20 else 1.0), step)
+            writer.add_histogram("weights/other", torch.randn(500), step)
+    found = {f.name: f for f in diagnose(tmp_path).findings}
+    assert (found["dead-units"].captures["module"], found["dead-units"].step) == ("activations/relu2", 26)
+    assert found["distribution-collapsed"].step == 21
+    assert "weights/fc" in found["distribution-collapsed"].notes[0]
+    assert "weights/other" not in found["distribution-collapsed"].notes[0]
+
+
+def test_resume_that_goes_back(tmp_path: Path) -> None:
+    """Two files in one folder: the second goes on from before the end of the first, and replays the warm-up."""
+    for start, steps in ((0, 60), (50, 60)):
+        torch.manual_seed(start)
+        model = model_of()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 30))
+        train(tmp_path, model, optimizer, after=lambda _, s=scheduler: s.step(), steps=steps, start_step=start, every=1)
+    assert len(list(tmp_path.iterdir())) == 2
+    found = {finding.name: finding for finding in diagnose(tmp_path).findings}
+    assert found["lr-schedule-reset-on-resume"].step == 51
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates", "found"),
+    [
+        ("linear", [1e-4] * 12, ["lr-not-as-scheduled"]),
+        ("constant", [1e-4] * 12, []),
+        ("linear", [1e-4 * (20 - n) / 20 for n in range(12)], []),
+        ("linear", [1e-4] * 9, []),
+    ],
+)
+def test_rate_that_stands_still(tmp_path: Path, schedule: str, rates: list[float], found: list[str]) -> None:
+    """As HF Trainer writes it: its arguments as a text, the rate as a scalar."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "runs")) as writer:
+        writer.add_text("args", json.dumps({"lr_scheduler_type": schedule, "max_steps": 400}, indent=2))
+        for n, rate in enumerate(rates):
+            writer.add_scalar("train/learning_rate", rate, 10 * n + 10)
+            writer.add_scalar("train/loss", 2.0 - n / 20, 10 * n + 10)
+    assert roots(tmp_path) == found
 
 
 # --- ranks -----------------------------------------------------------------------------------------------------------

@@ -741,3 +741,83 @@ def test_a_dump_of_active_collectives_only_says_how_far_its_rank_came(tmp_path: 
     rows = [row | {"group_desc": "default_pg ranks 0-3"} for row in rows]
     found = only(desync(pl.concat([table(*rows), collectives(read_dump(file, source), source)]), (), None))
     assert (found.signature, found.culprits) == ("straggler-rank", (3,))
+
+
+# Sends and receives
+
+
+def p2p(rank: int, op: str, seq: int = 1, **changes: Any) -> dict[str, Any]:
+    return call(rank, seq, op, done=False, is_p2p=True) | changes
+
+
+def test_the_end_of_a_pipeline_that_waits_is_to_blame() -> None:
+    rows = history(range(4), 3)
+    rows += [p2p(0, "recv 0<-1"), p2p(1, "recv 1<-2"), p2p(2, "recv 2<-3")]
+    found = only(desync(table(*rows), (), range(4)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (3,))
+    assert "for rank 3, and rank 3 waits for nobody" in (found.note or "")
+    assert "Ranks 0-1 wait behind it" in (found.note or "")
+
+
+def test_a_stage_without_a_dump_is_weaker() -> None:
+    rows = [*history(range(3), 3), p2p(0, "recv 0<-1"), p2p(1, "recv 1<-2"), p2p(2, "recv 2<-3")]
+    found = only(desync(table(*rows), (), range(4)))
+    assert found.culprits == (3,)
+    assert "left no dump" in (found.note or "")
+    assert found.weight < 0.6
+
+
+def test_matching_sends_and_receives_keep_nobody_waiting() -> None:
+    rows = [*history(range(4), 3), p2p(0, "send 0->1"), p2p(1, "recv 1<-0")]
+    assert all(o.signature == "collective-timeout" for o in desync(table(*rows), (), range(4)))
+
+
+def test_a_circle_of_receives_and_collectives() -> None:
+    rows = [*history(range(2), 3), p2p(0, "recv 0<-1"), call(1, 4, done=False)]
+    found = only(desync(table(*rows), (), range(2)))
+    assert (found.signature, found.culprits) == ("p2p-mismatch", ())
+    assert "circle" in (found.note or "")
+
+
+def test_types_of_a_pair_that_differ() -> None:
+    rows = [p2p(0, "send 0->1"), p2p(1, "recv 1<-0", dtypes='["Half"]')]
+    found = only(desync(table(*rows), (), range(2)))
+    assert found.signature == "p2p-mismatch" and "Half" in (found.note or "")
+
+
+def test_peers_are_counted_inside_their_group() -> None:
+    where = {"group": "7", "group_desc": "pp ranks 2,5,6"}
+    rows = [*history(range(8), 3), p2p(2, "recv 0<-1", **where), p2p(5, "recv 1<-2", **where)]
+    found = only(desync(table(*rows), (), range(8)))
+    assert found.culprits == (6,)
+
+
+# Communicators that were never completed
+
+
+def birth(rank: int, size: int, stage: str, id: str = "0xc2") -> Observation:
+    text = f"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank {rank} nranks {size} cudaDev 0 nvmlDev 0 busId 6 commId {id} - Init {stage}"
+    line = Evidence(f"rank_{rank}.log", 3, 0, text)
+    return Observation(signature="nccl-init", weight=0.9, evidence=(line,), identity=Identity(rank=rank))
+
+
+def test_a_rank_that_never_came_to_the_set_up() -> None:
+    lines = [birth(rank, 4, "START") for rank in (0, 1, 3)] + [seen("store-timeout", 0)]
+    found = only(desync(EMPTY, lines, range(4), present=range(4)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (2,))
+    assert "which rank 2 never began" in (found.note or "")
+    absent = only(desync(EMPTY, lines, range(4), present=(0, 1, 3)))
+    assert absent.weight < found.weight
+
+
+def test_a_set_up_says_nothing_without_a_wait_or_where_it_completed() -> None:
+    lines = [birth(rank, 4, "START") for rank in (0, 1, 3)]
+    assert desync(EMPTY, lines, range(4)) == ()
+    done = [*lines, birth(0, 4, "COMPLETE"), seen("store-timeout", 0)]
+    assert desync(EMPTY, done, range(4)) == ()
+
+
+def test_ranks_of_a_smaller_communicator_are_not_those_of_the_job() -> None:
+    lines = [birth(rank, 8, stage) for rank in range(8) for stage in ("START", "COMPLETE")]
+    lines += [birth(rank, 3, "START", "0xdd") for rank in (0, 1)] + [seen("store-timeout", 0)]
+    assert only(desync(EMPTY, lines, range(8))).culprits == ()

@@ -218,7 +218,7 @@ def test_a_conflict_supports_the_failure_it_explains(tmp_path: Path) -> None:
     assert found.verdict is Verdict.FAILED and root.name == "deepspeed-config-invalid"
     assert root.evidence[0].file == "train.log"
     assert "ds_config.json" in [e.file for e in root.evidence]
-    assert any("both enabled" in note for note in root.notes)
+    assert any("both enabled" in note for note in root.notes) and root.count == 1
     assert not any(f.name == "deepspeed-config-conflict" for f in found.findings)
 
 

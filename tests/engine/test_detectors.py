@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,17 @@ from forensics.model import METRICS_COLUMNS, Evidence, Observation, schema
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError, load_catalogue
 
 NAN = math.nan
+
+
+def choices(detector: str) -> list[Mapping[str, object]]:
+    """What a detector is to be told: nothing, or where it has to be, what the signatures tell it."""
+    needed = [p for p in inspect.signature(REGISTRY[detector]).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    if all(p.default is not p.empty for p in needed):
+        return [{}]
+    return [r.parameters for s in load_catalogue().values() for r in s.evidence if r.detector == detector]
+
+
+CHOICES = {name: choices(name) for name in REGISTRY}
 Rows = list[dict[str, object]]
 
 
@@ -62,10 +74,11 @@ def seen(metrics: pl.DataFrame, observations: Sequence[Observation] = ()) -> dic
     """Detector -> its observation, of all detectors."""
     found = {}
     for name, detector in REGISTRY.items():
-        result = detector(metrics, observations)
-        assert len(result) <= 1, name
-        if result:
-            found[name] = result[0]
+        for choice in CHOICES[name]:
+            result = detector(metrics, observations, **choice)
+            assert len(result) <= 1, name
+            if result:
+                found[name] = result[0]
     return found
 
 
@@ -591,9 +604,10 @@ def test_any_table_is_taken(parts: list[tuple[dict[str, list[float | None]], str
         *(rows(s, source=source, rank=rank, steps=steps, first=first) for s, source, rank, steps, first in parts)
     )
     for name, detector in REGISTRY.items():
-        for sign in detector(table, ()):
-            assert sign.evidence and all(e.text for e in sign.evidence), name
-            assert 0 < sign.weight <= 1
+        for choice in CHOICES[name]:
+            for sign in detector(table, (), **choice):
+                assert sign.evidence and all(e.text for e in sign.evidence), name
+                assert 0 < sign.weight <= 1
 
 
 def test_empty_table() -> None:

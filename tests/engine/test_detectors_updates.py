@@ -83,6 +83,12 @@ def test_large_updates_of_a_net_that_learns(loss: list[float], ratio: float) -> 
     assert not seen(frame({"loss": loss, "update_ratio": [ratio] * 80}))
 
 
+def test_large_updates_of_one_tensor_or_late_in_the_run() -> None:
+    loss = noisy(80, 2.3, 2.2, 0.1)
+    assert not seen(frame({"loss": loss, "update_ratio/head.bias": [0.3] * 80}))
+    assert not seen(frame({"loss": loss, "update_ratio": [0.05] * 80}, first=5_000))
+
+
 def test_gradients_that_vanish() -> None:
     found = seen(frame({"loss": noisy(150, 2.30, 2.30, 0.01), "grad_norm": [3e-8] * 150, "lr": [1e-3] * 150}))
     assert set(found) == {"vanishing-gradients"}

@@ -288,3 +288,11 @@ def test_times_of_one_boot_are_monotone(ties: list[tuple[float, float]], seconds
     known = [Tie(s, t, True, "test") for s, t in ties]
     times = [wall(s, known) for s in sorted(seconds)]
     assert all(b >= a - 1e-6 * max(abs(a), 1.0) for a, b in pairwise(times))
+
+
+def test_storage_that_stalled_while_training_went_on_is_no_failure(tmp_path: Path) -> None:
+    stalled = "[Sat May  2 01:{}:00 2026] nfs: server 10.0.0.60 not responding, still trying\n"
+    running = diagnose(tmp_path / "before", train_log=STEPS, dmesg_txt=stalled.format("40"))
+    assert running.verdict == "healthy" and "storage-io-error" in context(running)
+    stopped = diagnose(tmp_path / "after", train_log=STEPS, dmesg_txt=stalled.format("59"))
+    assert root(stopped).name == "storage-io-error"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,42 @@ def test_the_link_of_a_failed_transfer_is_told() -> None:
     assert "in a recv" in (found.note or "") and "from mlx5_3 to 10.0.1.9 (::ffff:10.9.0.1)" in (found.note or "")
 
 
+def environment_line(host: str, **captures: str) -> Observation:
+    text = f"{host}:1:1 [0] NCCL INFO {' '.join(captures.values())}"
+    return Observation(
+        signature="nccl-environment", weight=1, evidence=(Evidence(f"{host}.log", 3, 0, text),), captures=captures
+    )
+
+
+def born(host: str, rank: int, size: int) -> Observation:
+    return seen(
+        "nccl-init", f"{host}:1:1 [0] NCCL INFO comm 0x5 rank {rank} nranks {size} cudaDev 0 busId 6 - Init COMPLETE"
+    )
+
+
+def test_the_host_and_the_ranks_behind_an_address_are_named() -> None:
+    text = "h:1:2 [4] net_ib.cc:8 NCCL WARN NET/IB : Got completion from peer 10.0.1.9<5> with status=12 opcode=1 len=4"
+    lines = [
+        environment_line("node-0", adapters="[0]mlx5_0:1/IB [RO]; OOB eth0:10.0.1.8<0>"),
+        environment_line("node-1", bootstrap="eth0:10.0.1.9<0>"),
+        *(born("node-1", rank, 8) for rank in (4, 5, 6, 7)),
+        *(born("node-1", rank, 2) for rank in (0, 1)),
+    ]
+    assert "That is node-1 (ranks 4-7)." in (told([*lines, seen("nccl-network-timeout", text)])[-1].note or "")
+    closed = replace(seen("nccl-peer-closed", "x"), captures={"peer": "10.0.1.8"})
+    assert told([*lines, closed])[-1].note == "The peer is node-0."
+    bridge = [environment_line(host, bootstrap="docker0:172.17.0.1<0>") for host in ("node-0", "node-1")]
+    assert told([*bridge, replace(closed, captures={"peer": "172.17.0.1"})])[-1].note is None
+
+
+def test_some_on_sockets_and_others_not() -> None:
+    mixed = [environment_line("node-0", network="IB"), environment_line("node-1", network="Socket")]
+    (found,) = [o for o in told(mixed) if o.signature == "nccl-socket-network"]
+    assert "node-1.log" in (found.note or "") and "others of this run IB" in (found.note or "")
+    alike = [environment_line("node-0", network="Socket"), environment_line("node-1", network="Socket")]
+    assert all(o.signature != "nccl-socket-network" for o in told(alike))
+
+
 # Facts
 
 
@@ -316,3 +353,17 @@ def test_answers_become_observations(tmp_path: Path) -> None:
     ]
     assert found[0].identity == Identity(pid=4242, node="192.0.2.9")
     assert from_status_service([source], []) == []
+
+
+def test_communicators_that_are_parts_of_the_job_have_no_global_ranks() -> None:
+    parts = [comm(4, {0: 9, 1: 9, 2: 8, 3: 9}), comm(4, {0: 9, 1: 9, 2: 9, 3: 9})]
+    for n, part in enumerate(parts):
+        for r in part["ranks"]:  # type: ignore[attr-defined]
+            r["pid"] = 100 * n + r["rank"]
+    (late,) = ras.read(json.dumps({"communicators": parts}).encode()).behind
+    assert not late.whole_job
+    summary = (
+        "(total)   per node  per process    (total)  (total)\n      2          8            1         16       16\n"
+    )
+    (late,) = ras.read((summary + HEAD + MISMATCH.format(0)).encode()).behind
+    assert not late.whole_job

@@ -146,6 +146,21 @@ def test_a_pointer_that_is_used_again_is_another_communicator(tmp_path: Path) ->
     assert frame.filter(pl.col("group") == "NCCL 0xdd")["seq"].to_list() == [1] * WORLD
 
 
+def test_communicators_that_are_parts_of_a_job_give_no_global_ranks(tmp_path: Path) -> None:
+    logs = []
+    for rank in range(8):
+        pid, comm, id = 700 + rank, f"0x11{rank % 4}f3bc0", f"0xa{rank // 4}"
+        logs.append(birth(rank % 4, "COMPLETE", pid=pid, comm=comm, id=id) + call(rank % 4, 0, pid=pid, comm=comm))
+    found = sources(tmp_path, *logs)
+    assert collective_calls(found) == (None, {})
+    assert collective_calls(found, stated=8) == (None, {})
+    named = [Source(s.path, s.file, s.kind, s.size, Identity(rank=n)) for n, s in enumerate(found)]
+    frame, _ = collective_calls(named)
+    assert frame is not None
+    groups = frame.group_by("group_desc").agg(pl.col("rank").sort()).sort("group_desc")
+    assert groups.rows() == [("ranks 0-3", [0, 1, 2, 3]), ("ranks 4-7", [4, 5, 6, 7])]
+
+
 def test_logs_without_calls_are_not_read(tmp_path: Path) -> None:
     assert collective_calls(sources(tmp_path, "step 1 loss=2\n", "")) == (None, {})
     gone = Source("x", tmp_path / "gone", Kind.LOG, 5)

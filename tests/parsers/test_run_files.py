@@ -9,7 +9,7 @@ import types
 import zipfile
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -144,6 +144,7 @@ def test_banners_behind_local_rank_marks() -> None:
         ("config.json", b'{"model_type": "gpt2"}', True),
         ("config.json", b'{"server": "x"}', True),  # settings of a program that is not known
         ("events.json", b'{"kind": "Event"}', False),
+        ("config_service.json", b'{"msg": "start"}\n{"msg": "CUDA error: an illegal memory access"}\n', False),
         ("config.yaml", b"lr: 1e-3\n", True),
         ("pod.yaml", b"apiVersion: v1\nkind: Pod\nstatus:\n  reason: OOMKilled\n", False),
         ("out.yaml", b"2026-01-02 03:04:05 ERROR worker died\nTraceback (most recent call last):\n", False),
@@ -185,7 +186,8 @@ def arguments() -> Iterator[bytes]:
     value = DPOConfig()
     vars(value).update(
         learning_rate=5e-5, fp16=True, save_strategy=IntervalStrategy.STEPS, hub_token="hf_none", report_to=["wandb"],
-        fsdp_config={"min_num_params": 0}, max_steps=-1, label_names=None,
+        fsdp_config={"min_num_params": 0}, max_steps=-1, label_names=None, logging_dir=PurePosixPath("/x/y"),
+        tags={"a"}, seed=10**5000,
     )  # fmt: skip
     try:
         yield pickle.dumps(value, protocol=2)
@@ -212,6 +214,7 @@ def test_training_args(arguments: bytes, tmp_path: Path) -> None:
     assert told["fsdp_config.min_num_params"] == "0"
     assert told["report_to"] == "wandb"
     assert "hub_token" not in told
+    assert (told["logging_dir"], told["tags"], told["seed"]) == ("/x/y", "a", "a very large number")
 
 
 class Bomb:
@@ -237,6 +240,8 @@ def test_damaged_training_args(arguments: bytes, tmp_path: Path) -> None:
 
 def test_attributes_that_are_given_again_and_again_are_bounded() -> None:
     table = b"".join(b"X\x04\x00\x00\x00%04dK\x01" % i for i in range(9000))
+    with pytest.raises(NotReadable):
+        read(b"\x80\x02c__builtin__\ndict\nq\x02}q\x01(" + table + b"u" + b"h\x02h\x01\x85R0" * 60000)  # without an end
     with pytest.raises(NotReadable):
         read(b"\x80\x02cx\nA\n)\x81q\x00}q\x01(" + table + b"u" + b"h\x00h\x01b0" * 60000 + b"h\x00.")
 

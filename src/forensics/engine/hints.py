@@ -1,8 +1,8 @@
 """Training code beside a run: which findings its hits support, and what else it is worth telling of it.
 
-A hit never makes a root or a cascade, and never changes a verdict. Where a finding of its kind is there, or where the run
-stood at the very lines (by a traceback, a stack or a Flight Recorder entry), the finding gets the code as evidence, a
-note, and a little more confidence. All else is a hint.
+A hit never makes a root or a cascade, and never changes a verdict. Where a finding of its kind is there, or where the
+run stood at the very lines (by a traceback, a stack or a Flight Recorder entry), the finding gets the code as evidence,
+a note, and a little more confidence. All else is a hint.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def with_sources(
 
 def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """The diagnosis with hits joined to its findings, hints, and a coverage row for each program."""
-    stood = list(_in_programs(frames(data), found.programs))
+    places = sorted(frames(data), key=lambda frame: (frame.file, frame.line, frame.function))
+    stood = list(_in_programs(places, found.programs))
     started = {program.path for program, _ in stood} | named(data, found.programs)
     started = started or speaking(data, found.programs)
     ours = related(found.programs, started)
@@ -74,7 +75,12 @@ def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[s
 
 def frames(data: RunData) -> set[Stood]:
     """Where ranks stood: frames of tracebacks, of stack dumps, and of the calls that Flight Recorders saw last."""
-    found = {Stood(file, line, function) for t in data.tracebacks if t.chained != "ignored" for file, line, function in t.frames}
+    found = {
+        Stood(file, line, function)
+        for t in data.tracebacks
+        if t.chained != "ignored"
+        for file, line, function in t.frames
+    }
     texts: set[str] = set()
     for o in data.observations:
         texts.update(o.captures.get("frames", "").split("\n"))
@@ -127,7 +133,9 @@ def speaking(data: RunData, programs: Sequence[Program]) -> set[str]:
     lines = [e.text for o in data.observations[:TEXTS] for e in o.evidence[:1]]
     text = "\n".join([*lines, *(writer.last_line for writer in data.writers)])
     scores = {
-        program.path: sum(1 for said in program.texts if len(said) >= TELLING and " " in said.strip() and said.strip() in text)
+        program.path: sum(
+            1 for said in program.texts if len(said) >= TELLING and " " in said.strip() and said.strip() in text
+        )
         for program in _training(programs)
     }
     best = max(scores.values(), default=0)
@@ -162,7 +170,9 @@ def related(programs: Sequence[Program], started: set[str]) -> set[str]:
 
 def _common(parts: Sequence[str], program: Program) -> int:
     theirs = tuple(reversed(program.path.split("/")))
-    return next((i for i, (a, b) in enumerate(zip(parts, theirs, strict=False)) if a != b), min(len(parts), len(theirs)))
+    return next(
+        (i for i, (a, b) in enumerate(zip(parts, theirs, strict=False)) if a != b), min(len(parts), len(theirs))
+    )
 
 
 def _supported(
@@ -171,7 +181,7 @@ def _supported(
     """Findings that a hit supports, by id, with the frame that lies in its lines where there is one."""
     rule = RULES[hit.check]
     by_kind = {hit.signature or rule.signature, *(hit.supports if hit.supports is not None else rule.supports)}
-    here = next((frame for program, frame in stood if _lies_in(hit, program, frame)), None)
+    here = _here(hit, stood)
     # A place speaks against a hit as well: a hang elsewhere in the same programs is not this one.
     elsewhere = rule.placed and bool(stood) and here is None
     supported: dict[str, Stood | None] = {}
@@ -183,8 +193,15 @@ def _supported(
     return supported
 
 
-def _lies_in(hit: Hit, program: Program, frame: Stood) -> bool:
-    return any(p.path == program.path and p.first <= frame.line <= p.last for p in hit.places)
+def _here(hit: Hit, stood: Sequence[tuple[Program, Stood]]) -> Stood | None:
+    """The frame that lies in the lines of a hit; of several the one in its narrowest place (the call itself)."""
+    found = [
+        (place.last - place.first, frame.function == "<module>", frame.line, frame)
+        for program, frame in stood
+        for place in hit.places
+        if place.path == program.path and place.first <= frame.line <= place.last
+    ]
+    return min(found, key=lambda item: item[:3])[3] if found else None
 
 
 def _told(finding: Finding, hits: Sequence[tuple[Hit, Stood | None]]) -> Finding:
@@ -207,7 +224,9 @@ def _told(finding: Finding, hits: Sequence[tuple[Hit, Stood | None]]) -> Finding
 def _note(hit: Hit, frame: Stood | None) -> str:
     at = hit.evidence[0]
     where = f"{at.file}:{at.line}"
-    stood = f" The run stood there: {PurePosixPath(frame.file).name}:{frame.line}, in {frame.function}." if frame else ""
+    stood = (
+        f" The run stood there: {PurePosixPath(frame.file).name}:{frame.line}, in {frame.function}." if frame else ""
+    )
     return f"The code at {where} (`{at.text[:SHOWN]}`) fits this. {hit.note}{stood}"
 
 

@@ -89,7 +89,8 @@ def pci_bus(text: str) -> str | None:
     return None
 
 
-def _stated_size(observations: Iterable[Observation]) -> int | None:
+def stated_size(observations: Iterable[Observation]) -> int | None:
+    """The largest world size that a line states; None without any."""
     sizes = [int(o.captures["world_size"]) for o in observations if o.captures.get("world_size", "").isdecimal()]
     return max((size for size in sizes if size <= MAX_RANKS), default=None)
 
@@ -122,7 +123,7 @@ def know_world(data: RunData) -> World:
     system = {o.identity.node for o in data.observations if o.identity.node and from_syslog(o.evidence[0].text)}
     of_run = {s.identity.node for s in data.sources if s.identity.node}
     of_run |= {o.identity.node for o in data.observations if o.identity.node and o.identity.node not in system}
-    stated = _stated_size(data.observations) or stated_world(data.facts)
+    stated = stated_size(data.observations) or stated_world(data.facts)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
     several = _several_hosts(max(len(of_run), len(system)), identities, stated)

@@ -232,7 +232,7 @@ def _nccl(
 
     try:
         found = from_status_service(logs, answered)
-        traced, notes = collective_calls(logs) if spoke else (None, {})
+        traced, notes = collective_calls(logs, identity.stated_size(observations)) if spoke else (None, {})
     except Exception:  # costs what the trace would have told; the lines themselves have been read
         _raise_if_debugging()
         return None, [], {}
@@ -328,7 +328,7 @@ def _raise_if_debugging() -> None:
 
 def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """From parsed data to the diagnosis: identities, detectors, comparison of ranks, causes, verdict."""
-    from forensics.engine import collectives, configs, detectors
+    from forensics.engine import collectives, configs, detectors, schedules
 
     data = identity.number_attempts(data)
     kernels = joins.concerns(data)
@@ -345,6 +345,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(collectives.told(data.observations), clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
+    found += schedules.rate_stands_still(data.metrics, data.facts)
     everyone = range(world.size) if world.size else None
     found += collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
     found += progress.reached_total(data.metrics)

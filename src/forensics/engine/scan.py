@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from forensics.cache import load, store
+from forensics.files import opened
 
 BLOCK = 4 << 20  # bytes a read; larger ones fall out of the cache (measured: 1 to 8 MB are alike, 16 MB is slower)
 OVERLAP = 8 << 10  # bytes that pieces of an overlong line share; longer than any message of the catalogue
@@ -198,7 +199,7 @@ def scan_span(database: Database, file: Path, start: int, end: int, marks: Seque
     last: dict[int, Hit] = {}
     open_marks = sorted(m for m in marks if start <= m < end)
     try:
-        stream = FileIO(file)
+        stream = opened(file)
     except OSError as error:
         result.problem = error.strerror or str(error)
         return result

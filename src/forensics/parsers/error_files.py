@@ -16,6 +16,7 @@ from pathlib import Path
 
 from forensics.engine.matcher import Matcher
 from forensics.engine.scan import scan_span
+from forensics.files import opened
 from forensics.model import Evidence, Observation, Source, Traceback
 from forensics.parsers.logs import read_log
 from forensics.parsers.tracebacks import exception_of
@@ -48,8 +49,8 @@ def read(source: Source, matcher: Matcher, *, reference: float) -> ErrorFile:
 
     reference: as in `logs.read_log`.
     """
-    with source.file.open("rb") as raw:
-        data = raw.read(MAX_BYTES + 1)
+    with opened(source.file) as raw:
+        data = raw.read(MAX_BYTES + 1) or b""
     if len(data) > MAX_BYTES:
         return ErrorFile(problem=f"larger than {MAX_BYTES:,} bytes")
     try:

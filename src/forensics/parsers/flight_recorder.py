@@ -214,9 +214,9 @@ def _from_counters(dump: Dump) -> dict[str, Any]:
     enqueued, completed = counts.get("last_enqueued_collective"), counts.get("last_completed_collective")
     if enqueued is None:
         return {}
-    enqueued = max(enqueued, 0)  # -1: nothing was called, which is what #0 says where the first call is #1
     group, desc = _group((DEFAULT_GROUP, "default_pg"), 0, dump.pg_config)
     done = completed is not None and completed >= enqueued
+    enqueued = max(enqueued, 0)  # -1: nothing was called, which is what #0 says where the first call is #1
     state = "completed" if done else "scheduled"
     return {
         "group": group, "group_desc": desc, "seq": enqueued, "op": UNRECORDED, "state": state, "retired": done,

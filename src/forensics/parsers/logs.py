@@ -14,6 +14,7 @@ from io import FileIO
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
+from forensics.files import opened
 from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers
 from forensics.parsers import tracebacks as tb
@@ -130,7 +131,7 @@ class _Reader:
 
     def __enter__(self) -> _Reader:
         with contextlib.suppress(OSError):
-            self._stream = FileIO(self._file)
+            self._stream = opened(self._file)
         return self
 
     def __exit__(self, *_: object) -> None:

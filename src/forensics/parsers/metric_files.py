@@ -19,17 +19,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forensics.files import opened
 from forensics.model import METRICS_COLUMNS, Source, schema
 from forensics.parsers.metric_lines import to_float
+from forensics.parsers.metric_windows import read_part
 from forensics.parsers.names import canonical, factor
 from forensics.parsers.prefixes import parse_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-# A file of metrics is worth reading whole up to this size; beyond, its head alone is (a run of a million records is
-# some 200 MB).
-_LARGEST = 512 * 2**20
 _WATCHED = frozenset(
     {"loss", "eval_loss", "grad_norm", "loss_part", "policy_loss", "value_loss", "reward", "kl", "entropy", "accuracy",
      "eval_accuracy", "perplexity", "eval_perplexity", "lr", "loss_scale", "wer", "eval_wer", "eval_reward"}
@@ -84,14 +83,11 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
     the file holds or because it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+        with opened(path) as file:
+            part = read_part(file)
     except OSError as error:
         return _frame([], source), f"cannot be read: {error.strerror or type(error).__name__}"
-    problem = None
-    if len(data) > _LARGEST:
-        data = data[: data.rfind(b"\n", 0, _LARGEST) + 1]
-        problem = f"only the first {_LARGEST // 2**20} MB were read"
+    data = part.data
     if not data.strip():
         return _frame([], source), "is empty"
     if b"\x00" in data[:4096]:
@@ -106,9 +102,12 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
             rows, trouble = _from_json(text)
     except RecursionError:
         return _frame([], source), "is nested too deeply to be metrics"
+    if not part.whole:
+        rows = [(part.line(row[0]) if row[0] is not None else None, *row[1:]) for row in rows]
+        trouble = f"sampled: {len(data) / 1e6:.0f} of {part.size / 1e6:,.0f} MB were read"
     if not rows and trouble is None:
         trouble = "holds no metric that is known by name"
-    return _frame(rows, source), trouble or problem
+    return _frame(rows, source), trouble
 
 
 # ------------------------------------------------------------------------------------------------------ records

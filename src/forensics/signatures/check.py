@@ -19,7 +19,7 @@ from forensics.model import Diagnosis, Kind, Observation, Role, Source
 from forensics.parsers.logs import read_log
 from forensics.signatures.places import Place, line_of
 from forensics.signatures.safety import unsafe
-from forensics.signatures.schema import Example, Signature, SignatureError
+from forensics.signatures.schema import Signature, SignatureError
 
 REFERENCE = 1_767_225_600.0  # 2026-01-01: dates without a year in examples are put before it
 STABLE_EXAMPLES = 2  # positive examples of a stable signature with log rules: other versions, other spellings
@@ -143,7 +143,7 @@ def _stable(signature: Signature) -> Problems:
     if not signature.evidence:
         yield place, "is called stable and has no evidence"
         return
-    positive = [e for e in signature.examples if not e.is_not and _whole_claim(signature, e)]
+    positive = [e for e in signature.examples if not e.is_not and e.root is None]
     needed = STABLE_EXAMPLES if any(rule.source == "log" for rule in signature.evidence) else 1
     if len(positive) < needed:
         yield place, f"stable needs {needed} positive examples, and there are {len(positive)}"
@@ -151,12 +151,16 @@ def _stable(signature: Signature) -> Problems:
         yield place, 'stable needs an example from real output (seen_in = "program version")'
     if not any(e.is_not for e in signature.examples):
         yield place, "stable needs a near-miss (is_not = true)"
+    if signature.kind in ("cause", "symptom"):
+        for key, what in (
+            ("lookalikes", "look-alikes ([[lookalike]])"),
+            ("confirm", "confirm"),
+            ("references", "references"),
+        ):
+            if not getattr(signature, key):
+                yield place, f"stable needs {what}"
     if signature.kind in ("cause", "symptom", "echo") and not any(e.root for e in signature.examples):
         yield place, "stable needs a confuser: a log with signs of another cause beside it, and the root it must have"
-
-
-def _whole_claim(signature: Signature, example: Example) -> bool:
-    return example.root in (None, signature.name)
 
 
 def _examples(signature: Signature, bench: Bench | None) -> Problems:

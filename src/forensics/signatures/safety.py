@@ -14,7 +14,7 @@ from typing import Any
 
 import regex
 
-PUMPED = 2000  # characters of a made line; few log lines are longer
+PUMPED = 1000  # characters of a made line; few log lines are longer
 LIMIT = 0.25  # seconds for one search; the analysis itself gives up after engine.matcher.TIMEOUT
 MADE = 24  # lines made from one pattern at most
 BUDGET = 2.0  # seconds for all of them: thousands of searches that are each just below the limit are too slow as well

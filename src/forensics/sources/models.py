@@ -19,7 +19,8 @@ _SHAPES = frozenset(
     "squeeze view reshape flatten float permute transpose contiguous unsqueeze to double half cpu clone mean".split()
 )
 _WRAPPERS = frozenset(
-    "DataParallel DistributedDataParallel DDP FullyShardedDataParallel FSDP compile convert_sync_batchnorm prepare".split()
+    "DataParallel DistributedDataParallel DDP FullyShardedDataParallel FSDP compile convert_sync_batchnorm"
+    " prepare".split()
 )
 _MOVES = frozenset("to cuda cpu half float bfloat16 double train eval requires_grad_".split())
 _ENDS = {
@@ -83,13 +84,8 @@ def output_of(project: Project, program: Program, value: ast.expr, depth: int = 
         return None
     name = method(value)
     full = program.called(value)
-    if name in ("softmax", "log_softmax", "sigmoid") and not (receiver(value) == "self" or receiver(value) in ("",)):
+    if name in ("softmax", "log_softmax", "sigmoid") and (full.startswith("torch") or _is_method(value)):
         return (_ENDS[name], value)
-    if name in ("softmax", "log_softmax", "sigmoid") and full.startswith("torch"):
-        return (_ENDS[name], value)
-    if isinstance(value.func, ast.Attribute) and name in ("softmax", "log_softmax", "sigmoid"):
-        if isinstance(value.func.value, ast.Call | ast.Subscript | ast.BinOp):
-            return (_ENDS[name], value)
     if name in _SHAPES:
         inner = value.args[0] if full.startswith("torch.") and value.args else None
         inner = inner if inner is not None else value.func.value if isinstance(value.func, ast.Attribute) else None
@@ -97,6 +93,13 @@ def output_of(project: Project, program: Program, value: ast.expr, depth: int = 
     if isinstance(value.func, ast.Attribute | ast.Name):
         return model_output(project, program, value.func, depth + 1)
     return None
+
+
+def _is_method(call: ast.Call) -> bool:
+    """Whether a call is one of a tensor's methods, and not of a layer that the class calls by that name."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    return isinstance(call.func.value, ast.Call | ast.Subscript | ast.BinOp) or receiver(call) not in ("", "self")
 
 
 def _before(program: Program, name: ast.Name) -> ast.expr | None:
@@ -107,9 +110,13 @@ def _before(program: Program, name: ast.Name) -> ast.expr | None:
         return None
     value, statement = max(bound, key=lambda pair: pair[1].lineno)
     for node in scope.nodes:  # unpacked, counted or bound by a loop since: something else
-        if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store):
-            if any(plain(e) == name.id for e in node.elts) and statement.lineno <= node.lineno <= name.lineno:
-                return None
+        if (
+            isinstance(node, ast.Tuple | ast.List)
+            and isinstance(node.ctx, ast.Store)
+            and any(plain(e) == name.id for e in node.elts)
+            and statement.lineno <= node.lineno <= name.lineno
+        ):
+            return None
         if isinstance(node, ast.AugAssign) and plain(node.target) == name.id:
             return None
     branch = [p for p in program.above(statement) if isinstance(p, ast.If)]

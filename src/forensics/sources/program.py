@@ -6,7 +6,7 @@ All walks are iterative: how deeply a program nests is not ours to trust.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SHARED = ("ctx", "op", "ops")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,16 @@ class Scope:
                 found.append((plain(node.target), node.value, node))
         return tuple(found)
 
+    @cached_property
+    def _values(self) -> dict[str, list[ast.expr]]:
+        found: dict[str, list[ast.expr]] = {}
+        for name, value, _ in self.bound:
+            found.setdefault(name, []).append(value)
+        return found
+
     def values(self, name: str) -> list[ast.expr]:
-        return [value for bound, value, _ in self.bound if bound == name]
+        """What is assigned to a name in this scope, in the order of the text."""
+        return self._values.get(name, [])
 
 
 def _end(node: ast.expr) -> tuple[int, int]:
@@ -66,6 +75,20 @@ def plain(node: ast.AST) -> str:
     return ".".join([node.id, *reversed(parts)])
 
 
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes below a node, in the order of the text, without operators and contexts, which are shared by all."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        if name in _SHARED:
+            continue
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif value.__class__ is list:
+            found += [item for item in value if isinstance(item, ast.AST)]
+    return found
+
+
 def walk(node: ast.AST | Sequence[ast.AST], into: bool = True) -> Iterator[ast.AST]:
     """Every node of `node` (or of several), in the order of the text; `into`: also what functions and classes hold."""
     stack = [node] if isinstance(node, ast.AST) else list(reversed(node))
@@ -73,7 +96,7 @@ def walk(node: ast.AST | Sequence[ast.AST], into: bool = True) -> Iterator[ast.A
         current = stack.pop()
         yield current
         if into or not isinstance(current, (*FUNCTIONS, ast.ClassDef)):
-            stack.extend(reversed(list(ast.iter_child_nodes(current))))
+            stack.extend(reversed(children(current)))
 
 
 def calls_in(node: ast.AST | Sequence[ast.AST]) -> list[ast.Call]:
@@ -151,21 +174,10 @@ class Program:
         self.tree = tree
         self.starts = starts
         self.module = module  # "utils.dist" for utils/dist.py: how others import it
-        self.imports = _imports(tree)
-        self.parents: Mapping[ast.AST, ast.AST] = {
-            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
-        }
-        self.classes = {n.name: n for n in self.parents if isinstance(n, ast.ClassDef)}
-
-    @cached_property
-    def scopes(self) -> tuple[Scope, ...]:
-        found = [Scope(self.tree, tuple(walk(self.tree, into=False)))]
-        for node in walk(self.tree):
-            if isinstance(node, FUNCTIONS):
-                above = self.parents.get(node)
-                body = tuple(walk(node.body, into=False))
-                found.append(Scope(node, body, above if isinstance(above, ast.ClassDef) else None))
-        return tuple(found)
+        self.nodes, self.parents, self.scopes, self.depth = _survey(tree)
+        self._scope_of = {id(scope.node): scope for scope in self.scopes}
+        self.imports = _imports(self.nodes)
+        self.classes = {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
 
     @cached_property
     def functions(self) -> dict[str, list[Scope]]:
@@ -180,7 +192,7 @@ class Program:
     def words(self) -> frozenset[str]:
         """Every name, attribute, keyword and imported name in the program."""
         found: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Name):
                 found.add(node.id)
             elif isinstance(node, ast.Attribute):
@@ -195,14 +207,14 @@ class Program:
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
-        return tuple(n for n in ast.walk(self.tree) if isinstance(n, ast.Call))
+        return tuple(n for n in self.nodes if isinstance(n, ast.Call))
 
     @cached_property
     def texts(self) -> frozenset[str]:
         """Every string constant of moderate length."""
         return frozenset(
             n.value
-            for n in ast.walk(self.tree)
+            for n in self.nodes
             if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) < 200
         )
 
@@ -243,7 +255,7 @@ class Program:
     def scope_of(self, node: ast.AST) -> Scope:
         for parent in self.above(node):
             if isinstance(parent, FUNCTIONS):
-                return next(s for s in self.functions[parent.name] if s.node is parent)
+                return self._scope_of[id(parent)]
         return self.scopes[0]
 
     def loops_around(self, node: ast.AST) -> list[Loop]:
@@ -301,9 +313,45 @@ class Program:
         return Evidence(self.path, line, offset, text[:300])
 
 
-def _imports(tree: ast.Module) -> dict[str, str]:
+def _survey(tree: ast.Module) -> tuple[list[ast.AST], dict[ast.AST, ast.AST], tuple[Scope, ...], int]:
+    """(all nodes, parent of each, scopes, depth of the tree), in one pass.
+
+    The body of a class is in no scope: what stands there are its methods, which have their own.
+    """
+    nodes: list[ast.AST] = []
+    parents: dict[ast.AST, ast.AST] = {}
+    bodies: list[list[ast.AST]] = [[]]
+    heads: list[Function | ast.Module] = [tree]
+    deepest = 0
+    stack: list[tuple[ast.AST, int, int]] = [(tree, 0, 0)]  # node, depth, scope (-1: none)
+    while stack:
+        node, depth, scope = stack.pop()
+        nodes.append(node)
+        deepest = max(deepest, depth)
+        if scope >= 0:
+            bodies[scope].append(node)
+        inner: dict[int, int] = {}
+        if isinstance(node, FUNCTIONS):
+            heads.append(node)
+            bodies.append([])
+            inner = {id(statement): len(heads) - 1 for statement in node.body}
+            scope = -1
+        elif isinstance(node, ast.ClassDef):
+            scope = -1
+        below = children(node)
+        for child in below:
+            parents[child] = node
+        stack += [(child, depth + 1, inner.get(id(child), scope)) for child in reversed(below)]
+    scopes = []
+    for head, body in zip(heads, bodies, strict=True):
+        above = parents.get(head)
+        scopes.append(Scope(head, tuple(body), above if isinstance(above, ast.ClassDef) else None))
+    return nodes, parents, tuple(scopes), deepest
+
+
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:

@@ -12,7 +12,8 @@ from forensics.sources.program import Program, Scope, method, plain, receiver
 # A method of one of these names is defined by so many classes that its name alone says nothing.
 _COMMON = frozenset(
     "__init__ __call__ forward step update save load train eval test run fit close reset add get set log compute main"
-    " backward state_dict load_state_dict zero_grad to cuda apply build setup start stop write read print append".split()
+    " backward state_dict load_state_dict zero_grad to cuda apply build setup start stop write read print"
+    " append".split()
 )
 
 

@@ -31,7 +31,7 @@ _TOO_PLAIN = frozenset({"main", "master", "primary", "lead", "chief", "master_no
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """A test of the rank. `side` groups tests that select the same ranks; `positive` says whether these take the body."""
+    """A test of the rank. `side` names the ranks that it selects; `positive` says whether these take the body."""
 
     side: str
     positive: bool
@@ -54,9 +54,8 @@ def rank_test(program: Program, test: ast.expr, depth: int = 0) -> RankTest | No
         return RankTest("0", False, not _is_local(test))
     if (name := _main_name(test)) is not None:
         return RankTest("0", True, "local" not in name.lower())
-    if isinstance(test, ast.Name | ast.Attribute) and (name := plain(test)):
-        if (known := _known(program, name, test)) is not None:
-            return rank_test(program, known, depth + 1)
+    if (name := plain(test)) and (known := _known(program, name, test)) is not None:
+        return rank_test(program, known, depth + 1)
     return None
 
 

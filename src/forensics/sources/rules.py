@@ -67,7 +67,7 @@ RULES: dict[str, Rule] = {
     "scaler_update_wrong": Rule("gradscaler-step-twice", 0.85, ("gradscaler-no-inf-checks", "loss-scale-stall")),
     "unscale_twice": Rule("unscale-called-twice", 0.85),
     "scaler_bypassed": Rule("loss-scaler-bypassed", 0.85, (*_UNSTABLE, *_NOT_LEARNING, "gradscaler-no-inf-checks")),
-    "scaler_with_bfloat16": Rule("gradscaler-with-bf16", 0.7, ("loss-scaling-under-bf16", "grad-scaler-collapse")),
+    "scaler_with_bfloat16": Rule("loss-scaling-under-bf16", 0.7, ("loss-scaling-under-bf16", "grad-scaler-collapse")),
     "engine_bypassed": Rule("engine-bypassed", 0.8, _NOT_LEARNING),
     "eval_without_train": Rule("train-eval-mode-wrong", 0.8, ("rnn-backward-in-eval",)),
     "evaluation_in_training_mode": Rule("train-eval-mode-wrong", 0.8, ("batchnorm-single-sample",)),
@@ -91,7 +91,9 @@ RULES: dict[str, Rule] = {
     ),
     "scaler_not_saved": Rule("loss-scale-stall", 0.7, ("gradscaler-state-empty",), alone=False),
     "checkpoint_key_mismatch": Rule("state-under-other-key", 0.85),
-    "wrapped_state_saved": Rule("state-dict-prefix-module", 0.8, ("state-dict-key-mismatch", "state-dict-prefix-orig-mod")),
+    "wrapped_state_saved": Rule(
+        "state-dict-prefix-module", 0.8, ("state-dict-key-mismatch", "state-dict-prefix-orig-mod")
+    ),
     "load_without_map_location": Rule(
         "load-without-map-location", 0.6, ("gpu-shared-with-other-process", "checkpoint-device-missing"), _MEMORY
     ),

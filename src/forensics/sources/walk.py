@@ -120,7 +120,7 @@ def _files(folders: Sequence[Path]) -> Iterator[tuple[Path, str, str | None]]:
         if not given.is_dir():
             yield given, label, None if given.suffix in SUFFIXES else "no program"
             continue
-        boundary = given.resolve()
+        boundary, before = given.resolve(), count
         stack = [(given, f"{label}/", 0)]
         while stack:
             folder, at, depth = stack.pop()
@@ -158,6 +158,8 @@ def _files(folders: Sequence[Path]) -> Iterator[tuple[Path, str, str | None]]:
                     return
                 yield Path(entry.path), path, None
             stack.extend(reversed(below))
+        if count == before:
+            yield given, label, "holds no program"
 
 
 def _printable(name: str) -> str:
@@ -182,7 +184,7 @@ def parse(data: bytes, path: str) -> Program:
         starts.append(at)
         at += len(line) + 1
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return Program(path, [line.rstrip("\r") for line in lines], tree, starts, module)
+    return _not_too_deep(Program(path, [line.rstrip("\r") for line in lines], tree, starts, module))
 
 
 def _tree(source: bytes | str) -> ast.Module:
@@ -197,9 +199,13 @@ def _tree(source: bytes | str) -> ast.Module:
         raise Unreadable(f"no Python text: {str(error)[:120]}") from None
     except (RecursionError, MemoryError, OverflowError):
         raise Unreadable("nested too deeply to be parsed") from None
-    if _depth(tree) > MAX_NESTING:
-        raise Unreadable(f"nested deeper than {MAX_NESTING} levels")
     return tree
+
+
+def _not_too_deep(program: Program) -> Program:
+    if program.depth > MAX_NESTING:
+        raise Unreadable(f"nested deeper than {MAX_NESTING} levels")
+    return program
 
 
 def _why_not(source: bytes | str, message: str) -> str:
@@ -207,16 +213,6 @@ def _why_not(source: bytes | str, message: str) -> str:
     if ("print" in message and ("parentheses" in message or "Missing" in message)) or "except" in message:
         return f"written for Python 2: {message[:120]}"
     return f"no program that {version} can parse: {message[:120]}"
-
-
-def _depth(tree: ast.AST) -> int:
-    deepest = 0
-    stack = [(tree, 0)]
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        stack += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
-    return deepest
 
 
 def parse_notebook(data: bytes, path: str) -> tuple[list[Program], str | None]:
@@ -244,7 +240,8 @@ def parse_notebook(data: bytes, path: str) -> tuple[list[Program], str | None]:
         lines += text
     tree = _tree("\n".join(lines))
     partly = f"{bad} of {len(cells)} code cells are no Python" if bad else None
-    return [Program(path, lines, tree, None, path.removesuffix(".ipynb").replace("/", "."))], partly
+    program = Program(path, lines, tree, None, path.removesuffix(".ipynb").replace("/", "."))
+    return [_not_too_deep(program)], partly
 
 
 def _cells(document: Any) -> list[str] | None:

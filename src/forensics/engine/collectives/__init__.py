@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from forensics.engine.collectives.births import unborn
 from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.nccl import told
@@ -84,6 +85,8 @@ def _of_attempt(
         found = [o for o in found if o.signature != "collective-timeout"] + stacks
     if not _named(found):
         found += lagging(logs)
+    if not _named(found) and (waits := unborn(logs, everyone, present)):
+        found = [o for o in found if o.signature != "collective-timeout"] + waits
     told = any(o.culprits for o in logs.observations if o.signature in NAMING)
     if not told and all(o.signature == "collective-timeout" and not o.culprits for o in found):
         found += silent(logs, everyone, present, tell_nobody=not found)

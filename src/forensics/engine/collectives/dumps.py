@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from forensics.engine.collectives.calls import SAME_INPUT, Call, Group, calls_of, declared, groups_of, prepared
+from forensics.engine.collectives.calls import SAME_INPUT, Call, Group, declared, groups_of
 from forensics.engine.collectives.logs import Logs
 from forensics.engine.collectives.observations import (
     DEFAULT_GROUPS,
@@ -24,6 +24,7 @@ from forensics.engine.collectives.observations import (
     spoken,
     vote,
 )
+from forensics.engine.collectives.p2p import point_to_point
 from forensics.engine.collectives.waits import inverted, waits
 from forensics.model import Observation
 from forensics.parsers.flight_recorder import UNRECORDED
@@ -31,18 +32,16 @@ from forensics.parsers.flight_recorder import UNRECORDED
 if TYPE_CHECKING:
     import polars as pl
 
-_P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
-
 
 def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:
     groups = groups_of(table)
     if not groups:
-        return []
+        return point_to_point(table, [], logs)
     found = [o for group in groups if (o := _mismatch(group, logs)) is not None]
     settled = {group.key for group in groups if group.mismatch is not None}
     calm = [group for group in groups if group.key not in settled]
     if not found:
-        found += _point_to_point(table)
+        found += point_to_point(table, calm, logs)
     if not logs.trouble:  # how far each rank came when a log ended says nothing where nothing waited
         calm = [group for group in calm if not group.traced]
     if not found:
@@ -219,33 +218,3 @@ def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dump
     why = f"{spoken(gone)} left no dump" if gone else "suspect a link, a GPU, or a call that the recorder does not show"
     note = f"{head}, and no rank that left a dump is behind or different: nobody can be named ({why})."
     return [observe("collective-timeout", 0.5 if logs.trouble else 0.4, (), shown, note, call.seq, call)]
-
-
-def _point_to_point(table: pl.DataFrame) -> list[Observation]:
-    """Unfinished sends and receives between two ranks that do not fit."""
-    import polars as pl
-
-    rows = prepared(table).filter(pl.col("is_p2p").fill_null(False) & ~pl.col("finished"))
-    pending: dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]] = defaultdict(list)
-    for call in calls_of(rows.with_columns(pl.col("group", "group_desc").fill_null(""))):
-        match = _P2P.search(call.op)
-        if match is None:
-            continue
-        members = declared(call.group[1])
-        peer = int(match.group(3))  # counted inside the group
-        other = members[peer] if peer < len(members) else peer
-        pending[call.group, call.rank, other].append((match.group(1), call))
-    for (group, rank, peer), mine in sorted(pending.items()):
-        theirs = pending.get((group, peer, rank), [])
-        if rank > peer or not theirs:
-            continue
-        kinds, other_kinds = {kind for kind, _ in mine}, {kind for kind, _ in theirs}
-        a, b = mine[0][1], theirs[0][1]
-        if kinds == other_kinds and len(kinds) == 1:
-            note = f"Rank {rank} and rank {peer} both wait in {kinds.pop()} for each other."
-        elif len(mine) == len(theirs) == 1 and a.sizes != b.sizes:
-            note = f"Rank {rank} is in {a.op} of {a.sizes}, rank {peer} in {b.op} of {b.sizes}."
-        else:
-            continue
-        return [observe("p2p-mismatch", 0.85, (), [a, b], f"{note} Two ranks give no majority.", a.seq, a)]
-    return []

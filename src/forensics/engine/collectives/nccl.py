@@ -6,14 +6,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from forensics.engine.collectives.observations import spoken
+from forensics.engine.identity import stated_size
 from forensics.model import Evidence, Identity, Observation, Source
 from forensics.parsers.nccl import ras
 from forensics.parsers.nccl.completions import completion
-from forensics.parsers.nccl.lines import parse
+from forensics.parsers.nccl.facts import hosts_of_addresses, networks
+from forensics.parsers.nccl.lines import init, parse
 from forensics.parsers.nccl.warnings import meaning
 
 WARNING = "nccl-warning"  # a warning of which no other signature knows
-ANSWER = "nccl-ras-answer"
+SLOW_NETWORK = "nccl-socket-network"
+PEERS = ("nccl-peer-closed", "nccl-connect-failed")  # their lines name a peer's address
 # Signatures whose lines can be about a failed transfer.
 TRANSFERS = (
     "nccl-network-timeout", "nccl-flush-error", "ib-local-protection-error", "ib-remote-error",
@@ -23,16 +27,73 @@ TRANSFERS = (
 def told(observations: Sequence[Observation]) -> list[Observation]:
     """The observations, with what NCCL's own words say added as notes; warnings that a signature knows are dropped."""
     known = {_place(o) for o in observations if o.signature != WARNING and o.evidence}
+    hosts = _Hosts(observations)
     found: list[Observation] = []
     for o in observations:
         if o.signature == WARNING:
             if _place(o) not in known:
                 found.append(_explained(o))
         elif o.signature in TRANSFERS and o.evidence:
-            found.append(_with_link(o))
+            found.append(_with_link(o, hosts))
+        elif o.signature in PEERS and "peer" in o.captures:
+            far = hosts.of(o.captures["peer"])
+            found.append(replace(o, note=o.note or f"The peer is {far}.") if far else o)
         else:
             found.append(o)
+    return found + _mixed_networks(observations)
+
+
+class _Hosts:
+    """Which host an address belongs to, and which ranks are on it; looked up only where a line names an address."""
+
+    def __init__(self, observations: Sequence[Observation]) -> None:
+        self._observations = observations
+        self._known: tuple[dict[str, str], dict[str, set[int]]] | None = None
+
+    def of(self, address: str) -> str | None:
+        """ "node-1 (ranks 4-7)" for "10.0.0.5" or "10.0.0.5<44189>"; None where NCCL did not say whose it is."""
+        if self._known is None:
+            self._known = hosts_of_addresses(self._observations), _ranks_of_hosts(self._observations)
+        of_address, ranks_of = self._known
+        address = address.partition("<")[0].strip("[]").lower().removeprefix("::ffff:")
+        label = address.partition(".")[0]  # NCCL cuts host names at their first dot, where it prints its own
+        host = of_address.get(address) or next((name for name in (address, label) if name in ranks_of), None)
+        if host is None:
+            return None
+        return f"{host} ({spoken(ranks_of[host])})" if ranks_of.get(host) else host
+
+
+def _ranks_of_hosts(observations: Sequence[Observation]) -> dict[str, set[int]]:
+    """Host -> its ranks, from the births of the communicator of all ranks."""
+    births = [
+        (line.host, birth)
+        for o in observations
+        if o.signature == "nccl-init" and o.evidence and (line := parse(o.evidence[0].text)) is not None
+        and (birth := init(line.message)) is not None
+    ]  # fmt: skip
+    stated = stated_size(observations)
+    world = max((birth.size for _, birth in births), default=0)
+    found: dict[str, set[int]] = {}
+    if (
+        stated is not None and stated != world
+    ):  # only parts of the job have communicators: ranks in them are no global ones
+        return found
+    for host, birth in births:
+        if birth.size == world:
+            found.setdefault(host, set()).add(birth.rank)
     return found
+
+
+def _mixed_networks(observations: Sequence[Observation]) -> list[Observation]:
+    """Processes that use sockets while others of the same run use a faster network."""
+    used = networks(observations)
+    slow = used.get("Socket", [])
+    fast = [name for name in sorted(used) if name != "Socket"]
+    if not slow or not fast:
+        return []
+    there = sorted({o.evidence[0].file for o in slow})
+    note = f"{len(there)} of the logs say Socket ({', '.join(there[:4])}), others of this run {' and '.join(fast)}."
+    return [replace(slow[0], signature=SLOW_NETWORK, weight=0.8, note=note, culprits=(), rule=None)]
 
 
 def _place(o: Observation) -> tuple[str, int | None]:
@@ -48,7 +109,7 @@ def _explained(o: Observation) -> Observation:
     return replace(o, note=f"NCCL warned: {found.text}.", captures={**o.captures, "area": found.area})
 
 
-def _with_link(o: Observation) -> Observation:
+def _with_link(o: Observation, hosts: _Hosts) -> Observation:
     """A failed transfer with its ends as captures and in words."""
     said = completion(o.evidence[0].text)
     if said is None:
@@ -58,7 +119,9 @@ def _with_link(o: Observation) -> Observation:
         "vendor_err": None if said.vendor is None else str(said.vendor), "status": str(said.status),
     }  # fmt: skip
     captures = {**o.captures, **{name: value for name, value in ends.items() if value is not None}}
-    return replace(o, captures=captures, note=o.note or said.text)
+    far = next((host for end in (said.peer, said.remote_gid) if end and (host := hosts.of(end))), None)
+    note = said.text + (f" That is {far}." if far else "")
+    return replace(o, captures=captures, note=o.note or note)
 
 
 def from_status_service(sources: Sequence[Source], answered: Collection[str]) -> list[Observation]:

@@ -128,9 +128,13 @@ def _behind(
     assumed: bool,
 ) -> Observation:
     """Some ranks wait for ranks that have not come: which side is to blame."""
-    # The group in which most ranks wait for a root is the one that is told.
+    # Of the groups in which ranks wait for a root, the one is told whose ranks keep others waiting, else the largest.
     counts = Counter(group.key for out in edges.values() for group, _, peer in out if peer in roots)
-    key = max(counts, key=lambda k: (counts[k], k))
+    inner: Counter[tuple[str, str]] = Counter()
+    for key in counts:
+        here = {r for r, out in edges.items() if any(g.key == key and p in roots for g, _, p in out)}
+        inner[key] = sum(peer in here for out in edges.values() for _, _, peer in out)
+    key = max(counts, key=lambda k: (inner[k], counts[k], k))
     group = next(g for g in groups if g.key == key)
     waiters = {r: next(c for g, c, p in out if g.key == key and p in roots) for r, out in edges.items()
                if any(g.key == key and p in roots for g, _, p in out)}  # fmt: skip

@@ -123,6 +123,7 @@ def _supporting(setting: Setting, effect: Observation) -> Observation:
         zone_known=effect.zone_known,
         weight=min(setting.weight, max(effect.weight - 0.01, 0.01)),
         rule=None,
+        count=0,  # it is no further occurrence
     )
 
 

@@ -90,6 +90,17 @@ def learning_rate_too_low(
     return merge(signs, found, ())
 
 
+def _from_the_start(stream: Stream) -> bool:
+    """Whether the record holds the first step of the run, so that what it shows holds for the run as a whole."""
+    return next((s for s in stream.steps if s is not None), None) in (0, 1)
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Medians of the first and the last quarter."""
+    quarter = max(1, len(values) // 4)
+    return median(values[:quarter]), median(values[-quarter:])
+
+
 def weights_hardly_move(
     metrics: pl.DataFrame,
     observations: Sequence[Observation],
@@ -100,36 +111,31 @@ def weights_hardly_move(
 ) -> tuple[Observation, ...]:
     """All updates since the start of the run together are smaller than one healthy step, and the loss is still high.
 
-    total: sum of update over weights (O22: one healthy step is about 1e-3). records: the fewest, one a step.
-    gain: part of the loss that is gained from the first to the last quarter; a loss that falls by more does learn.
-    Records that begin late, and a learning rate that still warms up, say nothing of the run as a whole.
+    total: sum of update over weights, of the model as a whole (O22: one healthy step is about 1e-3).
+    records: the fewest, one a step. gain: part of the loss that is gained from the first to the last quarter; a loss
+        that falls by more does learn. A learning rate that still warms up says nothing of the run as a whole.
     """
-    signs: list[Sign] = []
-    found: list[Stream] = []
-    for name in _named(metrics, _RATIO):
-        for stream in streams(metrics, (name, "lr", "loss")):
-            if name not in stream.columns or "loss" not in stream.columns:
-                continue
-            found.append(stream)
-            at, curve = stream.curve("loss")
-            ratios, rates = _finite(stream.column(name)), _finite(stream.column("lr"))
-            first_step = next((s for s in stream.steps if s is not None), None)
-            if first_step not in (0, 1) or len(curve) < records or len(ratios) < records:
-                continue
-            if not all(map(math.isfinite, curve)) or not stream.every_step(len(stream) // 2, name):
-                continue
-            quarter = len(curve) // 4
-            first, last = median(curve[:quarter]), median(curve[-quarter:])
-            if not 0 < sum(ratios) < total or first <= 0 or last < (1 - gain) * first:
-                continue
-            if rates and rates[-1] > 1.5 * median(rates[: max(1, len(rates) // 4)]):
-                continue
-            note = (
-                f"{len(ratios)} updates add up to {number(sum(ratios))} of the weights, less than one healthy step, and"
-                f" the loss is {number(last)} (it began at {number(first)})"
-            )
-            shown = tuple(stream.evidence(i, "loss", "lr", name) for i in (at[0], at[-1]))
-            signs.append(Sign(stream, at[0], shown, note, "loss"))
+    name = "update_ratio"
+    found = [s for s in streams(metrics, (name, "lr", "loss")) if {name, "loss"} <= s.columns.keys()]
+    signs = []
+    for stream in found:
+        at, curve = stream.curve("loss")
+        ratios, rates = _finite(stream.column(name)), _finite(stream.column("lr"))
+        if min(len(curve), len(ratios)) < records or not all(map(math.isfinite, curve)):
+            continue
+        if not _from_the_start(stream) or not stream.every_step(len(stream) // 2, name):
+            continue
+        first, last = _ends(curve)
+        if not 0 < sum(ratios) < total or first <= 0 or last < (1 - gain) * first:
+            continue
+        if rates and rates[-1] > 1.5 * _ends(rates)[0]:
+            continue
+        note = (
+            f"{len(ratios)} updates add up to {number(sum(ratios))} of the weights, less than one healthy step, and the"
+            f" loss is {number(last)} (it began at {number(first)})"
+        )
+        shown = tuple(stream.evidence(i, "loss", "lr", name) for i in (at[0], at[-1]))
+        signs.append(Sign(stream, at[0], shown, note, "loss"))
     return merge(signs, found, ())
 
 
@@ -141,36 +147,36 @@ def updates_too_large(
     records: int = 50,
     gain: float = 0.2,
 ) -> tuple[Observation, ...]:
-    """Updates are far too large for the weights, and the loss goes up and down without getting anywhere.
+    """From the start of the run updates are far too large for the weights, and the loss gets nowhere.
 
-    ratio: median of update over weights in the second half (O22: above 3e-2; about 1e-3 is healthy, and small networks
-        reach 1e-2 without trouble). gain: part of the loss that is gained from the first to the last quarter; with
-        large updates and a loss that falls, a small network simply learns fast.
+    ratio: median of update over weights in the second half, of the model as a whole: single biases begin at zero and
+        have any ratio (O22: above 3e-2; about 1e-3 is healthy, and small networks reach 1e-2 without trouble).
+    gain: part of the loss that is gained from the first to the last quarter; with large updates and a loss that falls,
+        a small network simply learns fast.
     """
-    signs: list[Sign] = []
-    found: list[Stream] = []
-    for name in _named(metrics, _RATIO):
-        for stream in streams(metrics, (name, "grad_norm", "lr", "loss")):
-            if name not in stream.columns or "loss" not in stream.columns or stream.names & RL_NAMES:
-                continue
-            found.append(stream)
-            at, curve = stream.curve("loss")
-            ratios = _finite(stream.column(name))
-            if len(curve) < records or len(ratios) < records or not all(map(math.isfinite, curve)):
-                continue
-            quarter = len(curve) // 4
-            first, last = median(curve[:quarter]), median(curve[-quarter:])
-            usual = median(ratios[len(ratios) // 2 :])
-            if usual < ratio or first <= 0 or last < (1 - gain) * first:
-                continue
-            sizes = stream.column(name)
-            peak = max(at, key=lambda i: size if (size := sizes[i]) is not None and math.isfinite(size) else 0.0)
-            note = (
-                f"updates are {number(usual)} of the weights and up to {number(sizes[peak] or 0.0)}, and the loss goes"
-                f" from {number(first)} to {number(last)} over {len(curve)} records"
-            )
-            shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (peak, at[0], at[-1]))
-            signs.append(Sign(stream, at[0], shown, note, "loss"))
+    name = "update_ratio"
+    found = [
+        s
+        for s in streams(metrics, (name, "grad_norm", "lr", "loss"))
+        if {name, "loss"} <= s.columns.keys() and not s.names & RL_NAMES
+    ]
+    signs = []
+    for stream in found:
+        at, curve = stream.curve("loss")
+        sizes = {i: v for i, v in zip(*stream.curve(name), strict=True) if math.isfinite(v)}
+        if min(len(curve), len(sizes)) < records or not all(map(math.isfinite, curve)) or not _from_the_start(stream):
+            continue
+        first, last = _ends(curve)
+        usual = median(list(sizes.values())[len(sizes) // 2 :])
+        if usual < ratio or first <= 0 or last < (1 - gain) * first:
+            continue
+        peak = max(sizes, key=sizes.__getitem__)
+        note = (
+            f"updates are {number(usual)} of the weights and up to {number(sizes[peak])}, and the loss goes from"
+            f" {number(first)} to {number(last)} over {len(curve)} records"
+        )
+        shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (peak, at[0], at[-1]))
+        signs.append(Sign(stream, at[0], shown, note, "loss"))
     return merge(signs, found, ())
 
 
@@ -200,13 +206,11 @@ def vanishing_gradients(
         found.append(stream)
         at, curve = stream.curve("loss")
         norms, rates = _finite(stream.column("grad_norm")), _finite(stream.column("lr"))
-        first_step = next((s for s in stream.steps if s is not None), None)
         if len(curve) < records or len(norms) < records or not all(map(math.isfinite, curve)):
             continue
-        if (first_step or 0) > 1 or (rates and max(rates) <= 0):
+        if not _from_the_start(stream) or (rates and max(rates) <= 0):
             continue
-        quarter = len(curve) // 4
-        first, last = median(curve[:quarter]), median(curve[-quarter:])
+        first, last = _ends(curve)
         if min(norms) <= 0 or median(norms) > norm or abs(first) < 0.1 or abs(first - last) > flat * abs(first):
             continue
         note = (

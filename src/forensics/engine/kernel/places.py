@@ -36,13 +36,12 @@ class Listing:
     pids: Mapping[tuple[str | None, int], frozenset[int]] = field(default_factory=dict)  # (node, index) -> processes
     number: Mapping[str | None, int] = field(default_factory=dict)  # node -> GPUs listed
 
-    def of(self, node: str | None, bus: str) -> int | None:
-        """The index of a GPU; of a host that is not named only where one host was listed."""
-        if (node, bus) in self.index:
+    def of(self, node: str | None, bus: str, one_host: bool) -> int | None:
+        """The index of a GPU; where line or listing names no host, only in a run of one host."""
+        if node is not None and (node, bus) in self.index:
             return self.index[node, bus]
-        told = {i for (_, b), i in self.index.items() if b == bus}
-        nodes = {n for n, _ in self.index}
-        return next(iter(told)) if len(nodes) == 1 and len(told) == 1 and (node is None or None in nodes) else None
+        told = {i for (n, b), i in self.index.items() if b == bus and (n is None or node is None or n == node)}
+        return next(iter(told)) if one_host and len(told) == 1 else None
 
 
 def listing(observations: Iterable[Observation]) -> Listing:
@@ -120,7 +119,7 @@ def _of_kernel(o: Observation) -> bool:
 
 def _on_gpu(o: Observation, bus: str, known: Listing, world: World) -> Observation:
     """An observation of a GPU with its index, and with its process where one alone used it."""
-    if (gpu := known.of(o.identity.node, bus)) is None:
+    if (gpu := known.of(o.identity.node, bus, world.one_host)) is None:
         return o
     identity = o.identity
     proven = any(key in world.rank_of_bus for key in ((identity.node, bus), (None, bus)))

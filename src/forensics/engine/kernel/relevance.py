@@ -164,7 +164,9 @@ def _long_before(c: Candidate, others: Sequence[Candidate], steps: StepClock) ->
         first = max((m.time for marks in steps.marks.values() for m in marks if m.time is not None), default=0.0)
     own = [o for c in others for o in c.observations if o.time is not None]
     known = bool(own) and last.zone_known and all(o.zone_known for o in own)
-    if first - last.time < (AFTERWARDS if known else OLDER):
+    # Without trouble of its own a run of unstated zone is taken to be in that of its host, except for what ends a GPU.
+    near = known or (not others and c.signature.area != "gpu")
+    if first - last.time < (AFTERWARDS if near else OLDER):
         return False
     after = {
         (m.step, m.attempt)

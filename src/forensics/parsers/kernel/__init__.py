@@ -15,13 +15,24 @@ if TYPE_CHECKING:
     from forensics.engine.scan import Scan
 
 _HEAD = 16 << 10
-# What no kernel log's first kilobytes lack, and few other files' hold.
-_LIKELY = re.compile(
-    rb"\[ *\d{1,10}\.\d{6}(?: <|\])|\[ *\+\d+\.\d{6}\]|\bkernel: |\bNVRM: |\"MESSAGE\"|\"dmesg\"|^\d{1,3},\d+,\d+,[-c+]"
-    rb"|^(?:[a-z]+\d? *:[a-z]+ *: ?)?\[\S+ +\S+ +\d+ \d\d:\d\d:\d\d \d{4}\] "
-    rb"|^\S*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]"
-    rb"| (?:systemd|slurmd|sshd|kubelet|cron|CRON|rsyslogd)(?:\[\d+\])?: ",
-    re.M,
+# What the first kilobytes of a kernel or system log hold, and few other files': words anywhere, or a stamp at the
+# beginning of one of the first lines.
+_WORDS = (
+    b" kernel: ",
+    b"NVRM: ",
+    b'"MESSAGE"',
+    b'"dmesg"',
+    b" systemd[",
+    b" sshd[",
+    b" CRON[",
+    b" kubelet[",
+    b" slurmd",
+)
+_FIRST = 16
+_STAMP = re.compile(
+    rb"\s*(?:<\d{1,3}>|[a-z]+\d? *:[a-z]+ *: ?)?(?:\[ *\+?\d{1,10}\.\d{6}(?: <|\])"
+    rb"|\[\S+ +\S+ +\d+ \d\d:\d\d:\d\d \d{4}\] "
+    rb"|\[[A-Z][a-z]{2} ?\d+ \d\d:\d\d\]|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]|\d{1,3},\d+,\d+,[-c+])"
 )
 _KERNELS = re.compile(r"\[ *\d{1,10}\.\d{6}\]|\bkernel: |\bNVRM: |\bXid \(|\boom-kill|invoked oom|Killed process \d")
 
@@ -34,10 +45,17 @@ def _head(source: Source) -> bytes:
         return b""
 
 
+def _likely(head: bytes) -> bool:
+    """Whether a file can be a kernel log; `completion.form_of` says whether it is."""
+    if any(word in head for word in _WORDS):
+        return True
+    return any(_STAMP.match(line) for line in head[:4096].split(b"\n", _FIRST)[:_FIRST])
+
+
 def unfold(source: Source, scan: Scan, search: Callable[[Any, Callable[..., Any]], None]) -> Scan:
     """The scan of a log, with JSON records of a kernel log or journal as lines of text: `records.unfold`."""
     head = _head(source)
-    if not head.lstrip().startswith(b"{") or not _LIKELY.search(head):
+    if not head.lstrip().startswith(b"{") or not _likely(head):
         return scan
     from forensics.parsers.kernel import records
 
@@ -48,7 +66,7 @@ def refine(
     source: Source, observations: Sequence[Observation], *, reference: float
 ) -> tuple[tuple[Observation, ...], str | None]:
     """(observations completed by what kernel lines say, form of the kernel log or None): `completion.refine`."""
-    if not _LIKELY.search(_head(source)) and not any(_KERNELS.search(o.evidence[0].text) for o in observations):
+    if not _likely(_head(source)) and not any(_KERNELS.search(o.evidence[0].text) for o in observations):
         return tuple(observations), None
     from forensics.parsers.kernel.completion import refine as complete
 

@@ -61,7 +61,10 @@ def refine(source: Source, observations: Sequence[Observation], *, reference: fl
     lines = [read_line(text) for text in texts]
     if form is None and not any(line or _KERNELS_OWN.search(text) for text, line in zip(texts, lines, strict=True)):
         return Refined(tuple(observations), None)
-    sums = _sums(source.file, reference) if any(line and line.delta is not None for line in lines) else {}
+    wanted = {
+        o.evidence[0].offset for o, line in zip(observations, lines, strict=True) if line and line.form == "dmesg -e"
+    }
+    sums = _sums(source.file, wanted, reference) if wanted else {}
     completed = []
     for o, line in zip(observations, lines, strict=True):
         if o.evidence[0].line is None:
@@ -112,8 +115,8 @@ def _timed(
     return replace(o, time=time, zone_known=zone_known, timed=time is not None, identity=identity)
 
 
-def _sums(file: Path, reference: float) -> dict[int, float]:
-    """Offset of a line -> seconds since the epoch, in a log that prints minutes and differences (dmesg -e, -H).
+def _sums(file: Path, wanted: set[int | None], reference: float) -> dict[int, float]:
+    """Offset of a wanted line -> seconds since the epoch, in a log that prints minutes and differences (dmesg -e, -H).
 
     The minute is all that is printed of the first time, so all are early by less than a minute.
     """
@@ -125,7 +128,7 @@ def _sums(file: Path, reference: float) -> dict[int, float]:
             now = start if now is None or start is None or start > now else now
         elif now is not None:
             now += float(m["delta"])
-        if now is not None:
+        if now is not None and m.start() in wanted:
             times[m.start()] = now
     return times
 
@@ -206,20 +209,19 @@ def _message(o: Observation) -> str:
 
 
 def _stretches(file: Path, offsets: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """(start, end) of the blocks around offsets, without overlap: from the line that opens one, if it is near enough."""
+    """(start, end) of the blocks around offsets, without overlap: from the line that opens one, if near enough."""
     stretches: list[tuple[int, int]] = []
     for offset in offsets:
-        if stretches and offset + SHORT <= stretches[-1][1]:
+        end = min(size, offset + AFTER)
+        last = stretches[-1][1] if stretches else 0
+        if stretches and offset < last:
+            stretches[-1] = (stretches[-1][0], max(end, last))
             continue
-        begin = max(0, offset - BEFORE, stretches[-1][1] if stretches else 0)
+        begin = max(0, offset - BEFORE, last)
         data = _read(file, begin, offset - begin)
         opened = data.rfind(b"invoked oom-killer")
         start = begin + data.rfind(b"\n", 0, opened) + 1 if opened >= 0 else max(begin, offset - SHORT)
-        end = min(size, offset + AFTER)
-        if stretches and start <= stretches[-1][1]:
-            stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
-        else:
-            stretches.append((start, end))
+        stretches.append((start, end))
     return stretches
 
 

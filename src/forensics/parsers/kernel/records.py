@@ -8,13 +8,14 @@ kind are scanned as they are, and only the records that were hit are decoded; th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from forensics.engine.scan import KEEP, Hit, Scan
 
 WHOLE = 64 << 20  # bytes of a file that are read where it has to be read in full (a ring buffer holds 16 MB at most)
 BYTES_READ = 256 << 20  # bytes of a journal that are searched for messages given as bytes
+RECORDS = 400_000  # of such a file; a ring buffer of 16 MB holds fewer
 MAX_HITS = 4096  # lines taken from records that were decoded beside the scan
 MESSAGE = 16 << 10  # characters of one message that are kept
 RECORD = 256 << 10  # bytes of one record of a journal
@@ -116,10 +118,10 @@ def dmesg_records(data: bytes) -> Iterator[Record]:
     for m in _RECORD.finditer(data):
         stamps = _TIME.findall(data, max(before, m.start() - 400), m.start())
         before = m.end()
-        try:
-            message = json.loads(b'"' + m.group(1) + b'"')
-        except ValueError:
-            message = m.group(1).decode("utf-8", "replace")
+        message = m.group(1).decode("utf-8", "replace")
+        if "\\" in message:
+            with contextlib.suppress(ValueError):
+                message = json.loads(f'"{message}"')
         first = message[:MESSAGE].split("\n")[0]
         yield Record(f"[{float(stamps[-1]):13.6f}] {first}" if stamps else first, m.start())
 
@@ -153,27 +155,35 @@ def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[
             data = stream.read(WHOLE)
     except OSError:
         return scan
-    records = list((dmesg_records if form == "dmesg" else pretty_records)(data))
-    hits, counts = _hits(records, search, _Lines(data))
-    problem = scan.problem or ("only the first 64 MB were read" if scan.bytes > WHOLE else None)
+    records = list(islice((dmesg_records if form == "dmesg" else pretty_records)(data), RECORDS + 1))
+    hits, counts = _hits(data, records[:RECORDS], search)
+    problem = scan.problem
+    if scan.bytes > WHOLE or len(records) > RECORDS:
+        problem = problem or f"only the first {WHOLE >> 20} MB and {RECORDS:,} records were read"
     return replace(scan, hits=hits, counts=counts, problem=problem)
 
 
-class _Lines:
-    """Numbers of the lines of a text, by offset."""
-
-    def __init__(self, data: bytes, before: int = 0) -> None:
-        self._ends = [m.start() for m in re.finditer(b"\n", data)]
-        self._before = before
-
-    def at(self, offset: int) -> int:
-        return self._before + bisect_right(self._ends, offset - 1) + 1
+def _numbers(data: bytes, offsets: Iterable[int], before: int = 0) -> dict[int, int]:
+    """Offset -> number of its line, counted from 1 behind `before` lines."""
+    numbers, at, number = {}, 0, before + 1
+    for offset in sorted(set(offsets)):
+        number += data.count(b"\n", at, offset)
+        at = offset
+        numbers[offset] = number
+    return numbers
 
 
 def _hits(
-    records: list[Record], search: Callable[[Any, Callable[..., Any]], None], lines: _Lines, shift: int = 0
+    data: bytes,
+    records: Sequence[Record],
+    search: Callable[[Any, Callable[..., Any]], None],
+    shift: int = 0,
+    before: int = 0,
 ) -> tuple[list[Hit], dict[int, int]]:
-    """(lines among some records in which a pattern of the database matches, how many there are of each pattern)."""
+    """(lines among some records in which a pattern of the database matches, how many there are of each pattern).
+
+    shift, before: bytes and lines of the file before `data`, in which the records lie.
+    """
     starts, parts, at = [], [], 0
     for record in records:
         encoded = record.text.encode("utf-8", "replace") + b"\n"
@@ -189,8 +199,9 @@ def _hits(
         kept.setdefault(pattern, []).append(n)
     # As in the scan itself: the first of a pattern that floods a log are kept, and the last one.
     few = {pattern: ns if len(ns) <= KEEP else [*ns[: KEEP - 1], ns[-1]] for pattern, ns in kept.items()}
+    numbers = _numbers(data, (records[n].offset for ns in few.values() for n in ns), before)
     return [
-        Hit(pattern, shift + records[n].offset, lines.at(records[n].offset), parts[n][:-1])
+        Hit(pattern, shift + records[n].offset, numbers[records[n].offset], parts[n][:-1])
         for pattern, ns in few.items()
         for n in ns
     ], {pattern: len(ns) for pattern, ns in kept.items()}
@@ -216,9 +227,8 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
                     end = end if end >= 0 else cut
                     records += [Record(text, start) for text in decode(data[start:end])]
                     at = data.find(_AS_BYTES, end, cut)
-                lines = _Lines(data[:cut], number) if records else None
-                if lines is not None:
-                    hits += _hits(records, search, lines, position)[0]
+                if records:
+                    hits += _hits(data, records, search, position, number)[0]
                 number += data.count(b"\n", 0, cut)
                 position += cut
                 rest = data[cut:]
@@ -226,7 +236,7 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
                     break
             if rest and _AS_BYTES in rest:
                 records = [Record(text, 0) for text in decode(rest)]
-                hits += _hits(records, search, _Lines(rest, number), position)[0]
+                hits += _hits(rest, records, search, position, number)[0]
     except OSError:
         pass
     return hits

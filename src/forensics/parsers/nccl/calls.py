@@ -25,6 +25,7 @@ LEAST = 1 << 20  # bytes of any one log: of a larger one its head, for the commu
 EDGE = 64 << 10  # bytes at either end of a log in which a call must stand for the log to be read
 KEEP = 2000  # newest calls of a rank in a communicator, as many as Flight Recorder keeps
 MAX_LINE = 4096
+LONGEST = 200  # characters of a communicator's key
 CALLED = "called"  # the state of such a row: nothing tells whether the call has ended
 
 _WANTED = re.compile(rb"opCount [0-9a-f]|- Init (?:START|COMPLETE)")
@@ -65,6 +66,7 @@ class _Process:
     whole: bool
     comms: dict[str, tuple[str, Init]] = field(default_factory=dict)  # pointer -> (key, birth), as of now
     births: dict[str, Init] = field(default_factory=dict)  # key -> birth
+    nameless: Counter[int] = field(default_factory=Counter)  # size -> communicators that bear no id
     unknown: dict[str, str] = field(default_factory=dict)  # pointers without a birth -> key
     calls: dict[str, deque[_Call]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=KEEP)))
     made: Counter[str] = field(default_factory=Counter)
@@ -73,10 +75,12 @@ class _Process:
     p2p: set[str] = field(default_factory=set)
 
 
-def collective_calls(sources: Sequence[Source], budget: int = BUDGET) -> tuple[pl.DataFrame | None, dict[str, str]]:
+def collective_calls(
+    sources: Sequence[Source], stated: int | None = None, budget: int = BUDGET
+) -> tuple[pl.DataFrame | None, dict[str, str]]:
     """(rows of model.COLLECTIVES_COLUMNS or None, path -> what was not read) of the calls in some logs.
 
-    sources: logs, of any number of processes each. Rows have a rank only where it is known: from a communicator of all
+    sources: logs, of any number of processes each. stated: the world size, where the run states it. Rows have a rank only where it is known: from a communicator of all
     ranks, or from the file.
     """
     wanted = [s for s in sources if _has_calls(s)]
@@ -89,7 +93,7 @@ def collective_calls(sources: Sequence[Source], budget: int = BUDGET) -> tuple[p
         processes += _read(source, limit)
         if source.size > limit:
             cut[source.path] = f"NCCL calls read from the last {limit >> 20} MiB"
-    return _frame(processes), cut
+    return _frame(processes, stated), cut
 
 
 def _has_calls(source: Source) -> bool:
@@ -142,11 +146,19 @@ def _born(process: _Process, birth: Init) -> None:
     elif birth.id is not None:
         key = birth.id
     elif birth.parent is not None:
-        key = f"{process.comms[birth.parent][0] if birth.parent in process.comms else '?'} split {birth.split}"
+        key = f"{process.comms[birth.parent][0] if birth.parent in process.comms else '?'} split {birth.split}"[
+            :LONGEST
+        ]
     else:
-        key = f"{birth.size} ranks #{sum(b.size == birth.size for b in process.births.values()) + 1}"
+        key = _nameless(process, birth.size)
     process.comms[birth.comm] = (key, birth)
     process.births[key] = birth
+
+
+def _nameless(process: _Process, size: int) -> str:
+    """A key for a communicator that bears no id: the n-th one of its size in its process, which it is on all ranks."""
+    process.nameless[size] += 1
+    return f"{size} ranks #{process.nameless[size]}"
 
 
 def _called(process: _Process, call: re.Match[str], line: int | None) -> None:
@@ -155,9 +167,7 @@ def _called(process: _Process, call: re.Match[str], line: int | None) -> None:
         key = process.comms[comm][0]
     else:
         if comm not in process.unknown:
-            process.unknown[comm] = (
-                f"{ranks} ranks #{sum(process.sizes.get(k) == ranks for k in process.unknown.values()) + 1}"
-            )
+            process.unknown[comm] = _nameless(process, ranks)
         key = process.unknown[comm]
     process.sizes[key] = ranks
     if call["op"] in P2P:
@@ -177,14 +187,16 @@ def _called(process: _Process, call: re.Match[str], line: int | None) -> None:
     )  # fmt: skip
 
 
-def _ranks(processes: Sequence[_Process]) -> dict[int, int]:
+def _ranks(processes: Sequence[_Process], stated: int | None) -> dict[int, int]:
     """Place in `processes` -> global rank: that in a communicator of all ranks, else the one that the file bears."""
-    world = max((b.size for p in processes for b in p.births.values()), default=0)
+    world = stated or max((b.size for p in processes for b in p.births.values()), default=0)
     of_file = Counter(p.source.path for p in processes)
+    member_of = [frozenset(key for key, b in p.births.items() if b.size == world) for p in processes]
+    # Where communicators of that size share no process, they are parts of a larger job, and ranks in them are no global ones.
+    trusted = stated is not None or len({keys for keys in member_of if keys}) == 1
     found = {}
     for n, process in enumerate(processes):
-        birth = next((b for b in process.births.values() if b.size == world), None)
-        rank = birth.rank if birth is not None else None
+        rank = next((process.births[key].rank for key in sorted(member_of[n])), None) if trusted else None
         if rank is None and of_file[process.source.path] == 1:
             rank = process.source.identity.rank
         if rank is not None and rank < MAX_RANKS:
@@ -192,18 +204,24 @@ def _ranks(processes: Sequence[_Process]) -> dict[int, int]:
     return found
 
 
-def _frame(processes: Sequence[_Process]) -> pl.DataFrame | None:
+def _frame(processes: Sequence[_Process], stated: int | None) -> pl.DataFrame | None:
     import polars as pl
 
-    rank_of = _ranks(processes)
+    rank_of = _ranks(processes, stated)
+    callers: dict[str, dict[int, _Process]] = defaultdict(dict)
+    born: dict[str, set[int]] = defaultdict(set)
+    for n, rank in rank_of.items():
+        for key in processes[n].calls:
+            callers[key][rank] = processes[n]
+        for key in processes[n].births:
+            born[key].add(rank)
     columns: dict[str, list[Any]] = {name: [] for name in COLLECTIVES_COLUMNS}
-    for key in sorted({key for p in processes for key in p.calls}):
-        mine = {rank_of[n]: p for n, p in enumerate(processes) if key in p.calls and n in rank_of}
+    for key, mine in sorted(callers.items()):
         if len(mine) < 2:
             continue
         numbers = _numbers(key, mine)
         size = next(iter(mine.values())).sizes[key]
-        members = {rank_of[n] for n, p in enumerate(processes) if n in rank_of and key in p.births} | set(mine)
+        members = born[key] | set(mine)
         desc = f"ranks {compact(sorted(members))}" if len(members) == size else ""
         for rank, process in mine.items():
             calls = [c for c in process.calls[key] if (c.index if numbers is None else (c.count, c.nth) in numbers)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from forensics.model import Fact, Observation
+from forensics.parsers.nccl.lines import parse
 
 SIGNATURE = "nccl-environment"
 # Captures of that signature, and the facts that they are.
@@ -18,6 +20,9 @@ NAMES = {
     "interfaces": "nccl.interfaces",
 }
 MOST = 2000  # facts of a run
+# Captures that hold an interface and its address: "eth0:10.0.0.5<0>".
+_ADDRESSES = ("interfaces", "adapters", "bootstrap")
+_ADDRESS = re.compile(r"[\w.-]+:\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]{4,45}?)\]?(?:%\w+)?<\d+>", re.ASCII)
 
 
 def environment(observations: Iterable[Observation]) -> list[Fact]:
@@ -38,6 +43,31 @@ def environment(observations: Iterable[Observation]) -> list[Fact]:
         for fact, value in stated.items():
             found.setdefault((place.file, fact, value), Fact(fact, value[:400], place.file, place.line))
     return list(found.values())
+
+
+def hosts_of_addresses(observations: Iterable[Observation]) -> dict[str, str]:
+    """Address -> host, as NCCL prints both: in front of the line, and where it says which interfaces it uses.
+
+    An address that two hosts use (a bridge of a container runtime) is left out.
+    """
+    found: dict[str, set[str]] = {}
+    for o in observations:
+        if o.signature != SIGNATURE or not o.evidence:
+            continue
+        for name in _ADDRESSES:
+            if name in o.captures and (line := parse(o.evidence[0].text)) is not None:
+                for m in _ADDRESS.finditer(o.captures[name]):
+                    found.setdefault(m["address"].lower(), set()).add(line.host)
+    return {address: next(iter(hosts)) for address, hosts in found.items() if len(hosts) == 1}
+
+
+def networks(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+    """Network -> the lines in which processes say that they use it ("Socket", "IB", "AWS Libfabric")."""
+    found: dict[str, list[Observation]] = {}
+    for o in observations:
+        if o.signature == SIGNATURE and "network" in o.captures:
+            found.setdefault(o.captures["network"], []).append(o)
+    return found
 
 
 def _driver(number: str) -> str:

@@ -26,6 +26,7 @@ _BLOCK = re.compile(
     r"Communicator ranks have different (?:\[?(?P<op>\w+)\]? )?operation counts(?P<body>.*?)(?=Communicator ranks|\Z)",
     re.DOTALL,
 )
+_JOB = re.compile(r"^\(total\) .*\n *\d{1,9} +[\d-]{1,19} +[\d-]{1,19} +\d{1,9} +(?P<gpus>\d{1,9})\s*$", re.MULTILINE)
 _ROW = re.compile(
     r"^ *(?P<group>\d{1,6}) +(?P<comms>\d{1,9}) +\d{1,9} +[\d-]{1,19} +(?P<ranks>\d{1,9}) +\d{1,9} +[A-Z]", re.MULTILINE
 )
@@ -82,15 +83,15 @@ def _from_text(text: str) -> Answer:
     dead = [
         Peer(None, int(m["pid"]), m["node"]) for block in _DEAD.finditer(text) for m in _PROCESS.finditer(block["body"])
     ]
+    whole = _whole_job(text)
     missing: list[Peer] = []
     for block in _INCOMPLETE.finditer(text):
         if block["group"] is None:
             missing += [Peer(None, int(m["pid"]), m["node"]) for m in _PROCESS.finditer(block["body"])]
         else:
-            known = block["group"].partition("-")[0] in _whole_job(text)
+            known = block["group"].partition("-")[0] in whole
             missing += [Peer(int(m["rank"] or m["only"]), None, None, known) for m in _MISSING.finditer(block["body"])]
     errors = [(int(m["rank"]), m["what"]) for block in _ERROR.finditer(text) for m in _REPORTED.finditer(block["body"])]
-    whole = _whole_job(text)
     behind = [
         b
         for block in _MISMATCH.finditer(text)
@@ -104,8 +105,13 @@ def _from_text(text: str) -> Answer:
 
 
 def _whole_job(text: str) -> set[str]:
-    """Groups of the table that are one communicator, of as many ranks as the largest: its ranks are the job's."""
+    """Groups of the table whose communicators have all GPUs of the job: ranks in them are the job's.
+
+    Where the summary is not there, those that are one communicator, of as many ranks as the largest.
+    """
     rows = {m["group"]: (int(m["comms"]), int(m["ranks"])) for m in _ROW.finditer(text)}
+    if (job := _JOB.search(text)) is not None:
+        return {group for group, (_, ranks) in rows.items() if ranks == int(job["gpus"])}
     most = max((ranks for _, ranks in rows.values()), default=0)
     return {group for group, (comms, ranks) in rows.items() if comms == 1 and ranks == most}
 
@@ -134,12 +140,14 @@ def _from_json(loaded: Mapping[str, Any]) -> Answer:
     version = loaded.get("nccl_version")
     comms = [c for c in _list(loaded.get("communicators")) if isinstance(c, dict)]
     largest = max((_int(c.get("size")) or 0 for c in comms), default=0)
+    members = {_members(c) for c in comms if (_int(c.get("size")) or 0) == largest}
+    one_set = len(members) == 1  # else they are parts of the job, and ranks in them are not the job's
     dead: list[Peer] = []
     missing: list[Peer] = []
     behind: list[Behind] = []
     errors: list[tuple[int, str]] = []
     for comm in comms:
-        whole = (_int(comm.get("size")) or 0) == largest
+        whole = (_int(comm.get("size")) or 0) == largest and one_set
         for r in _list(comm.get("missing_ranks")):
             if isinstance(r, dict):
                 status = r.get("status")
@@ -160,6 +168,12 @@ def _from_json(loaded: Mapping[str, Any]) -> Answer:
                 errors.append((rank, f"asynchronous error {failed}"))
         behind += _fewer(counts, whole)
     return Answer(_text(version), tuple(dead[:MOST]), tuple(missing[:MOST]), tuple(behind[:MOST]), tuple(errors[:MOST]))
+
+
+def _members(comm: Mapping[str, Any]) -> frozenset[tuple[int | None, str | None, int | None]]:
+    """Which process has which rank of a communicator."""
+    ranks = [r for name in ("ranks", "missing_ranks") for r in _list(comm.get(name)) if isinstance(r, dict)]
+    return frozenset((_int(r.get("rank")), _text(r.get("host")), _int(r.get("pid"))) for r in ranks)
 
 
 def _fewer(counts: Mapping[int, Mapping[str, int]], whole: bool) -> list[Behind]:

@@ -22,9 +22,9 @@ from forensics.parsers.run_files.documents import Item
 
 HEAD = 32 << 10  # bytes of a log in which banners and listings are looked for
 LOGS = 256  # logs of a run whose heads are read
-FILES = 2_000  # run files of a run that are read
+FILES = 1_000  # run files of a run that are read
 FILE_BYTES = 4 << 20
-TOTAL_BYTES = 64 << 20
+TOTAL_BYTES = 12 << 20  # some two megabytes a second are read
 TOTAL_FACTS = 20_000
 TRAINING_ARGS = "training_args.bin"
 _PICKLES = 64  # training_args.bin: one a checkpoint, all alike

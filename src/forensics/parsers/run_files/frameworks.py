@@ -83,7 +83,10 @@ def _is_settings(path: str, head: str) -> bool:
     if path.endswith(".toml"):
         return re.search(r"^\s*\[?[\w.\"-]+\]?\s*(?:=|$)", head, re.M) is not None
     text = head.lstrip("\ufeff \r\n\t")
-    return path.endswith(".json") and _NAMED.search(base_name(path)) is not None and text.startswith("{")
+    several = re.search(r"\}\s*\n\s*\{", text) is not None  # JSON lines are a log
+    return (
+        path.endswith(".json") and _NAMED.search(base_name(path)) is not None and text.startswith("{") and not several
+    )
 
 
 def _settings(text: str, path: str) -> Reading:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from forensics.parsers.run_files.base import is_private, item
 from forensics.parsers.run_files.documents import Item
@@ -76,6 +77,7 @@ def pip_freeze(text: str) -> Iterator[Item]:
 _TABLE = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})[ \t]+(\d[\w.!+-]{0,60})(?:[ \t]+\S+){0,3}[ \t]*$", re.M)
 
 
+_MOST_TABLES = 4
 _TABLES = (
     ("Package ", r"^Package +Version[^\n]*\n-{3,}"),
     ("# packages in environment", r"^# packages in environment at [^\n]*\n(?:#[ \t]*\n)?# +Name +Version"),
@@ -87,7 +89,7 @@ def package_table(text: str) -> Iterator[Item]:
     for literal, header in _TABLES:
         if literal not in text:
             continue
-        for m in re.finditer(header, text, re.M):
+        for m in islice(re.finditer(header, text, re.M), _MOST_TABLES):
             end = text.find("\n\n", m.end())
             body = text[: end if end > 0 else len(text)]
             for row in _TABLE.finditer(body, m.end()):

@@ -30,6 +30,10 @@ class Opaque:
 
     def text(self) -> str:
         """`torch.device("cuda", 0)` is cuda:0, an enumeration its value; anything else is named by its class."""
+        if not self.arguments:
+            return self.name[:200]
+        if self.name.startswith("pathlib."):
+            return "/".join(scalar(a).strip("/") for a in self.arguments[:64])[:300]
         plain = [scalar(a) for a in self.arguments[:4] if isinstance(a, str | int | float)]
         return ":".join(plain) if plain and len(plain) == len(self.arguments) else f"<{self.name[:200]}>"
 
@@ -151,10 +155,14 @@ def _fill(table: Any, pairs: list[Any]) -> None:
 
 
 def _called(what: Any, arguments: Any) -> Any:
+    """What a call gives: a container is what it is made from (no copy: a pickle can ask for many), the rest a name."""
     name = what.name if isinstance(what, Opaque) else type(what).__name__
     given = arguments if isinstance(arguments, tuple) else ()
-    if name in ("collections.OrderedDict", "builtins.dict", "builtins.set", "builtins.list") and len(given) < 2:
-        return given[0] if given and isinstance(given[0], list | dict) else {} if "ict" in name else []
+    kind = name.removeprefix("__builtin__.").removeprefix("builtins.")  # protocol 2 has Python 2's names
+    if len(given) < 2 and kind in ("dict", "collections.OrderedDict"):
+        return given[0] if given and isinstance(given[0], dict) else {}
+    if len(given) < 2 and kind in ("set", "frozenset", "list"):
+        return given[0] if given and isinstance(given[0], list | tuple) else []
     return Opaque(name, given)
 
 

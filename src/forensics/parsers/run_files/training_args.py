@@ -49,6 +49,8 @@ def arguments(data: bytes) -> Reading:
 
 def _attribute(name: str, value: object) -> list[Item]:
     """One attribute: scalars and enumerations, and one level of what FSDP, DeepSpeed and Accelerate are given."""
+    if isinstance(value, Opaque) and value.state:
+        value = value.state
     if isinstance(value, dict):
         inner = [Item(f"{name}.{k}", _text(v)) for k, v in value.items() if not isinstance(v, dict | list | tuple)]
     elif isinstance(value, list | tuple):

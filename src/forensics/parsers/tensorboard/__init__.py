@@ -2,12 +2,20 @@
 
 Layers, bottom up: `checksums` (CRC32C for many payloads at once), `frames` (the walk over the records, which survives
 damage), `wire` (the protobuf wire format), `tensors`, `histograms` and `hparams` (what a summary can hold), `events`
-(records as rows), `reader` (one file), `table` (rows of the run's tables).
+(records as rows), `reader` (one file), `table` (rows of the run's tables). `sniff` tells event files from others.
 """
 
-from forensics.parsers.tensorboard.events import EVENT_COLUMNS, Session
-from forensics.parsers.tensorboard.reader import EventFile, looks_like_events, read_events
-from forensics.parsers.tensorboard.table import facts, metrics, resumes
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from forensics.parsers.tensorboard.sniff import looks_like_events
+
+if TYPE_CHECKING:
+    from forensics.parsers.tensorboard.events import EVENT_COLUMNS, Session
+    from forensics.parsers.tensorboard.reader import EventFile, read_events
+    from forensics.parsers.tensorboard.table import facts, metrics, resumes
 
 __all__ = [
     "EVENT_COLUMNS",
@@ -19,3 +27,22 @@ __all__ = [
     "read_events",
     "resumes",
 ]
+
+# Every run asks for the test of the first bytes, and few for the rest.
+_HOME = {
+    "EVENT_COLUMNS": "events",
+    "Session": "events",
+    "EventFile": "reader",
+    "read_events": "reader",
+    "facts": "table",
+    "metrics": "table",
+    "resumes": "table",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forensics.parsers.tensorboard import frames
-from forensics.parsers.tensorboard.checksums import header_checksum, masked_crcs
+from forensics.parsers.tensorboard.checksums import masked_crcs
 from forensics.parsers.tensorboard.events import Rows, Session
-from forensics.parsers.tensorboard.wire import EVENT_WIRE, Malformed, fields
 
 if TYPE_CHECKING:
     import polars as pl
-
-_FILE_VERSION = b"brain.Event:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +24,6 @@ class EventFile:
     problem: str | None  # what could not be read and why, for people; None where all was
     text: tuple[tuple[str, int, str], ...] = ()  # (tag, step, text) of text summaries and hyperparameters
     sessions: tuple[Session, ...] = ()  # where sessions start, in file order
-
-
-def looks_like_events(head: bytes) -> bool:
-    """Tell from the first bytes of a file (64 or more are best) whether it is an event file.
-
-    True where the version record shows, or where the first record has a correct header and its payload, as far as it
-    lies in `head`, reads as an Event (other TFRecord files, such as data sets, do not). False for less than 12 bytes.
-    """
-    size = frames.HEADER.size
-    if len(head) < size:
-        return False
-    if _FILE_VERSION in head[:64]:
-        return True
-    length, checksum = frames.HEADER.unpack_from(head)
-    if not length or header_checksum(length) != checksum:
-        return False
-    payload = head[size : size + length]
-    if len(payload) < length:
-        # Every writer sets wall_time, and it is serialised first: field 1, fixed64.
-        return payload[:1] in (b"", b"\x09")
-    try:
-        seen = {(number, wire) for number, wire, _, _, _ in fields(payload, 0, length)}
-    except Malformed:
-        return False
-    return bool(seen) and all(EVENT_WIRE.get(number) == wire for number, wire in seen)
 
 
 def read_events(path: Path, *, max_bytes: int | None = None) -> EventFile:

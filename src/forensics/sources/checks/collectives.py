@@ -34,7 +34,8 @@ _TORCH = frozenset(
 _TORCH_MODULES = ("torch.distributed", "deepspeed.comm", "torch.distributed.nn", "torch.distributed.nn.functional")
 _DCP = frozenset("get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict".split())
 _ACCELERATE = frozenset(
-    "wait_for_everyone gather gather_for_metrics reduce pad_across_processes save_state load_state get_state_dict".split()
+    "wait_for_everyone gather gather_for_metrics reduce pad_across_processes save_state load_state"
+    " get_state_dict".split()
 )
 _SHARDED = ("save_state", "load_state", "get_state_dict")  # collectives of FSDP and DeepSpeed, plain calls under DDP
 _HOROVOD = frozenset("allreduce allgather broadcast broadcast_parameters broadcast_object barrier".split())
@@ -170,8 +171,8 @@ def _grouped(call: ast.Call) -> bool:
 def rank_conditional_collective(program: Program, project: Project) -> Iterator[Hit]:
     """Collectives on one side of a rank condition, or after an early return of some ranks.
 
-    A barrier on one side is matched by one on the other side, also in a later branch of the same function (the usual way
-    to let rank 0 download first). A collective in a named process group is left out where the condition may select
+    A barrier on one side is matched by one on the other side, also in a later branch of the same function (the usual
+    way to let rank 0 download first). A collective in a named process group is left out where the condition may select
     just its members.
     """
     for scope in program.scopes:
@@ -376,7 +377,8 @@ def sync_on_rank_zero(program: Program, project: Project) -> Iterator[Hit]:
     if not _lightning(program):
         return
     for call in program.calls:
-        if method(call) in ("log", "log_dict") and receiver(call) == "self":
-            if is_true(keyword(call, "sync_dist")) and is_true(keyword(call, "rank_zero_only")):
-                note = "sync_dist=True is a collective, and rank_zero_only=True lets rank 0 alone call it."
-                yield hit("sync_on_rank_zero", program, call, note, weight=0.9)
+        if method(call) not in ("log", "log_dict") or receiver(call) != "self":
+            continue
+        if is_true(keyword(call, "sync_dist")) and is_true(keyword(call, "rank_zero_only")):
+            note = "sync_dist=True is a collective, and rank_zero_only=True lets rank 0 alone call it."
+            yield hit("sync_on_rank_zero", program, call, note, weight=0.9)

@@ -168,7 +168,7 @@ def worker_seed_constant(program: Program, project: Project) -> Iterator[Hit]:
 
 
 def iterable_not_split(program: Program, project: Project) -> Iterator[Hit]:
-    """An IterableDataset that does not ask which worker it is in, in a loader with several: each item comes from each."""
+    """An IterableDataset that does not ask which worker it is in, in a loader with several of them."""
     if {"get_worker_info", "worker_id", "worker_info", "split_by_worker", "worker_init_fn"} & program.words:
         return
     for owner in _datasets(program):
@@ -200,9 +200,8 @@ def cuda_in_worker(program: Program, project: Project) -> Iterator[Hit]:
     """Tensors moved to the GPU in a dataset or collate function that worker processes run."""
     if "spawn" in program.texts or "set_start_method" in program.words or not _has_workers(program):
         return
-    scopes = [
-        s for owner in _datasets(program) for name, s in _methods(program, owner).items() if name in ("__getitem__", "__iter__")
-    ]  # fmt: skip
+    names = ("__getitem__", "__iter__")
+    scopes = [s for owner in _datasets(program) for name, s in _methods(program, owner).items() if name in names]
     for call in _loaders(program):
         given = keyword(call, "collate_fn")
         if given is not None and plain(given):
@@ -210,9 +209,7 @@ def cuda_in_worker(program: Program, project: Project) -> Iterator[Hit]:
     for scope in dict.fromkeys(scopes):
         for call in scope.calls:
             device = argument(call, 0, "device") if method(call) == "to" else keyword(call, "device")
-            if (method(call) == "cuda" and receiver(call) not in ("torch", "")) or (text_of(device) or "").startswith(
-                "cuda"
-            ):
+            if (method(call) == "cuda" and receiver(call) != "torch") or (text_of(device) or "").startswith("cuda"):
                 note = "This runs in the loader's worker processes, where CUDA cannot be used after a fork."
                 yield hit("cuda_in_worker", program, call, note, span=scope.node, weight=0.8)
                 break

@@ -60,7 +60,7 @@ def _straight(program: Program, loop: Loop, calls: list[ast.Call]) -> bool:
         for parent in program.above(call):
             if parent is loop:
                 break
-            if isinstance(parent, ast.If | ast.Try | ast.IfExp | ast.Lambda) or isinstance(parent, LOOPS):
+            if isinstance(parent, (ast.If | ast.Try | ast.IfExp | ast.Lambda, LOOPS)):
                 return False
     return True
 

@@ -6,14 +6,18 @@ import ast
 from collections.abc import Iterator
 
 from forensics.sources.hits import Hit, hit
-from forensics.sources.models import home_of, loss_of, output_of, prediction
+from forensics.sources.models import LOSSES, home_of, loss_of, output_of, prediction
 from forensics.sources.program import Program, calls_in, is_true, keyword, last, method, names_in, plain, receiver
 from forensics.sources.project import Project
+
+_NAMES = {function: {name, function} for name, function in LOSSES.items()}
 
 
 def _wrong_input(
     check: str, program: Program, project: Project, loss: str, kind: str, note: str, weight: float
 ) -> Iterator[Hit]:
+    if not _NAMES[loss] & program.words:
+        return
     for call in program.calls:
         if loss_of(program, call) != loss or (value := prediction(call)) is None:
             continue
@@ -78,6 +82,8 @@ def detached_loss(program: Program, project: Project) -> Iterator[Hit]:
             if name in backward and isinstance(value, ast.Call) and _rewrapped(program, value):
                 note = f"`{name}` is made anew with requires_grad here: its backward() reaches no weight."
                 yield hit("detached_loss", program, value, note, weight=0.9)
+    if not (set(LOSSES) | set(LOSSES.values())) & program.words:
+        return
     for call in program.calls:
         if loss_of(program, call) is None or (given := prediction(call)) is None:
             continue
@@ -145,9 +151,10 @@ def without_grad(program: Program, node: ast.AST) -> bool:
         if isinstance(parent, ast.With | ast.AsyncWith):
             if any(last(program.dotted(i.context_expr).removesuffix("()")) in _NO_GRAD for i in parent.items):
                 return True
-        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            if any(last(program.dotted(d).removesuffix("()")) in _NO_GRAD for d in parent.decorator_list):
-                return True
+        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+            last(program.dotted(d).removesuffix("()")) in _NO_GRAD for d in parent.decorator_list
+        ):
+            return True
     return False
 
 

@@ -65,9 +65,8 @@ def eval_without_train(program: Program, project: Project) -> Iterator[Hit]:
             names = {method(c) for _, c in everything}
             if "backward" not in names:
                 continue
-            if any(method(c) == "train" or "train" in names_in(c.func) for _, c in everything if method(c) != "eval"):
-                if any(_switches_to_training(c) for _, c in everything):
-                    continue
+            if any(_switches_to_training(c) for _, c in everything):
+                continue
             evaluated = [
                 (p, c)
                 for p, c in everything
@@ -102,9 +101,10 @@ def _unresolved(program: Program, project: Project, calls: list[ast.Call]) -> bo
     for call in calls:
         if not isinstance(call.func, ast.Name) or project.resolve(program, call) is not None:
             continue
+        if call.func.id in ("print", "len", "isinstance", "getattr", "hasattr", "type", "str"):
+            continue
         if any("model" in plain(a).lower() or "net" in plain(a).lower() for a in call.args if plain(a)):
-            if call.func.id not in ("print", "len", "isinstance", "getattr", "hasattr", "type", "str"):
-                return True
+            return True
     return False
 
 

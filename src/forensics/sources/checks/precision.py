@@ -30,9 +30,10 @@ def _scalers(program: Program) -> dict[str, ast.Call]:
     found = {}
     for scope in program.scopes:
         for name, value, _ in scope.bound:
-            if isinstance(value, ast.Call) and last(program.called(value)) in ("GradScaler", "ShardedGradScaler"):
-                if not is_false(keyword(value, "enabled")):
-                    found[name] = value
+            if not isinstance(value, ast.Call) or is_false(keyword(value, "enabled")):
+                continue
+            if last(program.called(value)) in ("GradScaler", "ShardedGradScaler"):
+                found[name] = value
     return found
 
 
@@ -118,7 +119,8 @@ def unscale_twice(program: Program, project: Project) -> Iterator[Hit]:
         twice = calls.get("unscale_", [])
         if len(twice) != 2 or _in_branches(program, twice, scope):
             continue
-        if [plain(c.args[0]) if c.args else "" for c in twice][0] == (plain(twice[1].args[0]) if twice[1].args else ""):
+        first, second = (plain(c.args[0]) if c.args else "" for c in twice)
+        if first == second:
             note = "unscale_() is called twice for one optimizer before update(): the second call raises."
             yield hit("unscale_twice", program, twice[1], note, twice[0], weight=0.85)
 
@@ -215,8 +217,12 @@ def _past_deepspeed(program: Program) -> Iterator[Hit]:
                         note = f"{engine}.backward(loss) scales, averages and accumulates; loss.backward() does not."
                         yield hit("engine_bypassed", program, call, note, node, weight=0.85)
                         break
-                elif method(call) == "step" and receiver(call) == optimizer and optimizer not in ("", "_", "__"):
-                    if any(method(c) == "step" and receiver(c) == engine for c in scope.calls):
-                        note = f"{engine}.step() steps the optimizer already; here it steps once more."
-                        yield hit("engine_bypassed", program, call, note, node, weight=0.85)
-                        break
+                elif (
+                    method(call) == "step"
+                    and receiver(call) == optimizer
+                    and optimizer not in ("", "_", "__")
+                    and any(method(c) == "step" and receiver(c) == engine for c in scope.calls)
+                ):
+                    note = f"{engine}.step() steps the optimizer already; here it steps once more."
+                    yield hit("engine_bypassed", program, call, note, node, weight=0.85)
+                    break

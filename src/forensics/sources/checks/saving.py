@@ -77,9 +77,10 @@ def _for_some_ranks(program: Program, project: Project, node: ast.AST, depth: in
         if isinstance(parent, ast.If | ast.IfExp) and _maybe_rank(program, parent.test):
             return True
     for other in scope.nodes:  # `if rank != 0: return` before it
-        if isinstance(other, ast.If) and other.lineno < getattr(node, "lineno", 0) and other.body:
-            if isinstance(other.body[-1], ast.Return | ast.Continue) and _maybe_rank(program, other.test):
-                return True
+        if not isinstance(other, ast.If) or other.lineno >= getattr(node, "lineno", 0):
+            continue
+        if isinstance(other.body[-1], ast.Return | ast.Continue) and _maybe_rank(program, other.test):
+            return True
     if not scope.name:
         return False
     if _decorated(scope):
@@ -139,7 +140,7 @@ def state_not_saved(program: Program, project: Project) -> Iterator[Hit]:
 
 
 def scaler_not_saved(program: Program, project: Project) -> Iterator[Hit]:
-    """The same for the loss scaler's state."""
+    """Checkpoints meant for resuming without the state of the loss scaler: the scale starts anew and has to settle."""
     yield from _not_saved("scaler_not_saved", program, scaler=True)
 
 
@@ -245,45 +246,43 @@ def checkpoint_key_mismatch(program: Program, project: Project) -> Iterator[Hit]
         for key in keys:
             written[key] = save
     for node in program.parents:  # checkpoint["ema"] = ...: added after the dict was written out
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and (key := text_of(node.slice)):
-            written.setdefault(key, node)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and (added := text_of(node.slice)):
+            written.setdefault(added, node)
     if len(written) < 2:
         return
     for scope in program.scopes:
-        loaded = {n for n, v, _ in scope.bound if isinstance(v, ast.Call) and program.called(v) == "torch.load"}
-        read: dict[str, list[ast.AST]] = {}
-        guarded: dict[str, ast.AST] = {}
-        for node in scope.nodes:
-            if isinstance(node, ast.Subscript) and plain(node.value) in loaded and (key := text_of(node.slice)):
-                read.setdefault(key, []).append(node)
-            elif (
-                isinstance(node, ast.Compare)
-                and isinstance(node.ops[0], ast.In)
-                and plain(node.comparators[0]) in loaded
-            ):
-                if key := text_of(node.left):
-                    guarded[key] = node
-            elif (
-                isinstance(node, ast.Call)
-                and method(node) == "get"
-                and receiver(node) in loaded
-                and len(node.args) == 1
-            ):
-                if key := text_of(node.args[0]):
-                    guarded[key] = node
-                    read.setdefault(key, []).append(node)
+        read, guarded = _lookups(program, scope)
         if len(read.keys() & written.keys()) < 2:
             continue  # somebody else's checkpoint
         for key, node in guarded.items():
             if key in written or key not in read or not any(_restores(program, n) for n in read[key]):
                 continue
-            save = next(iter(written.values()))
-            note = (
-                f"`{key}` is restored if it is there, and no save writes it (they write {', '.join(sorted(written))})."
-            )
+            writer = next(iter(written.values()))
+            others = ", ".join(sorted(written))
+            note = f"`{key}` is restored if it is there, and no save writes it (they write {others})."
             part = next((part for word, part in _LOST_BY_KEY if word in key.lower()), None)
-            found = hit("checkpoint_key_mismatch", program, node, note[:300], save, weight=0.85)
+            found = hit("checkpoint_key_mismatch", program, node, note[:300], writer, weight=0.85)
             yield replace(found, supports=_LOST[part] if part else ())
+
+
+def _lookups(program: Program, scope: Scope) -> tuple[dict[str, list[ast.AST]], dict[str, ast.AST]]:
+    """(keys read from what torch.load gave, those of them that may be absent), with where they are read."""
+    loaded = {n for n, v, _ in scope.bound if isinstance(v, ast.Call) and program.called(v) == "torch.load"}
+    read: dict[str, list[ast.AST]] = {}
+    guarded: dict[str, ast.AST] = {}
+    for node in scope.nodes:
+        if isinstance(node, ast.Subscript) and plain(node.value) in loaded:
+            if (key := text_of(node.slice)) is not None:
+                read.setdefault(key, []).append(node)
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
+            if plain(node.comparators[0]) in loaded and (key := text_of(node.left)) is not None:
+                guarded[key] = node
+        elif isinstance(node, ast.Call) and method(node) == "get" and receiver(node) in loaded:
+            key = text_of(node.args[0]) if len(node.args) == 1 else None
+            if key is not None:
+                guarded[key] = node
+                read.setdefault(key, []).append(node)
+    return read, guarded
 
 
 def _is_state(value: ast.expr) -> bool:
@@ -364,10 +363,11 @@ def _mapped_beside(program: Program, call: ast.Call) -> bool:
 def load_not_strict(program: Program, project: Project) -> Iterator[Hit]:
     """load_state_dict(strict=False) whose result nobody looks at: what did not fit is silently left out."""
     for call in program.calls:
-        if method(call) == "load_state_dict" and is_false(keyword(call, "strict")):
-            if isinstance(program.parents.get(call), ast.Expr):
-                note = "strict=False leaves out what does not fit, and nothing here looks at the keys it returns."
-                yield hit("load_not_strict", program, call, note, weight=0.6)
+        if method(call) != "load_state_dict" or not is_false(keyword(call, "strict")):
+            continue
+        if isinstance(program.parents.get(call), ast.Expr):
+            note = "strict=False leaves out what does not fit, and nothing here looks at the keys it returns."
+            yield hit("load_not_strict", program, call, note, weight=0.6)
 
 
 def best_model_settings(program: Program, project: Project) -> Iterator[Hit]:
@@ -379,5 +379,5 @@ def best_model_settings(program: Program, project: Project) -> Iterator[Hit]:
         evaluation = text_of(keyword(call, "eval_strategy") or keyword(call, "evaluation_strategy"))
         saving = text_of(keyword(call, "save_strategy")) or "steps"
         if isinstance(best, ast.Constant) and best.value is True and evaluation and saving not in (evaluation, "best"):
-            note = f"load_best_model_at_end needs equal strategies: it evaluates by {evaluation!r} and saves by {saving!r}."
+            note = f"load_best_model_at_end needs equal strategies; here they are {evaluation!r} and {saving!r}."
             yield hit("best_model_settings", program, call, note, weight=0.9)

@@ -123,9 +123,10 @@ def wrapped_before_moved(program: Program, project: Project) -> Iterator[Hit]:
 def _moved(program: Program, scope: Scope, name: str, wrap: ast.Call) -> bool:
     """Whether the model was moved before it is wrapped, in whatever way: then a later move changes nothing."""
     for call in scope.calls:
-        if call.lineno <= wrap.lineno and method(call) in ("to", "cuda"):
-            if receiver(call) == name or any(n == name and any(c is call for c in walk(v)) for n, v, _ in scope.bound):
-                return True
+        if call.lineno > wrap.lineno or method(call) not in ("to", "cuda"):
+            continue
+        if receiver(call) == name or any(n == name and any(c is call for c in walk(v)) for n, v, _ in scope.bound):
+            return True
     return any(isinstance(n, ast.Call) and method(n) in ("to", "cuda") for n in walk(wrap.args[0]))
 
 
@@ -161,8 +162,9 @@ def _other_branch(program: Program, one: ast.AST, other: ast.AST) -> bool:
 
 
 def optimizer_before_model(program: Program, project: Project) -> Iterator[Hit]:
-    """An optimizer built from parameters that the model does not train with: made before FSDP or LoRA wraps it, or before
-    it is given a new layer.
+    """An optimizer built from parameters that the model does not train with.
+
+    It is made before FSDP or LoRA wraps the model, or before the model is given a new layer.
     """
     yield from _built_early(program, moves=False)
 

@@ -13,5 +13,5 @@ def main():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model = DDP(model, broadcast_buffers=False)  # HIT batchnorm_not_synchronised
-    model.to(device)  # HIT wrapped_before_moved, optimizer_before_move
+    model.to(device)  # HIT wrapped_before_moved
     return model, optimizer

@@ -5,7 +5,7 @@ def exchange(x, rank):
     if rank == 0:
         dist.broadcast(x, 0)  # HIT rank_conditional_collective
     else:
-        dist.all_reduce(x)  # HIT rank_conditional_collective
+        dist.all_reduce(x)
 
 
 def groups(rank):

@@ -5,11 +5,6 @@ from torchvision import datasets, models, transforms
 train_tf = transforms.Compose([transforms.RandomCrop(32), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
 train_set = datasets.CIFAR10("data", train=True, transform=train_tf)
 test_set = datasets.CIFAR10("data", train=False, transform=train_tf)  # HIT augmentation_at_evaluation
-
-tf = {
-    "train": transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5], [0.5])]),
-    "val": transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.1], [0.3])]),  # HIT normalisation_differs
-}
 wrong = transforms.Compose(
     [
         transforms.Resize(32),

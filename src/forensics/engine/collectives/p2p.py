@@ -1,0 +1,115 @@
+"""Sends and receives that do not end: which of them do not fit, and whom the chain of waits leads to.
+
+In a pipeline each stage waits for the one before it: the stage at the end of the chain is the one to look at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from forensics.engine.collectives.calls import Call, Group, calls_of, declared, prepared
+from forensics.engine.collectives.logs import Logs
+from forensics.engine.collectives.observations import at_place, in_group, observe, plural, side_by_side, spoken
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
+
+# (group, rank, peer) -> what the rank has not finished with the peer: ("send" | "recv", call)
+Pending = Mapping[tuple[tuple[str, str], int, int], Sequence[tuple[str, Call]]]
+
+
+def point_to_point(table: pl.DataFrame, groups: Sequence[Group], logs: Logs) -> list[Observation]:
+    """Unfinished sends and receives that do not fit, or the rank at the end of the chain of those that wait.
+
+    groups: the collectives of the same dumps, in which ranks may wait for each other as well.
+    """
+    pending = _pending(table)
+    if not pending:
+        return []
+    return _unfitting(pending) or _chain(pending, groups, set(table["rank"].drop_nulls().unique()), logs)
+
+
+def _pending(table: pl.DataFrame) -> dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]]:
+    import polars as pl
+
+    rows = prepared(table).filter(pl.col("is_p2p").fill_null(False) & ~pl.col("finished"))
+    pending: dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]] = defaultdict(list)
+    for call in calls_of(rows.with_columns(pl.col("group", "group_desc").fill_null(""))):
+        match = _P2P.search(call.op)
+        if match is None:
+            continue
+        members = declared(call.group[1])
+        peer = int(match.group(3))  # counted inside the group
+        other = members[peer] if peer < len(members) else peer
+        pending[call.group, call.rank, other].append((match.group(1), call))
+    return dict(pending)
+
+
+def _unfitting(pending: Pending) -> list[Observation]:
+    """Two ranks that wait for each other in calls that cannot meet."""
+    for (group, rank, peer), mine in sorted(pending.items(), key=lambda item: item[0]):
+        theirs = pending.get((group, peer, rank), [])
+        if rank > peer or not theirs:
+            continue
+        kinds, other_kinds = {kind for kind, _ in mine}, {kind for kind, _ in theirs}
+        a, b = mine[0][1], theirs[0][1]
+        if kinds == other_kinds and len(kinds) == 1:
+            note = f"Rank {rank} and rank {peer} both wait in {kinds.pop()} for each other."
+        elif len(mine) == len(theirs) == 1 and a.sizes != b.sizes:
+            note = f"Rank {rank} is in {a.op} of {a.sizes}, rank {peer} in {b.op} of {b.sizes}."
+        elif len(mine) == len(theirs) == 1 and a.dtypes != b.dtypes:
+            note = f"Rank {rank} is in {a.op} of {a.dtypes}, rank {peer} in {b.op} of {b.dtypes}."
+        else:
+            continue
+        return [observe("p2p-mismatch", 0.85, (), [a, b], f"{note} Two ranks give no majority.", a.seq, a)]
+    return []
+
+
+def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Logs) -> list[Observation]:
+    """The ranks that others wait for, and that wait for nobody themselves."""
+    edges: dict[int, dict[int, Call]] = defaultdict(dict)
+    for (group, rank, peer), mine in pending.items():
+        if (group, peer, rank) not in pending:  # a peer that is in the matching call does not keep it waiting
+            edges[rank].setdefault(peer, mine[0][1])
+    if not edges:
+        return []
+    for one in groups:
+        for rank, call in one.waiting.items():
+            for peer in one.members:
+                last = one.last.get(peer)
+                if peer != rank and last is not None and last.seq < call.seq:
+                    edges[rank].setdefault(peer, call)
+    wanted = {peer for out in edges.values() for peer in out}
+    roots = tuple(sorted(wanted - set(edges)))
+    if not roots:
+        first = {rank: next(iter(out.values())) for rank, out in sorted(edges.items())}
+        chain = "; ".join(f"rank {rank} in {call.name}{at_place(call)}" for rank, call in list(first.items())[:8])
+        note = (
+            f"The ranks wait for each other in a circle: {chain}. Sends, receives and collectives are called in orders "
+            "that do not fit."
+        )
+        return [observe("p2p-mismatch", 0.7, (), first.values(), note, None)]
+    if len(roots) >= len(edges) and not logs.trouble:
+        return []
+    waiters = {rank: out[peer] for rank, out in sorted(edges.items()) for peer in roots if peer in out}
+    gone = [rank for rank in roots if rank not in dumped]
+    call = next(iter(waiters.values()))
+    theirs = [one.last[rank] for rank in roots for one in groups if rank in one.last]
+    do = plural(waiters, "waits", "wait")
+    what = plural(gone, "left no dump", "left no dumps") if gone else f"{plural(roots, 'waits', 'wait')} for nobody"
+    head = f"{spoken(waiters)} {do} in {call.name} of {in_group(call.group)}{at_place(call)} for {spoken(roots)}"
+    note = f"{head}, and {spoken(roots)} {what}."
+    others = sorted(set(edges) - set(waiters))
+    if others:
+        behind = f"{plural(others, 'waits', 'wait')} behind {plural(waiters, 'it', 'them')}"
+        note += f" {spoken(others).capitalize()} {behind}."
+    note += side_by_side(theirs, waiters.values())
+    weight = (0.55 if gone else 0.75) * (1 if logs.trouble else 0.85)
+    culprits = roots if len(roots) <= len(edges) else ()
+    return [observe("straggler-rank", weight, culprits, [*theirs, *waiters.values()], note, call.seq, call)]

@@ -1,0 +1,225 @@
+"""Input made to hurt: bounded time and memory, one coverage row a file, nothing live in a report, no wrong blame.
+
+The inputs run in one process of their own, whose memory and CPU time are limited; each is a few hundred kilobytes that
+once took minutes or gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics.engine.matcher import scan_expression
+from forensics.engine.scan import Database, Pattern, scan_span
+from forensics.files import opened
+from forensics.model import MAX_RANKS, Identity
+from forensics.parsers import metric_windows
+from forensics.parsers.metric_windows import read_part
+from forensics.parsers.prefixes import clean, rank_list
+
+ASSERT = b"RuntimeError: CUDA error: device-side assert triggered"
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB"
+TIMEOUT = (
+    b"[rank3]:[E ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=%d, "
+    b"OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
+)
+
+
+def _interleaved(ranks: int) -> bytes:
+    lines = ("Traceback (most recent call last):", '  File "t.py", line 1, in f', "    g()", "ValueError: bad")
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines for rank in range(ranks)).encode()
+
+
+INPUTS: dict[str, bytes] = {
+    # hyperscan tells of a match at each character that a repetition takes
+    "repetition.log": b"RuntimeError: CUDA error: a" + b"x" * 3_000_000,
+    "no-carriage-return.log": b"".join(b"%s %d\n" % (ASSERT, i) for i in range(20_000)),
+    "one-line.log": ASSERT * 20_000,
+    "rank-of-ten-digits.log": b"[rank1000000000]: " + OOM + b"\n[rank1]: step: 1 loss: 2\n",
+    "rank-of-5000-digits.log": b"[rank" + b"9" * 5000 + b"]: " + OOM + b" rank " + b"9" * 5000 + b"\n",
+    "world.log": b"world_size: 1000000000\nWORLD_SIZE=2147483647\n" + TIMEOUT % 10**18 + TIMEOUT % 10**30,
+    "nranks.log": b"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 7 nranks 2147483647 cudaDev 0 nvmlDev 0 "
+    b"busId 1000 commId 0x1 - Init START\n" + TIMEOUT % 5,
+    "spans.log": b"[rank0]: Ranks " + b",".join(b"%d-999999999" % i for i in range(2000)) + b" failed to join\n",
+    "interleaved.log": _interleaved(3000),
+    "a-rank-a-line.log": b"".join(b"[rank%d]: step: %d loss: 1.5\n" % (i, i) for i in range(10_000)),
+    "steps.log": b"".join(b"step: %d/%d loss: 1.5\n" % (i * 10**15, 10**18) for i in range(5000)),
+    "dates.log": b"".join(b"%04d-01-01 00:00:00 step: %d loss: 1.5\n" % (i, i) for i in range(1, 9999, 3)),
+    "live.log": b"\x1b]52;c;ZXZpbA==\x07\x1b[2J\xe2\x80\xae\xc2\x9b31m " + OOM + b" \x1b]8;;http://x\x07<b>\n",
+    "deep.json": b'{"loss":' * 100_000,
+    "digits.jsonl": b'{"step": 1, "loss": 1}\n' + b'{"step": ' + b"9" * 5000 + b', "loss": 1}\n',
+    "names.jsonl": b"".join(b'{"step": %d, "loss": 1.5, "a%d/loss": 2}\n' % (i, i) for i in range(5000)),
+    "a\n\x1b[31mb.log": OOM + b"\n",
+}
+WRONG_RANKS = ("rank-of-ten-digits.log", "rank-of-5000-digits.log")
+
+_CHILD = """
+import json, resource, sys, time
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+resource.setrlimit(resource.RLIMIT_CPU, (90, 100))
+from forensics.engine.matcher import Matcher
+from forensics.engine.pipeline import Options, explain, read, sniffers
+from forensics.report import jsonreport, terminal
+from forensics.run import discover
+from forensics.signatures.schema import load_catalogue
+catalogue = load_catalogue()
+matcher = Matcher(catalogue)
+for path in sys.argv[1:]:
+    begin = time.process_time()
+    diagnosis = explain(read(discover([path], sniffers()), matcher, Options(threads=1)), catalogue)
+    report = jsonreport.to_dict(diagnosis)
+    print(json.dumps({
+        "report": report,
+        "text": jsonreport.render(diagnosis) + terminal.render(diagnosis, width=100, colour=False),
+        "cpu": time.process_time() - begin,
+        "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+    }))
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    """Input -> report, text of both reports, CPU seconds, and MB at the most until then."""
+    folder = tmp_path_factory.mktemp("hostile")
+    for name, data in INPUTS.items():
+        (folder / name).write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, *(str(folder / name) for name in INPUTS)],
+        capture_output=True,
+        env={**os.environ, "FORENSICS_DEBUG": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    return dict(zip(INPUTS, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input(name: str, results: dict[str, dict[str, object]]) -> None:
+    result = results[name]
+    report = result["report"]
+    assert isinstance(report, dict) and isinstance(result["cpu"], float) and isinstance(result["rss"], int)
+    assert result["cpu"] < 6
+    assert result["rss"] < 400
+    assert len(report["coverage"]["sources"]) == 1
+    assert "fault of forensics" not in str(report)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", str(result["text"]))
+
+
+@pytest.mark.parametrize("name", WRONG_RANKS)
+def test_an_absurd_rank_names_nobody(name: str, results: dict[str, dict[str, object]]) -> None:
+    report = results[name]["report"]
+    assert isinstance(report, dict)
+    assert report["verdict"] == "failed"
+    assert all(rank < MAX_RANKS for finding in report["findings"] for rank in finding["ranks"] or ())
+    assert (report["run"]["world_size"] or 0) <= 2
+
+
+def test_an_absurd_world_is_none(results: dict[str, dict[str, object]]) -> None:
+    for name in ("world.log", "nranks.log"):
+        report = results[name]["report"]
+        assert isinstance(report, dict)
+        assert report["run"]["world_size"] in (None, 4)  # ranks 0 to 3 are known to exist
+
+
+def test_identity_takes_no_absurd_number() -> None:
+    assert Identity(rank=MAX_RANKS, local_rank=-1, device=3) == Identity(device=3)
+    assert clean("[rank99999999999]: x").identity.rank is None
+    assert clean("[rank7]: x").identity.rank == 7
+
+
+@given(st.text(alphabet="0123456789-, x²٣", max_size=60))
+def test_rank_lists(text: str) -> None:
+    ranks = rank_list(text)
+    assert list(ranks) == sorted(set(ranks))
+    assert all(0 <= rank < MAX_RANKS for rank in ranks)
+
+
+def test_a_rank_list() -> None:
+    assert rank_list("0-3, 8,10-9,x,7-") == (0, 1, 2, 3, 7, 8)
+    assert len(rank_list(",".join(["0-999999999"] * 5000))) == MAX_RANKS
+
+
+SHORTENED = [
+    (r"^ab[^.]*$", "ab"),
+    (r"(?P<e>[a-z][^.]*)", r"(?P<e>[a-z])"),
+    (r"x \S+?", r"x \S"),
+    (r"a\d{2,5}", r"a\d{2}"),
+    (r"a\s*\d*", "a"),
+    (r"a\*", r"a\*"),
+    (r"a\\*", r"a\\*"),
+    (r"[)*]+", "[)*]"),
+    (r"a[\]*]", r"a[\]*]"),
+    (r".*", ".*"),
+    (r"(?:a|.*)", "(?:a|.*)"),
+]
+
+
+@settings(max_examples=80)
+@given(st.sampled_from([pattern for pattern, _ in SHORTENED]), st.data())
+def test_scanning_for_the_beginning_misses_no_line(pattern: str, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(re.compile(pattern, re.ASCII)))
+    assert re.search(scan_expression(pattern), text, re.ASCII)
+
+
+@pytest.mark.parametrize(("pattern", "shorter"), SHORTENED)
+def test_what_is_scanned_for(pattern: str, shorter: str) -> None:
+    assert scan_expression(pattern) == shorter
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ab", "\n", "\r", "x"]), max_size=40))
+def test_a_pattern_hits_a_piece_once(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
+    file = tmp_path_factory.getbasetemp() / "pieces.log"
+    data = "".join(parts)
+    file.write_text(data, newline="")
+    hits = scan_span(_AB, file, 0, len(data)).hits
+    expected = [
+        (n, piece) for n, line in enumerate(data.split("\n"), 1) for piece in line.split("\r") if re.search("ab", piece)
+    ]
+    assert [(h.line, h.data.decode()) for h in hits] == expected
+
+
+_AB = Database([Pattern(1, "a+b+")], cache=False)
+
+
+def test_a_large_file_of_metrics_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("WHOLE", 40_000), ("EDGE", 4_000), ("WINDOW", 1_000), ("BLOCK", 7_001)):
+        monkeypatch.setattr(metric_windows, name, value)
+    lines = [b'{"step": %d, "loss": %s}' % (n, b"NaN" if n > 7777 else b"1.5") for n in range(1, 10_001)]
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    with opened(file) as stream:
+        part = read_part(stream)
+    assert not part.whole and len(part.data) < 60_000
+    read = part.data.splitlines()
+    assert all(lines[part.line(n) - 1] == line for n, line in enumerate(read, 1))
+    assert read[0] == lines[0] and read[-1] == lines[-1]
+    assert lines[7776] in read and lines[7777] in read  # where the loss stops being finite
+
+
+@given(st.binary(max_size=400))
+def test_windows_of_anything(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("WHOLE", 60), ("EDGE", 10), ("WINDOW", 6), ("BLOCK", 16)):
+            patch.setattr(metric_windows, name, value)
+        file = tmp_path_factory.getbasetemp() / "windows"
+        file.write_bytes(data)
+        with opened(file) as stream:
+            part = read_part(stream)
+    assert part.size == len(data)
+    assert part.whole == (len(data) <= 60)
+    assert all(1 <= part.line(n) <= data.count(b"\n") + 1 for n in range(1, part.data.count(b"\n") + 1))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_file_that_has_become_a_pipe_ends(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.log")
+    with opened(tmp_path / "x.log") as stream:
+        assert not stream.read(10)

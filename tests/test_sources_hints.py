@@ -1,0 +1,155 @@
+"""Code beside a run: hits support the findings that they fit, and are hints everywhere else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from forensics.cli import main
+from forensics.engine.hints import related
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Role
+from forensics.report import jsonreport, markdown, terminal
+from forensics.report.redaction import redact_diagnosis
+from forensics.sources.walk import parse
+
+ROOT = Path(__file__).parent.parent
+RUNS = ROOT / "examples" / "runs"
+SAMPLES = ROOT / "sample_logs"
+BAD = ROOT / "tests" / "data" / "sources" / "bad"
+HUNG = SAMPLES / "hung-rank0-evaluation" / "input"
+
+
+def _both(run: Path, *sources: Path) -> tuple[Diagnosis, Diagnosis]:
+    return analyse([str(run)]), analyse([str(run)], Options(sources=sources))
+
+
+def _supported(diagnosis: Diagnosis) -> set[tuple[str, str, str]]:
+    """(finding, file of the code, check) of everything that code supports."""
+    names = {finding.id: finding.name for finding in diagnosis.findings}
+    return {(names[i], h.evidence[0].file.rsplit("/", 1)[-1], h.check) for h in diagnosis.hints for i in h.supports}
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (
+            "hung-rank0-evaluation",
+            ("rank-conditional-collective", "train_rank0_eval.py", "rank_conditional_collective"),
+        ),
+        ("collective-op-mismatch", ("collective-op-mismatch", "train_early_stop.py", "data_dependent_collective")),
+        ("ddp-unused-parameters", ("ddp-unused-parameters", "train_multitask.py", "layers_without_gradient")),
+        ("loss-scale-stall-after-resume", ("loss-scale-stall", "train_fp16.py", "checkpoint_key_mismatch")),
+    ],
+)
+def test_the_code_of_a_sample_supports_its_root(run: str, expected: tuple[str, str, str]) -> None:
+    without, having = _both(SAMPLES / run / "input", RUNS)
+    assert expected in _supported(having)
+    before, after = without.findings[0], having.findings[0]
+    assert after.name == before.name == expected[0]
+    assert before.confidence <= after.confidence <= 0.99
+    assert after.evidence[0] == before.evidence[0]
+    assert after.evidence[1].file.endswith(expected[1])
+    assert expected[1] in after.notes[0]
+    assert {file for _, file, _ in _supported(having)} == {expected[1]}
+
+
+@pytest.mark.parametrize(
+    "run", ["healthy-ddp", "exception-rank2", "grad-scaler-collapse", "uneven-inputs", "disk-full-on-save"]
+)
+def test_code_that_has_nothing_to_do_with_it_changes_nothing(run: str) -> None:
+    without, having = _both(SAMPLES / run / "input", RUNS)
+    assert _supported(having) == set()
+    assert having.findings == without.findings
+    assert (having.verdict, having.summary) == (without.verdict, without.summary)
+
+
+def test_the_place_counts_more_than_the_kind(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    script = (RUNS / "scripts" / "train_rank0_eval.py").read_text("utf-8")
+    (code / "train_rank0_eval.py").write_text(script)
+    placed = analyse([str(HUNG)], Options(sources=(code,)))
+    assert "The run stood there: train_rank0_eval.py:33, in evaluate" in placed.findings[0].notes[0]
+    # Another version of the program, in which the lines of the run's stacks are in other functions.
+    (code / "train_rank0_eval.py").write_text("#\n" * 30 + script)
+    shifted = analyse([str(HUNG)], Options(sources=(code,)))
+    assert "The run stood there" not in shifted.findings[0].notes[0]
+    plain = analyse([str(HUNG)])
+    assert plain.findings[0].confidence < shifted.findings[0].confidence < placed.findings[0].confidence
+
+
+def test_a_hang_elsewhere_in_the_program_is_not_put_down_to_a_hit(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    lines = (RUNS / "scripts" / "train_rank0_eval.py").read_text("utf-8").splitlines()
+    fixed = [line.replace(" and rank == 0", "") for line in lines]
+    # A guilty branch further down, to which the run's stacks do not point.
+    fixed += ["def finish():", "    if rank == 0:", "        dist.barrier()"]
+    (code / "train_rank0_eval.py").write_text("\n".join(fixed))
+    diagnosis = analyse([str(HUNG)], Options(sources=(code,)))
+    assert [(h.check, h.supports) for h in diagnosis.hints] == [("rank_conditional_collective", ())]
+    assert "The code at" not in diagnosis.findings[0].notes[0]
+
+
+def test_a_hint_alone_makes_no_root(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "tests" / "data" / "sources" / "bad" / "barrier_in_save.py", tmp_path / "train.py")
+    without, having = _both(SAMPLES / "healthy-ddp" / "input", tmp_path)
+    assert [h.name for h in having.hints] == ["rank-conditional-collective"]
+    assert having.hints[0].supports == ()
+    assert having.verdict == without.verdict == "healthy"
+    assert having.of_role(Role.ROOT) == having.of_role(Role.CASCADE) == ()
+
+
+def test_what_tells_only_beside_a_finding_is_no_hint(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("import torch\nmodel.load_state_dict(torch.load('x'), strict=False)\n")
+    assert analyse([str(SAMPLES / "healthy-ddp" / "input")], Options(sources=(tmp_path,))).hints == ()
+
+
+def test_only_what_a_program_imports_belongs_to_it() -> None:
+    programs = [
+        parse(text.encode(), path)
+        for path, text in (
+            ("c/train.py", "import torch\nfrom lib.dist import sync\n"),
+            ("c/lib/dist.py", "import torch\n"),
+            ("c/other.py", "import torch\n"),
+        )
+    ]
+    assert related(programs, {"c/train.py"}) == {"c/train.py", "c/lib/dist.py"}
+    assert related(programs, set()) == {"c/train.py", "c/lib/dist.py", "c/other.py"}
+
+
+def test_reports_show_hints_and_coverage() -> None:
+    diagnosis = analyse([str(SAMPLES / "healthy-ddp" / "input")], Options(sources=(BAD,)))
+    document = jsonreport.to_dict(diagnosis)
+    assert {hint["name"] for hint in document["hints"]} >= {"rank-conditional-collective", "loss-graph-kept"}
+    assert set(document["hints"][0]) == {"name", "signature", "codes", "title", "check", "confidence", "evidence", "why", "fix", "supports"}  # fmt: skip
+    assert {s["kind"] for s in document["coverage"]["sources"] if s["path"].startswith("bad/")} == {"code"}
+    text = terminal.render(diagnosis, width=100, colour=False)
+    assert "HINTS FROM THE CODE" in text
+    assert "bad/lightning_log.py:" in text
+    assert "Hints from the code" in markdown.render(diagnosis)
+
+
+def test_hints_are_redacted() -> None:
+    diagnosis = analyse([str(SAMPLES / "healthy-ddp" / "input")], Options(sources=(BAD,)))
+    hint = diagnosis.hints[0]
+    secret = replace(hint, evidence=(replace(hint.evidence[0], text="key = 'hf_abcdefghijklmnopqrstuvwxyzABCDEFGH'"),))
+    redacted = redact_diagnosis(replace(diagnosis, hints=(secret,))).hints[0]
+    assert "hf_abcdef" not in redacted.evidence[0].text
+    assert (redacted.name, redacted.check) == (hint.name, hint.check)
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    run = CliRunner().invoke(main, ["analyze", str(HUNG), "--sources", str(RUNS), "--format", "json", "-q"])
+    assert run.exit_code == 1
+    assert json.loads(run.stdout)["hints"][0]["supports"] == ["f1"]
+    without = CliRunner().invoke(main, ["analyze", str(HUNG), "--format", "json", "-q"])
+    assert json.loads(without.stdout)["hints"] == []
+    missing = CliRunner().invoke(main, ["analyze", str(HUNG), "--sources", str(tmp_path / "no"), "-q"])
+    assert missing.exit_code == 2
