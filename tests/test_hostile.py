@@ -49,8 +49,8 @@ INPUTS: dict[str, bytes] = {
     "nranks.log": b"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 7 nranks 2147483647 cudaDev 0 nvmlDev 0 "
     b"busId 1000 commId 0x1 - Init START\n" + TIMEOUT % 5,
     "spans.log": b"[rank0]: Ranks " + b",".join(b"%d-999999999" % i for i in range(2000)) + b" failed to join\n",
-    "interleaved.log": _interleaved(3000),
-    "a-rank-a-line.log": b"".join(b"[rank%d]: step: %d loss: 1.5\n" % (i, i) for i in range(10_000)),
+    "interleaved.log": _interleaved(1500),
+    "a-rank-a-line.log": b"".join(b"[rank%d]: step: %d loss: 1.5\n" % (i, i) for i in range(5_000)),
     "steps.log": b"".join(b"step: %d/%d loss: 1.5\n" % (i * 10**15, 10**18) for i in range(5000)),
     "dates.log": b"".join(b"%04d-01-01 00:00:00 step: %d loss: 1.5\n" % (i, i) for i in range(1, 9999, 3)),
     "live.log": b"\x1b]52;c;ZXZpbA==\x07\x1b[2J\xe2\x80\xae\xc2\x9b31m " + OOM + b" \x1b]8;;http://x\x07<b>\n",

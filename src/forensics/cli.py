@@ -348,9 +348,12 @@ def _check_output(output: Path, paths: Sequence[str]) -> None:
 
     if not output.parent.is_dir():
         raise _stop(f"{output}: there is no folder {output.parent}")
-    if not output.is_file():
-        return
-    target = output.resolve()
+    try:
+        if not output.is_file():
+            return
+        target = output.resolve()
+    except OSError as error:  # a name that no file can have
+        raise _stop(f"{output}: {error.strerror}") from None
     if any(target.is_relative_to(Path(path).resolve()) for path in paths if path not in ("", "-")):
         with output.open("rb") as file:
             head = file.read(16 << 10)

@@ -244,6 +244,15 @@ def test_sets_of_ranks_with_gaps(tmp_path: Path) -> None:
     }
 
 
+def test_partitions_are_counted_against_the_world_size_that_the_model_states(tmp_path: Path) -> None:
+    write(tmp_path, *(f"global_step100/zero_pp_rank_{n}_mp_rank_00_optim_states.pt" for n in (0, 1)))
+    states = tmp_path / "global_step100/mp_rank_00_model_states.pt"
+    for world, lost in ((4, "zero_pp_rank_3_mp_rank_00_optim_states.pt"), (2, None)):
+        states.write_bytes(torch_zip({"module": linear(), "dp_world_size": world, "global_steps": 100}))
+        found = [o for o in survey([], sources(tmp_path), []).observations if "partitions" in (o.note or "")]
+        assert [o.captures["missing_files"].split()[-1] for o in found] == ([lost] if lost else [])
+
+
 def test_numbers_that_are_no_ranks_cost_nothing(tmp_path: Path) -> None:
     write(tmp_path, "a/rng_state_0.pth", "a/rng_state_999999.pth", "iter_0000040/mp_rank_99_999/x.pt")
     assert check_folders(sources(tmp_path), []) == []

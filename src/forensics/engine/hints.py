@@ -8,7 +8,7 @@ a note, and a little more confidence. All else is a hint.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -54,7 +54,7 @@ def with_sources(
 def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """The diagnosis with hits joined to its findings, hints, and a coverage row for each program."""
     places = sorted(frames(data), key=lambda frame: (frame.file, frame.line, frame.function))
-    stood = list(_in_programs(places, found.programs))
+    stood = _in_programs(places, found.programs)
     started = {program.path for program, _ in stood} | named(data, found.programs)
     started = started or speaking(data, found.programs)
     ours = related(found.programs, started)
@@ -101,11 +101,13 @@ def frames(data: RunData) -> set[Stood]:
     return found
 
 
-def _in_programs(stood: Iterable[Stood], programs: Sequence[Program]) -> Iterator[tuple[Program, Stood]]:
+def _in_programs(stood: Iterable[Stood], programs: Sequence[Program]) -> list[tuple[Program, Stood]]:
     """The frames that lie in programs: by the longest common end of their paths, and by the function at the line.
 
-    A frame whose function is not the one at its line speaks of another version of the program.
+    A frame whose function is not the one at its line speaks of another version of the program, of which no frame counts.
     """
+    found: list[tuple[Program, Stood]] = []
+    changed: set[str] = set()
     by_name: dict[str, list[Program]] = {}
     for program in programs:
         by_name.setdefault(PurePosixPath(program.path).name, []).append(program)
@@ -114,11 +116,14 @@ def _in_programs(stood: Iterable[Stood], programs: Sequence[Program]) -> Iterato
         scored = [(_common(parts, p), p) for p in by_name.get(parts[0], ())]
         best = max((score for score, _ in scored), default=0)
         same = [p for score, p in scored if score == best]
-        if len(same) != 1 or frame.line > len(same[0].lines):
+        if len(same) != 1:
             continue
         function = frame.function.rsplit(".", 1)[-1]
         if function in _ANONYMOUS or function == (same[0].function_at(frame.line) or "<module>"):
-            yield same[0], frame
+            found.append((same[0], frame))
+        else:
+            changed.add(same[0].path)
+    return [(program, frame) for program, frame in found if program.path not in changed]
 
 
 def named(data: RunData, programs: Sequence[Program]) -> set[str]:

@@ -23,8 +23,8 @@ WAITED = (
 def unborn(logs: Logs, everyone: Collection[int], present: Collection[int]) -> list[Observation]:
     """The ranks that never began a communicator which most of its ranks began and none completed.
 
-    everyone: all ranks of the run. present: ranks that left a file or a line of any kind. Nothing is said where no rank complains of a wait: a log may
-    end in the middle of a set-up that went on.
+    everyone: all ranks of the run. present: ranks that left a file or a line of any kind. Nothing is said where no rank
+    complains of a wait: a log may end in the middle of a set-up that went on.
     """
     if not any(o.signature in WAITED for o in logs.observations):
         return []

@@ -74,9 +74,7 @@ def _ranks_of_hosts(observations: Sequence[Observation]) -> dict[str, set[int]]:
     stated = stated_size(observations)
     world = max((birth.size for _, birth in births), default=0)
     found: dict[str, set[int]] = {}
-    if (
-        stated is not None and stated != world
-    ):  # only parts of the job have communicators: ranks in them are no global ones
+    if stated is not None and stated != world:  # communicators of parts of the job only
         return found
     for host, birth in births:
         if birth.size == world:

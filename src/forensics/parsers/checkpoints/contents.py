@@ -226,6 +226,8 @@ def _described(top: Any, container: str, path: str) -> Contents:
             if state is not None and _filled(value):
                 states.add(state)
                 _take(state, value, values, parameters)
+    if isinstance(top, dict) and "module" in top and type(world := top.get("dp_world_size")) is int:
+        values["dp_world_size"] = float(min(max(world, 0), 1 << 20))  # DeepSpeed's *_model_states.pt
     step, epoch = counters.get(STEP), counters.get(EPOCH)
     return Contents(
         container,

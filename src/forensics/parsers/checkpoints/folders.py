@@ -155,6 +155,25 @@ def _rank_sets(sources: Sequence[Source]) -> list[tuple[Source, Damage]]:
     return found
 
 
+def partitions_missing(source: Source, world: int, sources: Sequence[Source]) -> Damage | None:
+    """What is missing of DeepSpeed's optimizer partitions, of which each data-parallel rank writes one.
+
+    source: a model_states file that states the world size. None where no partition is here at all: ZeRO may be off.
+    """
+    folder = source.path.rpartition("/")[0]
+    here: dict[str, set[int]] = defaultdict(set)
+    for other in sources:
+        at, _, name = other.path.rpartition("/")
+        if at == folder and other.size and (m := _SETS[0].match(name)) and "optim" in m["rest"]:
+            here[m["set"] + "{}" + m["rest"]].add(int(m["n"]))
+    for form, numbers in here.items():
+        if max(numbers) < world - 1 and world <= len(numbers) * SPARSE:
+            lost = [form.format(n) for n in range(world) if n not in numbers]
+            text = f"{len(lost)} of {world} optimizer partitions are not here or empty: {_some(lost, len(lost))}"
+            return Damage(MISSING, text, tuple(lost[:64]))
+    return None
+
+
 def _megatron(sources: Sequence[Source]) -> list[tuple[Source, Damage]]:
     """Folders mp_rank_TT_PPP (tensor and pipeline rank) that are missing from the grid that the others span."""
     grids: dict[tuple[str, str], dict[tuple[int, int], Source]] = defaultdict(dict)

@@ -10,7 +10,7 @@ from forensics.model import Evidence, Fact, Observation, Source, Status
 from forensics.parsers.checkpoints import deep as values
 from forensics.parsers.checkpoints.contents import MODEL, facts, read
 from forensics.parsers.checkpoints.damage import observation
-from forensics.parsers.checkpoints.folders import check_folders
+from forensics.parsers.checkpoints.folders import check_folders, partitions_missing
 from forensics.parsers.checkpoints.integrity import check
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES
 from forensics.parsers.checkpoints.units import FINITE, NONFINITE, Unit, units
@@ -60,6 +60,9 @@ def survey(
                 contents = read(source.file, source.path, MAX_BYTES if deep else max(0, left), source.gap)
                 left -= contents.walked
                 found.facts += facts(source, contents)
+                if world := int(contents.values.get("dp_world_size", 0)):
+                    lost = partitions_missing(source, world, checkpoints) if source.path.endswith(".pt") else None
+                    found.observations += [observation(source, lost)] if lost else []
         except OSError as error:
             status, reason = Status.UNREADABLE, error.strerror or str(error)
         except Exception as error:

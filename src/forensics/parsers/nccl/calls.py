@@ -80,8 +80,9 @@ def collective_calls(
 ) -> tuple[pl.DataFrame | None, dict[str, str]]:
     """(rows of model.COLLECTIVES_COLUMNS or None, path -> what was not read) of the calls in some logs.
 
-    sources: logs, of any number of processes each. stated: the world size, where the run states it. Rows have a rank only where it is known: from a communicator of all
-    ranks, or from the file.
+    sources: logs, of any number of processes each. stated: the world size, where the run states it. budget: bytes that
+    are read of all of them together. Rows have a rank only where it is known: from a communicator of all ranks, or from
+    the file.
     """
     wanted = [s for s in sources if _has_calls(s)]
     if not wanted:
@@ -192,8 +193,9 @@ def _ranks(processes: Sequence[_Process], stated: int | None) -> dict[int, int]:
     world = stated or max((b.size for p in processes for b in p.births.values()), default=0)
     of_file = Counter(p.source.path for p in processes)
     member_of = [frozenset(key for key, b in p.births.items() if b.size == world) for p in processes]
-    # Where communicators of that size share no process, they are parts of a larger job, and ranks in them are no global ones.
-    trusted = stated is not None or len({keys for keys in member_of if keys}) == 1
+    # Communicators of that size that share no process are parts of a larger job: ranks in them are not the job's.
+    sets = [keys for keys in member_of if keys]
+    trusted = stated is not None or bool(sets and frozenset.intersection(*sets))
     found = {}
     for n, process in enumerate(processes):
         rank = next((process.births[key].rank for key in sorted(member_of[n])), None) if trusted else None
