@@ -40,17 +40,17 @@ def _interleaved(ranks: int) -> bytes:
 
 INPUTS: dict[str, bytes] = {
     # hyperscan tells of a match at each character that a repetition takes
-    "repetition.log": b"RuntimeError: CUDA error: a" + b"x" * 3_000_000,
-    "no-carriage-return.log": b"".join(b"%s %d\n" % (ASSERT, i) for i in range(20_000)),
-    "one-line.log": ASSERT * 20_000,
+    "repetition.log": b"RuntimeError: CUDA error: a" + b"x" * 1_500_000,
+    "no-carriage-return.log": b"".join(b"%s %d\n" % (ASSERT, i) for i in range(8_000)),
+    "one-line.log": ASSERT * 8_000,
     "rank-of-ten-digits.log": b"[rank1000000000]: " + OOM + b"\n[rank1]: step: 1 loss: 2\n",
     "rank-of-5000-digits.log": b"[rank" + b"9" * 5000 + b"]: " + OOM + b" rank " + b"9" * 5000 + b"\n",
     "world.log": b"world_size: 1000000000\nWORLD_SIZE=2147483647\n" + TIMEOUT % 10**18 + TIMEOUT % 10**30,
     "nranks.log": b"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 7 nranks 2147483647 cudaDev 0 nvmlDev 0 "
     b"busId 1000 commId 0x1 - Init START\n" + TIMEOUT % 5,
     "spans.log": b"[rank0]: Ranks " + b",".join(b"%d-999999999" % i for i in range(2000)) + b" failed to join\n",
-    "interleaved.log": _interleaved(1500),
-    "a-rank-a-line.log": b"".join(b"[rank%d]: step: %d loss: 1.5\n" % (i, i) for i in range(5_000)),
+    "interleaved.log": _interleaved(600),
+    "a-rank-a-line.log": b"".join(b"[rank%d]: step: %d loss: 1.5\n" % (i, i) for i in range(3_000)),
     "steps.log": b"".join(b"step: %d/%d loss: 1.5\n" % (i * 10**15, 10**18) for i in range(5000)),
     "dates.log": b"".join(b"%04d-01-01 00:00:00 step: %d loss: 1.5\n" % (i, i) for i in range(1, 9999, 3)),
     "live.log": b"\x1b]52;c;ZXZpbA==\x07\x1b[2J\xe2\x80\xae\xc2\x9b31m " + OOM + b" \x1b]8;;http://x\x07<b>\n",
@@ -106,8 +106,8 @@ def test_an_input(name: str, results: dict[str, dict[str, object]]) -> None:
     result = results[name]
     report = result["report"]
     assert isinstance(report, dict) and isinstance(result["cpu"], float) and isinstance(result["rss"], int)
-    assert result["cpu"] < 6
-    assert result["rss"] < 400
+    assert result["cpu"] < 4
+    assert result["rss"] < 250
     assert len(report["coverage"]["sources"]) == 1
     assert "fault of forensics" not in str(report)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", str(result["text"]))
@@ -135,7 +135,8 @@ def test_identity_takes_no_absurd_number() -> None:
     assert clean("[rank7]: x").identity.rank == 7
 
 
-@given(st.text(alphabet="0123456789-, x²٣", max_size=60))
+@settings(max_examples=40, deadline=None)
+@given(st.text(alphabet="0123456789-, x²٣", max_size=24))
 def test_rank_lists(text: str) -> None:
     ranks = rank_list(text)
     assert list(ranks) == sorted(set(ranks))
@@ -162,7 +163,7 @@ SHORTENED = [
 ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from([pattern for pattern, _ in SHORTENED]), st.data())
 def test_scanning_for_the_beginning_misses_no_line(pattern: str, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(re.compile(pattern, re.ASCII)))
@@ -174,6 +175,7 @@ def test_what_is_scanned_for(pattern: str, shorter: str) -> None:
     assert scan_expression(pattern) == shorter
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "ab", "\n", "\r", "x"]), max_size=40))
 def test_a_pattern_hits_a_piece_once(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
     file = tmp_path_factory.getbasetemp() / "pieces.log"
@@ -204,6 +206,7 @@ def test_a_large_file_of_metrics_is_sampled(tmp_path: Path, monkeypatch: pytest.
     assert lines[7776] in read and lines[7777] in read  # where the loss stops being finite
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=400))
 def test_windows_of_anything(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -152,6 +152,20 @@ def test_hooks_go_when_it_closes(tmp_path: Path) -> None:
     probe.step(1.0)  # both do nothing any more
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError, None])
+def test_only_a_loop_that_ends_by_itself_has_a_last_step(tmp_path: Path, stop: type[BaseException] | None) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with contextlib.suppress(KeyboardInterrupt, ValueError), Probe(model, optimizer, tmp_path) as probe:
+        for _ in range(3):
+            probe.step(torch.tensor([1.0, 3.0]))  # a loss for each sample counts by its mean
+        if stop is not None:
+            raise stop
+    found = series(tmp_path)
+    assert found["probe/loss"] == [(1, 2.0), (2, 2.0), (3, 2.0)]
+    assert found.get("probe/last_step") == ([(3, 3.0)] if stop is None else None)
+
+
 def test_evaluation_and_accumulation(tmp_path: Path) -> None:
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

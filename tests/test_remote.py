@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import io
@@ -232,6 +233,10 @@ def server(tmp_path: Path) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
+        def copyfile(self, source: Any, outputfile: Any) -> None:
+            with contextlib.suppress(ConnectionError):  # a reader that needs the beginning only
+                super().copyfile(source, outputfile)
+
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path))) as httpd:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{httpd.server_address[1]}"
@@ -247,6 +252,18 @@ def test_http_folders_and_files(server: str, tmp_path: Path) -> None:
     (one,) = find(f"{server}/run/rank0.log?token=abcdefgh").sources
     assert one.path == "rank0.log"
     assert "no such" in why(f"{server}/run/none.log")
+
+
+def test_of_a_server_without_ranges_checkpoints_give_their_beginning(server: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rank0.log").write_bytes(FAILED * 900)
+    (tmp_path / "run" / "ck.pt").write_bytes(torch_zip(400_000))
+    limits = Limits(ends=70_000, small=1_000, pause=0.0)
+    found = {one.name: one for one in fetch(f"{server}/run", ANY, limits)}
+    log, checkpoint = found["rank0.log"], found["ck.pt"]
+    assert log.file is not None and log.file.read_bytes() == FAILED * 900
+    assert checkpoint.file is not None and checkpoint.gap == (70_000, checkpoint.file.stat().st_size)
+    assert check(checkpoint.file, "ck.pt", checkpoint.gap) is None
 
 
 @pytest.fixture(scope="module")

@@ -230,14 +230,28 @@ class _Remote:
             reason = "older than --since"
         if reason is not None:
             return replace(one, reason=reason)
+        if reason := self._too_much(one, choice):
+            return replace(one, reason=reason)
+        self.number += 1
+        return replace(one, file=self._folder() / f"{self.number:07}")
+
+    def _too_much(self, one: Found, choice: Choice) -> str | None:
+        """Why an object is too large for what is left of the limit; else its bytes are taken from that."""
         ends = choice.checkpoint(one.name) and one.size > 2 * self.limits.ends
         cost = 2 * self.limits.ends if ends else max(one.size, 0)
         if cost > self.left:
             what = f"{one.size:,} bytes: more than is fetched of one run ({self.limits.total:,} bytes)"
-            return replace(one, reason=f"{what}; copy it here and give its path")
+            return f"{what}; copy it here and give its path"
         self.left -= cost
-        self.number += 1
-        return replace(one, file=self._folder() / f"{self.number:07}")
+        return None
+
+    def _sized(self, one: Found) -> Found:
+        """The object with its size, which listings of HTTP servers do not give."""
+        try:
+            size = self.fs.info(one.key).get("size")
+        except Exception:
+            return one
+        return replace(one, size=size) if isinstance(size, int) else one
 
     def _folder(self) -> Path:
         if self.folder is None:
@@ -246,26 +260,41 @@ class _Remote:
         return self.folder
 
     def _one(self, one: Found, choice: Choice) -> Found:
-        if one.file is None:
+        file = one.file
+        if file is None:
             return one
         if time.monotonic() > self.end:
             return replace(one, file=None, reason=f"not fetched within {self.limits.seconds:g} seconds")
-        if shutil.disk_usage(one.file.parent).free < self.limits.disk + max(one.size, 0):
+        if one.size < 0:
+            one = self._sized(one)
+            if reason := self._too_much(one, choice):
+                return replace(one, file=None, reason=reason)
+        if shutil.disk_usage(file.parent).free < self.limits.disk + max(one.size, 0):
             return replace(one, file=None, reason="too little space in the temporary folder to fetch it")
         try:
             got: Found = self.tried(lambda: self._get(one, choice))
         except Exception as error:
-            one.file.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
             return replace(one, file=None, reason=f"cannot be fetched: {_why(error, self.url)}")
         if got.file is not None and got.modified is not None:
             os.utime(got.file, (got.modified, got.modified))
         return got
 
     def _get(self, one: Found, choice: Choice) -> Found:
+        try:
+            return self._read(one, choice, CHUNK)
+        except ValueError:
+            if not one.key.startswith(("http://", "https://")):
+                raise
+            return self._read(one, choice, 0)  # a server that gives no ranges is read as a stream
+
+    def _read(self, one: Found, choice: Choice, block: int) -> Found:
         assert one.file is not None
-        with self.fs.open(one.key, "rb", block_size=CHUNK, cache_type="none") as raw, one.file.open("wb") as out:
+        with self.fs.open(one.key, "rb", block_size=block, cache_type="none") as raw, one.file.open("wb") as out:
             size = one.size if one.size >= 0 else getattr(raw, "size", None)
             limit = size if isinstance(size, int) else max(0, self.left)
+            if not block:  # what is unpacked on its way is larger than the server says
+                limit += max(0, self.left)
             if limit <= self.limits.small:
                 return self._copied(raw, out, one, b"", limit)
             head = _read(raw, self.limits.head)

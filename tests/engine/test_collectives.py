@@ -821,3 +821,17 @@ def test_ranks_of_a_smaller_communicator_are_not_those_of_the_job() -> None:
     lines = [birth(rank, 8, stage) for rank in range(8) for stage in ("START", "COMPLETE")]
     lines += [birth(rank, 3, "START", "0xdd") for rank in (0, 1)] + [seen("store-timeout", 0)]
     assert only(desync(EMPTY, lines, range(8))).culprits == ()
+
+
+def test_a_call_that_all_have_made_hangs_on_the_device() -> None:
+    rows = history(range(2)) + [call(rank, 6, done=False) for rank in range(2)]
+    found = only(desync(table(*rows), (), range(2)))
+    assert (found.signature, found.culprits) == ("collective-timeout", ())
+    assert "every rank has called it" in (found.note or "")
+
+
+def test_a_group_of_one_counts_only_where_it_timed_out() -> None:
+    rows = [*history((0,)), call(0, 6, done=False)]
+    assert desync(table(*rows), (), range(1)) == ()
+    found = desync(table(*rows), [seen("collective-timeout", 0, seq="6")], range(1))
+    assert "every rank has called it" in (found[0].note or "")

@@ -148,6 +148,13 @@ def test_deepspeed_and_megatron() -> None:
     assert list(found.parameters) == ["language_model.embedding.weight"]
 
 
+def test_what_a_training_checkpoint_lacks() -> None:
+    source = Source("ck.pt", Path("ck.pt"), Kind.CHECKPOINT, 1)
+    told = {f.name: f.value for f in facts(source, contents({"model": linear(), "optimizer": adam(), "step": 4}))}
+    assert told["checkpoint.lacks"] == "scheduler, scaler, rng, ema"
+    assert "checkpoint.lacks" not in {f.name for f in facts(source, contents(linear()))}
+
+
 def test_one_file_a_state() -> None:
     assert contents(adam(), "optimizer.pt").states == ("optimizer",)
     assert contents(SCHEDULER, "scheduler.pt").states == ("scheduler",)

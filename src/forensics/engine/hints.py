@@ -104,7 +104,7 @@ def frames(data: RunData) -> set[Stood]:
 def _in_programs(stood: Iterable[Stood], programs: Sequence[Program]) -> list[tuple[Program, Stood]]:
     """The frames that lie in programs: by the longest common end of their paths, and by the function at the line.
 
-    A frame whose function is not the one at its line speaks of another version of the program, of which no frame counts.
+    A frame whose function is not the one at its line speaks of another version of the program: none of it counts.
     """
     found: list[tuple[Program, Stood]] = []
     changed: set[str] = set()

@@ -137,8 +137,8 @@ class Probe:
         if self._closed:
             return
         if loss is not None:
-            # A copy: loops divide or reset the tensor in place.
-            self._losses.append(loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss))
+            # The mean is a copy, too: loops divide or reset the tensor in place.
+            self._losses.append(loss.detach().float().mean() if isinstance(loss, torch.Tensor) else float(loss))
         if sample_ids is not None:
             self._samples.append(sample_ids)
         if not update:
@@ -155,14 +155,15 @@ class Probe:
         if self._closed:
             return
         self._closed = True
-        failed = isinstance(sys.exception(), Exception)
+        error = sys.exception()
+        failed = isinstance(error, Exception)
         try:
             if failed:
                 last = self._take(finished=False)
                 last.step += 1
                 self._pending.append(last)
             self._write(None)
-            if self._count and not failed:
+            if self._count and error is None:
                 self._writer.numbers({tags.LAST_STEP: float(self._step)}, self._step)
         except RuntimeError:  # a device that failed gives nothing back; the loop's own error must come through
             pass

@@ -7,7 +7,9 @@ confusers that the whole catalogue has to tell apart. That a signature is silent
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,16 +27,18 @@ REFERENCE = 1_767_225_600.0  # 2026-01-01: dates without a year in examples are 
 STABLE_EXAMPLES = 2  # positive examples of a stable signature with log rules: other versions, other spellings
 
 
-def observe_text(text: str, matcher: Matcher) -> tuple[Observation, ...]:
-    """The observations that a log with this text yields."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = _written(text, folder)
-        scan = scan_span(matcher.database, source.file, 0, source.size)
-        return read_log(source, scan, matcher, reference=REFERENCE).observations
+def observe_text(text: str, matcher: Matcher, folder: Path | None = None) -> tuple[Observation, ...]:
+    """The observations that a log with this text yields. folder: where it is written; by default one made for it."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as made:
+            return observe_text(text, matcher, Path(made))
+    source = _written(text, folder)
+    scan = scan_span(matcher.database, source.file, 0, source.size)
+    return read_log(source, scan, matcher, reference=REFERENCE).observations
 
 
-def _written(text: str, folder: str) -> Source:
-    file = Path(folder, "example.log")
+def _written(text: str, folder: Path) -> Source:
+    file = folder / "example.log"
     file.write_text(text, "utf-8", "surrogateescape", newline="")
     return Source("example.log", file, Kind.LOG, file.stat().st_size)
 
@@ -50,6 +54,13 @@ class Bench:
         """Its log rules. Raises SignatureError."""
         return Matcher(self.catalogue)
 
+    @cached_property
+    def folder(self) -> Path:
+        """A folder for one log at a time; it goes when the bench does. Making one a log takes longer than reading it."""
+        folder = tempfile.mkdtemp(prefix="forensics-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
+
     def diagnose(self, path: Path) -> Diagnosis:
         """The diagnosis of a run directory. Raises NothingToRead."""
         from forensics.engine.pipeline import Options, explain, read, sniffers
@@ -60,10 +71,9 @@ class Bench:
 
     def root(self, text: str) -> str | None:
         """The slug of the first root of a log with this text; None where there is none."""
-        with tempfile.TemporaryDirectory() as folder:
-            _written(text, folder)
-            first = next(iter(self.diagnose(Path(folder)).of_role(Role.ROOT)), None)
-            return first.name if first is not None else None
+        _written(text, self.folder)
+        first = next(iter(self.diagnose(self.folder).of_role(Role.ROOT)), None)
+        return first.name if first is not None else None
 
 
 def check_signature(signature: Signature, bench: Bench | None = None, text: str | None = None) -> list[str]:
@@ -179,7 +189,11 @@ def _examples(signature: Signature, bench: Bench | None) -> Problems:
     if signature.kind != "milestone" and not any(e.is_not for e in signature.examples):
         yield (), "no near-miss (is_not = true)"
     for n, example in enumerate(signature.examples):
-        seen = [o for o in observe_text(example.log, matcher) if o.signature == signature.name]
+        seen = [
+            o
+            for o in observe_text(example.log, matcher, bench.folder if bench is not None else None)
+            if o.signature == signature.name
+        ]
         if example.is_not and seen:
             yield ("example", n), f"example {n + 1} must not match: {example.log[:100]!r}"
         if not example.is_not and not seen and example.root in (None, signature.name):

@@ -213,8 +213,13 @@ def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dump
         signature = "rank-exited-early" if early else "collective-timeout"
         note = f"{head} and nobody with a dump is behind; {spoken(gone)} left no dump (or it was not collected)."
         return [observe(signature, 0.6, tuple(gone), shown, note, call.seq, call)]
-    if len(calls) < 2:
+    if len(calls) < 2 and not (logs.trouble and set(calls) == members):
         return []
-    why = f"{spoken(gone)} left no dump" if gone else "suspect a link, a GPU, or a call that the recorder does not show"
+    if gone:
+        why = f"{spoken(gone)} left no dump"
+    elif set(calls) == members:
+        why = "every rank has called it: it hangs on the device or in the network (a link, a GPU, a kernel before it)"
+    else:
+        why = "suspect a link, a GPU, or a call that the recorder does not show"
     note = f"{head}, and no rank that left a dump is behind or different: nobody can be named ({why})."
     return [observe("collective-timeout", 0.5 if logs.trouble else 0.4, (), shown, note, call.seq, call)]

@@ -116,6 +116,8 @@ def weights_hardly_move(
         that falls by more does learn. A learning rate that still warms up says nothing of the run as a whole.
     """
     name = "update_ratio"
+    if not (metrics["name"] == name).any():
+        return ()
     found = [s for s in streams(metrics, (name, "lr", "loss")) if {name, "loss"} <= s.columns.keys()]
     signs = []
     for stream in found:
@@ -155,6 +157,8 @@ def updates_too_large(
         a small network simply learns fast.
     """
     name = "update_ratio"
+    if not (metrics["name"] == name).any():
+        return ()
     found = [
         s
         for s in streams(metrics, (name, "grad_norm", "lr", "loss"))

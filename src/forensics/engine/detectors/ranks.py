@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -53,13 +54,19 @@ def ranks_end_apart(metrics: pl.DataFrame, observations: Sequence[Observation]) 
     """
     if not has(metrics, tags.LAST_STEP):
         return ()
-    found = [s for s in streams(metrics, (tags.LAST_STEP,)) if s.rank is not None]
-    ends = {s.rank: (s, s.curve(tags.LAST_STEP)) for s in found}
-    last = {rank: curve[1][-1] for rank, (_, curve) in ends.items() if curve[1]}
+    found = [s for s in streams(metrics, (tags.LAST_STEP, "loss")) if s.rank is not None]
+    last: dict[int, float] = {}
+    for stream in found:
+        _, values = stream.curve(tags.LAST_STEP)
+        if stream.rank is not None and values:
+            last[stream.rank] = max(values[-1], last.get(stream.rank, 0.0))
+    # A rank whose record goes further was started again, and that loop did not come to its end.
+    if any(step > last.get(s.rank or 0, math.inf) for s in found for step in s.steps if step is not None):
+        return ()
     if len(set(last.values())) < 2:
         return ()
     fewest, most = min(last.values()), max(last.values())
-    short = sorted(rank for rank, step in last.items() if step == fewest and rank is not None)
+    short = sorted(rank for rank, step in last.items() if step == fewest)
     listed = ", ".join(map(str, short[:8]))
     note = f"rank {listed} ended after step {number(fewest)}, others after step {number(most)}"
     signs = []

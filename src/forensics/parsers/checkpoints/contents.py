@@ -30,6 +30,7 @@ NAMES = 50_000  # parameters whose names are kept
 MODEL, OPTIMIZER, SCHEDULER, SCALER, RNG, EMA = "model", "optimizer", "scheduler", "scaler", "rng", "ema"
 STEP, EPOCH, DATA = "step", "epoch", "dataloader"
 STATES = (MODEL, OPTIMIZER, SCHEDULER, SCALER, RNG, EMA, STEP, EPOCH, DATA)
+RESTORED = (SCHEDULER, SCALER, RNG, EMA, STEP)  # what a run may need to go on, beside model and optimizer
 # Wrappers put these before (FSDP and checkpoint wrappers: within) the name of every parameter.
 PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module.")
 _COUNTERS = {
@@ -420,6 +421,8 @@ def facts(source: Source, contents: Contents) -> list[Fact]:
         told["checkpoint.format"] = contents.container
     if contents.states:
         told["checkpoint.holds"] = ", ".join(contents.states)
+        if {MODEL, OPTIMIZER} <= set(contents.states):
+            told["checkpoint.lacks"] = ", ".join(s for s in RESTORED if s not in contents.states)
     if step is not None:
         told["checkpoint.step"] = str(step)
     if epoch is not None:

@@ -20,11 +20,13 @@ from forensics.parsers.nccl.lines import Init, init, parse
 if TYPE_CHECKING:
     import polars as pl
 
-BUDGET = 64 << 20  # bytes of all logs together that are read for calls
+BUDGET = 32 << 20  # bytes of all logs together that are read for calls
 LEAST = 1 << 20  # bytes of any one log: of a larger one its head, for the communicators, and its end
 EDGE = 64 << 10  # bytes at either end of a log in which a call must stand for the log to be read
 KEEP = 2000  # newest calls of a rank in a communicator, as many as Flight Recorder keeps
 MAX_LINE = 4096
+INFO = b"NCCL INFO "
+MAX_SPEAKERS = 4096  # prefixes of lines that are remembered: of a process one a thread, where none bears a time
 LONGEST = 200  # characters of a communicator's key
 CALLED = "called"  # the state of such a row: nothing tells whether the call has ended
 
@@ -109,6 +111,7 @@ def _has_calls(source: Source) -> bool:
 
 def _read(source: Source, limit: int) -> list[_Process]:
     processes: dict[tuple[str, int], _Process] = {}
+    speakers: dict[bytes, _Process | None] = {}  # what stands before "NCCL INFO" -> whose it is
     try:
         with source.file.open("rb") as file:
             if source.size <= limit:
@@ -128,14 +131,24 @@ def _read(source: Source, limit: int) -> list[_Process]:
                 continue
             done = start
             end = data.find(b"\n", hit.end(), hit.end() + MAX_LINE)
-            text = data[start : end if end >= 0 else hit.end() + MAX_LINE].decode("utf-8", "replace")
+            head, info, message = data[start : end if end >= 0 else hit.end() + MAX_LINE].partition(INFO)
             line, counted = line + data.count(b"\n", counted, start), start
-            if (spoken := parse(text)) is None:
+            if not info:
                 continue
-            process = processes.setdefault((spoken.host, spoken.pid), _Process(source, whole))
-            if (birth := init(spoken.message)) is not None:
-                _born(process, birth)
-            elif (n == 0) == whole and (call := _CALL.search(spoken.message)) is not None:
+            if len(speakers) > MAX_SPEAKERS:
+                speakers.clear()
+            if head not in speakers:
+                spoken = parse((head + info).decode("utf-8", "replace"))
+                speakers[head] = (
+                    processes.setdefault((spoken.host, spoken.pid), _Process(source, whole)) if spoken else None
+                )
+            if (process := speakers[head]) is None:
+                continue
+            text = message.decode("ascii", "replace")
+            if hit[0].startswith(b"-"):
+                if (birth := init(text)) is not None:
+                    _born(process, birth)
+            elif (n == 0) == whole and (call := _CALL.match(text)) is not None:
                 _called(process, call, line if whole else None)
     return list(processes.values())
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_LINE = re.compile(
-    r"(?P<host>[^\s:\[\]]+):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
+_LEVEL = re.compile(r"NCCL (?P<level>WARN|INFO|CALL|TRACE|ABORT)(?: |$)", re.ASCII)
+# What stands before it. It is looked for in the last HEAD characters only, so that a line of any length costs the same.
+_HEAD = re.compile(
+    r"(?P<host>[^\s:\[\]]{1,255}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
     r"(?:\[(?P<device>-?\d{1,9})\] )?"
-    r"(?:(?P<file>[^\s:]+):(?P<line>\d{1,9}) (?:\((?P<function>[^()\s]*)\) )?)?"
-    r"NCCL (?P<level>WARN|INFO|CALL|TRACE|ABORT) ?(?P<message>.*)",
-    re.ASCII | re.DOTALL,
+    r"(?:(?P<file>[^\s:]{1,300}):(?P<line>\d{1,9}) (?:\((?P<function>[^()\s]{0,200})\) )?)?$",
+    re.ASCII,
 )
+HEAD = 800
+TRIES = 3  # times that the words of a level are taken for one, in one line
 _INIT = re.compile(
     r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d{1,7}) n[rR]anks (?P<size>\d{1,7}) cudaDev (?P<device>\d{1,7})"
     r"(?: nvmlDev (?P<nvml>\d{1,7}))? busId (?P<bus>[0-9a-f]+)"
@@ -53,12 +56,13 @@ class Init:
 
 def parse(text: str) -> Line | None:
     """One line of a log, whatever stands in front of NCCL's part; None where it is not NCCL's."""
-    if "NCCL " not in text or (m := _LINE.search(text)) is None:
+    if "NCCL " not in text:
         return None
-    device = m["device"]
-    return Line(
-        m["host"], int(m["pid"]), None if device is None else int(device), m["level"], m["file"], m["message"].strip()
-    )
+    for level, _ in zip(_LEVEL.finditer(text), range(TRIES), strict=False):
+        if (m := _HEAD.search(text, max(0, level.start() - HEAD), level.start())) is not None:
+            device = None if m["device"] is None else int(m["device"])
+            return Line(m["host"], int(m["pid"]), device, level["level"], m["file"], text[level.end() :].strip())
+    return None
 
 
 def init(message: str) -> Init | None:

@@ -220,7 +220,9 @@ def _owners(program: Program) -> dict[str, dict[str, ast.AST]]:
                 continue
             full = program.called(value)
             if ".lr_scheduler." in f".{full}" and "ReduceLROnPlateau" not in full:
-                if any(method(c) == "step" and receiver(c) == name for c in program.calls):
+                steps = [c for c in program.calls if method(c) == "step" and receiver(c) == name]
+                # A schedule that is set to an epoch by hand needs no state.
+                if steps and not any(c.args or c.keywords for c in steps) and "last_epoch" not in program.words:
                     found.setdefault("scheduler", {})[name] = value
             elif full.startswith(("torch.optim.", "optim.")) and last(full)[0].isupper() and "swa" not in full:
                 if last(full) == "SGD" and keyword(value, "momentum") is None and len(value.args) < 3:
