@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from forensics.cli import main
-from forensics.engine.hints import related
-from forensics.engine.pipeline import Options, analyse
-from forensics.model import Diagnosis, Role
+from forensics.engine import pipeline
+from forensics.engine.hints import related, with_sources
+from forensics.engine.matcher import Matcher
+from forensics.engine.pipeline import Options
+from forensics.model import Diagnosis, Role, RunData
 from forensics.report import jsonreport, markdown, terminal
 from forensics.report.redaction import redact_diagnosis
+from forensics.run import discover
+from forensics.signatures.schema import Signature, load_catalogue
 from forensics.sources.walk import parse
 
 ROOT = Path(__file__).parent.parent
@@ -25,8 +30,29 @@ BAD = ROOT / "tests" / "data" / "sources" / "bad"
 HUNG = SAMPLES / "hung-rank0-evaluation" / "input"
 
 
+@cache
+def _catalogue() -> dict[str, Signature]:
+    return load_catalogue()
+
+
+@cache
+def _matcher() -> Matcher:
+    return Matcher(_catalogue())
+
+
+@cache
+def _without(run: Path) -> tuple[Diagnosis, RunData]:
+    data = pipeline.read(discover([str(run)], pipeline.sniffers()), _matcher(), Options())
+    return pipeline.explain(data, _catalogue()), data
+
+
+def _with(run: Path, *sources: Path) -> Diagnosis:
+    diagnosis, data = _without(run)
+    return with_sources(diagnosis, data, sources, _catalogue())
+
+
 def _both(run: Path, *sources: Path) -> tuple[Diagnosis, Diagnosis]:
-    return analyse([str(run)]), analyse([str(run)], Options(sources=sources))
+    return _without(run)[0], _with(run, *sources)
 
 
 def _supported(diagnosis: Diagnosis) -> set[tuple[str, str, str]]:
@@ -74,13 +100,13 @@ def test_the_place_counts_more_than_the_kind(tmp_path: Path) -> None:
     code.mkdir()
     script = (RUNS / "scripts" / "train_rank0_eval.py").read_text("utf-8")
     (code / "train_rank0_eval.py").write_text(script)
-    placed = analyse([str(HUNG)], Options(sources=(code,)))
+    placed = _with(HUNG, code)
     assert "The run stood there: train_rank0_eval.py:33, in evaluate" in placed.findings[0].notes[0]
     # Another version of the program, in which the lines of the run's stacks are in other functions.
     (code / "train_rank0_eval.py").write_text("#\n" * 30 + script)
-    shifted = analyse([str(HUNG)], Options(sources=(code,)))
+    shifted = _with(HUNG, code)
     assert "The run stood there" not in shifted.findings[0].notes[0]
-    plain = analyse([str(HUNG)])
+    plain, _ = _without(HUNG)
     assert plain.findings[0].confidence < shifted.findings[0].confidence < placed.findings[0].confidence
 
 
@@ -92,7 +118,7 @@ def test_a_hang_elsewhere_in_the_program_is_not_put_down_to_a_hit(tmp_path: Path
     # A guilty branch further down, to which the run's stacks do not point.
     fixed += ["def finish():", "    if rank == 0:", "        dist.barrier()"]
     (code / "train_rank0_eval.py").write_text("\n".join(fixed))
-    diagnosis = analyse([str(HUNG)], Options(sources=(code,)))
+    diagnosis = _with(HUNG, code)
     assert [(h.check, h.supports) for h in diagnosis.hints] == [("rank_conditional_collective", ())]
     assert "The code at" not in diagnosis.findings[0].notes[0]
 
@@ -108,7 +134,7 @@ def test_a_hint_alone_makes_no_root(tmp_path: Path) -> None:
 
 def test_what_tells_only_beside_a_finding_is_no_hint(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text("import torch\nmodel.load_state_dict(torch.load('x'), strict=False)\n")
-    assert analyse([str(SAMPLES / "healthy-ddp" / "input")], Options(sources=(tmp_path,))).hints == ()
+    assert _with(SAMPLES / "healthy-ddp" / "input", tmp_path).hints == ()
 
 
 def test_only_what_a_program_imports_belongs_to_it() -> None:
@@ -125,7 +151,7 @@ def test_only_what_a_program_imports_belongs_to_it() -> None:
 
 
 def test_reports_show_hints_and_coverage() -> None:
-    diagnosis = analyse([str(SAMPLES / "healthy-ddp" / "input")], Options(sources=(BAD,)))
+    diagnosis = _with(SAMPLES / "healthy-ddp" / "input", BAD)
     document = jsonreport.to_dict(diagnosis)
     assert {hint["name"] for hint in document["hints"]} >= {"rank-conditional-collective", "loss-graph-kept"}
     assert set(document["hints"][0]) == {"name", "signature", "codes", "title", "check", "confidence", "evidence", "why", "fix", "supports"}  # fmt: skip
@@ -137,7 +163,7 @@ def test_reports_show_hints_and_coverage() -> None:
 
 
 def test_hints_are_redacted() -> None:
-    diagnosis = analyse([str(SAMPLES / "healthy-ddp" / "input")], Options(sources=(BAD,)))
+    diagnosis = _with(SAMPLES / "healthy-ddp" / "input", BAD)
     hint = diagnosis.hints[0]
     secret = replace(hint, evidence=(replace(hint.evidence[0], text="key = 'hf_abcdefghijklmnopqrstuvwxyzABCDEFGH'"),))
     redacted = redact_diagnosis(replace(diagnosis, hints=(secret,))).hints[0]

@@ -92,6 +92,15 @@ def test_the_number_of_programs_is_limited(tmp_path: Path, monkeypatch: pytest.M
     assert "more than 3" in (code.coverage[-1].reason or "")
 
 
+def test_the_size_of_all_syntax_trees_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(3):
+        (tmp_path / f"p{n}.py").write_bytes(GOOD + b"a," * 1000)
+    monkeypatch.setattr(walk, "MAX_NODES", 1500)
+    code = read_code([tmp_path])
+    assert len(code.programs) == 2
+    assert "syntax nodes" in (code.coverage[-1].reason or "")
+
+
 def test_installed_packages_are_left_out(tmp_path: Path) -> None:
     for folder in ("venv/lib/site-packages/torch", "__pycache__", ".git"):
         (tmp_path / folder).mkdir(parents=True)

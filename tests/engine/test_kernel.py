@@ -296,3 +296,19 @@ def test_storage_that_stalled_while_training_went_on_is_no_failure(tmp_path: Pat
     assert running.verdict == "healthy" and "storage-io-error" in context(running)
     stopped = diagnose(tmp_path / "after", train_log=STEPS, dmesg_txt=stalled.format("59"))
     assert root(stopped).name == "storage-io-error"
+
+
+def test_the_pid_of_an_xid_is_a_rank_where_nccl_names_it(tmp_path: Path) -> None:
+    xid = "[ 7200.000000] NVRM: Xid (PCI:0000:77:00): {}, pid=101, name=python, x\n"
+    own = diagnose(tmp_path / "own", nccl_log=inits(1, 2) + STEPS, dmesg_txt=xid.format(31))
+    assert (root(own).name, root(own).ranks) == ("cuda-illegal-memory-access", (1,))
+    # Here the pid is that of whoever called the driver.
+    asked = diagnose(tmp_path / "asked", nccl_log=inits(1, 2) + STEPS, dmesg_txt=xid.format(119))
+    assert (root(asked).name, root(asked).ranks) == ("gsp-firmware-crash", None)
+
+
+def test_a_loaders_worker_is_its_ranks(tmp_path: Path) -> None:
+    steps = "".join(f"[rank{r}]: step {i} loss 2.5\n" for i in range(5) for r in range(4))
+    died = "[rank2]: RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. \n"
+    found = diagnose(tmp_path, train_log=steps + died, dmesg_txt="[ 7200.000000] " + OOM)
+    assert (root(found).name, root(found).ranks) == ("host-oom-cgroup", (2,))

@@ -48,7 +48,8 @@ def test_forms(line: str, form: str, seconds: float | None, time: float | None, 
     assert found is not None
     assert (found.form, found.message, found.seconds) == (form, XID, seconds)
     assert found.by_kernel
-    assert wall_time(found, REFERENCE) == (pytest.approx(time), zone_known)
+    wall, known = wall_time(found, REFERENCE)
+    assert wall == pytest.approx(time) and known == zone_known
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,8 @@ def test_other_text_is_none(line: str) -> None:
 
 
 def test_levels() -> None:
-    assert [read_line(x).level for x in ("<4>[    1.000000] x", "kern  :err   : [    1.000000] x", "6,1,1,-;x")] == [
-        4,
-        3,
-        6,
-    ]  # type: ignore[union-attr]
+    lines = [read_line(x) for x in ("<4>[    1.000000] x", "kern  :err   : [    1.000000] x", "6,1,1,-;x")]
+    assert [line.level for line in lines if line is not None] == [4, 3, 6]
     assert read_line("note  :well  : [    1.000000] x") is None
 
 

@@ -144,15 +144,16 @@ def _numbers(values: Iterable[int | None]) -> tuple[int, ...] | None:
 def _notes(c: Candidate) -> tuple[str, ...]:
     notes: list[str] = []
     for o in c.observations:
-        if o.note and o.note not in notes:
+        if len(notes) < 4 and o.note and o.note not in notes:
             notes.append(o.note)
     return tuple(notes[:4])
 
 
 def _evidence(c: Candidate) -> tuple[Evidence, ...]:
     """The key line first, then one of each other kind of sign, then others, without repetition."""
-    ordered = [c.key, *(o for o in c.observations if o is not c.key)]
-    ordered.sort(key=lambda o: (o is not c.key, -o.weight))
+    key = c.key  # found by a search, which there is no need to repeat for each of thousands
+    ordered = [key, *(o for o in c.observations if o is not key)]
+    ordered.sort(key=lambda o: (o is not key, -o.weight))
     seen: set[tuple[str, int | None]] = set()
     texts: set[str] = set()
     chosen: list[Evidence] = []

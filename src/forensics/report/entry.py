@@ -29,6 +29,7 @@ _PLACES = (
 )  # fmt: skip
 _GROUP = re.compile(r"\(\?P<([a-z_]+)>")
 _EXAMPLES = 3  # shown of each kind
+_EXAMPLE_LINES = 8  # shown of one: those that metrics are read from are long
 
 
 def as_dict(signature: Signature) -> dict[str, Any]:
@@ -57,7 +58,9 @@ def as_dict(signature: Signature) -> dict[str, Any]:
             {"source": rule.source, "pattern": rule.pattern, "detector": rule.detector, "weight": rule.weight}
             for rule in signature.evidence
         ],
-        "examples": [{"log": e.log, "is_not": e.is_not, "seen_in": e.seen_in} for e in signature.examples],
+        "examples": [
+            {"log": e.log, "is_not": e.is_not, "seen_in": e.seen_in, "root": e.root} for e in signature.examples
+        ],
     }
 
 
@@ -152,8 +155,11 @@ def render(signature: Signature, *, width: int = 100) -> str:
         lines += items(title, entries)
     shown = [f"{source}: {what}" + (f" ({more})" if more else "") for source, what, more in _rules(signature)]
     lines += items("How it is recognised", shown)
-    lines += items("How it looks", [e.log for e in signature.examples if not e.is_not][:_EXAMPLES])
-    lines += items("And what is not it", [e.log for e in signature.examples if e.is_not][:_EXAMPLES])
+    for title, logs in _looks(signature):
+        lines += ["", title.upper()]
+        for log in logs:
+            first, *rest = _shortened(log)
+            lines += [block(first, "      ", "  - "), *(block(line, "      ", "    ") for line in rest)]
     return "\n".join(lines) + "\n"
 
 
@@ -175,14 +181,26 @@ def render_markdown(signature: Signature, *, level: int = 1) -> str:
         for source, what, more in _rules(signature):
             lines.append(f"- {source}: {_code(what)}" + (f"; {_code(more)}" if more else ""))
         lines.append("")
-    for title, is_not in (("How it looks", False), ("And what is not it", True)):
-        logs = [e.log.strip("\n") for e in signature.examples if e.is_not is is_not][:_EXAMPLES]
-        if logs:
-            lines += [f"{sub} {title}", ""]
-            for log in logs:
-                fence = "`" * max(3, _longest_run(log) + 1)
-                lines += [f"{fence}text", log, fence, ""]
+    for title, logs in _looks(signature):
+        lines += [f"{sub} {title}", ""]
+        for log in logs:
+            fence = "`" * max(3, _longest_run(log) + 1)
+            lines += [f"{fence}text", *_shortened(log), fence, ""]
     return "\n".join(lines)
+
+
+def _looks(signature: Signature) -> Iterator[tuple[str, list[str]]]:
+    """Examples that stand for themselves, and near-misses; confusers are for the test alone."""
+    alone = [e for e in signature.examples if e.root is None]
+    for title, is_not in (("How it looks", False), ("And what is not it", True)):
+        if logs := [e.log for e in alone if e.is_not is is_not][:_EXAMPLES]:
+            yield title, logs
+
+
+def _shortened(log: str) -> list[str]:
+    lines = log.strip("\n").split("\n")
+    more = len(lines) - _EXAMPLE_LINES
+    return lines if more <= 1 else [*lines[:_EXAMPLE_LINES], f"... {more} more lines"]
 
 
 def _slugged(entry: str) -> str:

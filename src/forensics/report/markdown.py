@@ -201,7 +201,8 @@ def _sections(diagnosis: Diagnosis) -> list[_Section]:
         items = []
         for finding in context:
             reason = f": {escape(finding.why, 600)}" if finding.why.strip() else ""
-            items.append(f"- {escape(words.located(finding), 400)}{reason}{_place_note(finding.evidence)}\n")
+            notes = "".join(f" {escape(note, 300)}" for note in finding.notes[:2])
+            items.append(f"- {escape(words.located(finding), 400)}{reason}{notes}{_place_note(finding.evidence)}\n")
         sections.append(_details(3, "Seen and harmless" if roots else "Seen", items))
     if hints := [hint for hint in diagnosis.hints if not hint.supports]:
         items = [

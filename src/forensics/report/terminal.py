@@ -226,12 +226,15 @@ def _context(page: _Page, diagnosis: Diagnosis) -> None:
     page.heading("SEEN AND HARMLESS" if diagnosis.of_role(Role.ROOT) else "SEEN")
     groups = words.grouped(findings)
     reasons = {finding.name: finding.why for finding in reversed(findings)}
+    notes = {finding.name: finding.notes for finding in reversed(findings)}
     for group in groups[:_ITEMS_SHOWN]:
         on = f" on {words.ranks_phrase(group.ranks)}" if group.ranks else ""
         count = f" ({group.count:,} times)" if group.count > 1 else ""
         reason = reasons[group.name].strip()
         head = group.title.rstrip(" .") + on + count
         page.say(f"{head}: {reason}" if reason else head, "  - ", "    ", limit=3)
+        for note in notes[group.name][:2]:
+            page.say(note, "    ", "    ", limit=2)
         for evidence in group.evidence[:1]:
             page.flow((_reference(evidence), "file"), first="    ", rest="      ", width=page.width, limit=2)
     page.more(len(groups) - _ITEMS_SHOWN, "kind")

@@ -28,7 +28,8 @@ MAX_FILES = 5_000  # programs in all
 MAX_ENTRIES = 200_000  # names looked at, whatever they are
 MAX_SIZE = 1 << 20  # bytes of one program: ten times the largest trainers in use
 MAX_NOTEBOOK = 16 << 20  # bytes of one notebook, pictures included
-MAX_TOTAL = 48 << 20  # bytes of programs that are parsed
+MAX_TOTAL = 24 << 20  # bytes of programs that are parsed
+MAX_NODES = 2_000_000  # of all syntax trees together: about 1 GB; 7 MB of common programs have 600,000
 MAX_DEPTH = 30  # folders
 MAX_NESTING = 150  # levels of the syntax tree; the deepest of some thousand training programs has 60
 BUDGET = 60.0  # seconds for reading and parsing all
@@ -64,7 +65,7 @@ def read_code(folders: Sequence[Path]) -> Code:
     coverage: list[Coverage] = []
     seen: set[tuple[int, int]] = set()
     deadline = time.monotonic() + BUDGET
-    total = 0
+    total = nodes = 0
     for file, path, problem in _files(folders):
         if problem is not None:
             coverage.append(Coverage(path, KIND, 0, Status.SKIPPED, problem))
@@ -93,8 +94,11 @@ def read_code(folders: Sequence[Path]) -> Code:
             total += len(data)
             if total > MAX_TOTAL:
                 raise Unreadable(f"more than {MAX_TOTAL >> 20} MB of programs")
+            if nodes > MAX_NODES:
+                raise Unreadable(f"more than {MAX_NODES:,} syntax nodes in the programs before it")
             found, partly = parse_notebook(data, path) if path.endswith(".ipynb") else ([parse(data, path)], None)
             programs += found
+            nodes += sum(len(program.nodes) for program in found)
             coverage.append(Coverage(path, KIND, size, Status.PARTIAL if partly else Status.READ, partly))
         except Unreadable as error:
             coverage.append(Coverage(path, KIND, size, Status.SKIPPED, str(error)))

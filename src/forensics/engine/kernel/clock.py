@@ -83,13 +83,11 @@ def align(data: RunData) -> RunData:
     others = [o for n, o in enumerate(observations) if n not in own and o.signature != ANCHOR]
     said: dict[str, str] = {}
     for source, of_source in entries.items():
-        relative = [e for e in of_source if e.line.seconds is not None]
+        relative = [e for e in of_source if e.line.seconds is not None and not _has_time(e.observation)]
         if not relative:
             continue
         ties = _ties_of(source, of_source, entries, data, others)
         for e in relative:
-            if e.observation.time is not None and e.observation.timed:
-                continue
             known = ties.get(e.boot, [])
             if not known:
                 observations[e.at] = replace(
@@ -109,6 +107,10 @@ def align(data: RunData) -> RunData:
     kept = tuple(o for o in observations if o.signature != ANCHOR)
     writers = tuple(replace(w, first_time=None, last_time=None) if w.source in forms else w for w in data.writers)
     return replace(data, observations=kept, writers=writers, coverage=_covered(data.coverage, forms, said))
+
+
+def _has_time(o: Observation) -> bool:
+    return o.time is not None and o.timed
 
 
 def wall(seconds: float, ties: Sequence[Tie]) -> float:
