@@ -655,3 +655,26 @@ def test_metrics_of_the_probe_have_canonical_names(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     frame = tb.metrics(tb.read_events(path), Source("e", path, Kind.TENSORBOARD, 1, Identity()))
     assert {"loss", "grad_norm", "lr", "update_ratio"} <= set(frame["name"])
+
+
+@pytest.mark.parametrize("where", [(3, 5), (0, 0), (299, 299)])
+def test_edges_of_a_large_gradient_show_a_bad_value(tmp_path: Path, where: tuple[int, int]) -> None:
+    """One bad element of the output's gradient, or of the input, of a layer whose gradient is not read as a whole."""
+    model = nn.Sequential(nn.Linear(300, 300, bias=False), nn.Linear(300, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with Probe(model, optimizer, tmp_path, every=50) as probe:
+        for step in range(30):
+            x = torch.randn(16, 300)
+            hidden = model[0](x)
+            if step == 20:
+                # Reaches the first layer alone, for the second is not in the way back.
+                at = (torch.tensor(where[0] % 16), torch.tensor(where[1]))
+                hidden.register_hook(lambda grad, at=at: grad.index_put(at, torch.tensor(math.nan)))
+            loss = model[1](hidden).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            probe.step(loss)
+    found = series(tmp_path)
+    assert [step for step, _ in found["probe/nonfinite/gradient/0"]] == [21]
+    assert next(step for step, value in found["probe/grad_norm"] if math.isnan(value)) == 21

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from forensics.engine.configs import is_setting
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
+from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.steps import StepClock
 from forensics.model import (
@@ -35,6 +37,8 @@ INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
+# Commands that show a kernel's log: not asked for where the run holds one.
+_KERNEL_COMMANDS = re.compile(r"^ *(?:dmesg|journalctl -k)\b[^;]*$")
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
 
@@ -359,8 +363,11 @@ def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
 def _missing(first: Candidate | None, data: RunData, world: World) -> tuple[MissingEvidence, ...]:
     missing = []
     if first is not None:
+        kernel = any(fact.name == KERNEL_LOG for fact in data.facts)
         for item in first.signature.confirm:
             what, _, how = item.partition("::")
+            if kernel and _KERNEL_COMMANDS.search(how):
+                continue
             missing.append(MissingEvidence(what.strip(), how.strip()))
     if world.size is not None and world.size_is_stated and len(world.ranks) < world.size and first is not None:
         silent = sorted(set(range(world.size)) - set(world.ranks))

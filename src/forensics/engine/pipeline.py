@@ -66,21 +66,36 @@ def sniffers() -> Sniffers:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A diagnosis, and what it was made from: ranks placed, clocks set right. Pictures are drawn from both."""
+
+    diagnosis: Diagnosis
+    data: RunData
+
+
 def analyse(
     paths: Sequence[str], options: Options = Options(), catalogue: Mapping[str, Signature] | None = None
 ) -> Diagnosis:
     """Diagnose the run whose traces lie under `paths`. Raises NothingToRead where there is nothing to analyse."""
+    return analyse_with_data(paths, options, catalogue).diagnosis
+
+
+def analyse_with_data(
+    paths: Sequence[str], options: Options = Options(), catalogue: Mapping[str, Signature] | None = None
+) -> Analysis:
+    """`analyse`, with the data of the run. Files that an archive held can be read until the program ends."""
     run = discover(paths, sniffers(), exclude=options.exclude, since=options.since)
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
         raise NothingToRead(_why_nothing(run))
     catalogue = catalogue if catalogue is not None else load_catalogue()
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
-    diagnosis = explain(data, catalogue)
+    found = explain_with_data(data, catalogue)
     if options.sources:
         from forensics.engine import hints
 
-        diagnosis = hints.with_sources(diagnosis, data, options.sources, catalogue)
-    return diagnosis
+        return replace(found, diagnosis=hints.with_sources(found.diagnosis, data, options.sources, catalogue))
+    return found
 
 
 def _why_nothing(run: Run) -> str:
@@ -328,6 +343,11 @@ def _raise_if_debugging() -> None:
 
 def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """From parsed data to the diagnosis: identities, detectors, comparison of ranks, causes, verdict."""
+    return explain_with_data(data, catalogue).diagnosis
+
+
+def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Analysis:
+    """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
     from forensics.engine import collectives, configs, detectors, schedules
 
     data = identity.number_attempts(data)
@@ -368,7 +388,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     causes.borrow_ranks(linked)
     clocks.doubt(linked, offsets, nodes)
     clocks.admit(linked, offsets, nodes)
-    return diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
+    return Analysis(diagnosis.diagnose(data, candidates, linked, world, clock, catalogue), data)
 
 
 def often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:

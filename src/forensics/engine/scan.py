@@ -306,7 +306,7 @@ def scan_files(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Scan]:
-    """Scan many files, given as (file, size in bytes, marks); gives them in order, while threads scan those that follow.
+    """Scan many files, given as (file, size in bytes, marks); gives them in order, while those that follow are scanned.
 
     threads: default is the number of CPUs this process may use. progress: called with the bytes of each finished span.
     """
@@ -327,7 +327,7 @@ def scan_files(
     workers = threads or available_cpus()
     with contextlib.ExitStack() as stack:
         if workers < 2 or len(flat) < 2:
-            spans = map(one, flat)
+            spans: Iterator[Scan] = map(one, flat)
         else:
             spans = stack.enter_context(ThreadPoolExecutor(workers)).map(one, flat)
         for parts in jobs:

@@ -35,6 +35,7 @@ class _Step:
     applied: bool
     outputs: Packed
     gradients: Packed
+    exact: bool  # the gradients are norms
     samples: Any = None
     finished: bool = True
 
@@ -177,8 +178,9 @@ class Probe:
 
     def _prepare(self) -> None:
         """Arm the measurements of the next update, if it is one that is looked at."""
-        self._watch.want_dead = self._due(self._count + 1)
-        if self._due(self._count + 1):
+        due = self._due(self._count + 1)
+        self._watch.want_dead = self._updates.exact = due
+        if due:
             self._updates.want()
 
     def _take(self, *, finished: bool) -> _Step:
@@ -189,6 +191,7 @@ class Probe:
             self._updates.applied,
             self._watch.take(),
             self._updates.take_gradients(),
+            not self._updates.partial,
             samples,
             finished,
         )
@@ -254,11 +257,11 @@ class Probe:
         values: dict[str, float] = {}
         if loss is not None:
             values[tags.LOSS] = loss
-        if squares:
+        if squares and (one.exact or not math.isfinite(sum(squares.values()))):
             values[tags.GRAD_NORM_LOCAL if self._sharded else tags.GRAD_NORM] = sum(squares.values()) ** 0.5
         if one.finished and self._scaler is not None and not one.applied:
             self._skipped += 1
-        if last and one.finished:
+        if last and one.finished and one.exact:
             values |= {tags.MODULE_GRAD + name: squares[name] ** 0.5 for name in self._modules if name in squares}
         ids = _ids(one.samples) if last or (loss is not None and not math.isfinite(loss)) else []
         if ids:
