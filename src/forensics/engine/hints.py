@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from forensics.engine.diagnosis import with_status
-from forensics.model import Diagnosis, Finding, Hint, Role, RunData
+from forensics.model import Diagnosis, Finding, Hint, Kind, Role, RunData
+from forensics.parsers.stacks import is_users
 from forensics.signatures.schema import Signature
 from forensics.sources.hits import Hit
 from forensics.sources.program import Program
@@ -27,6 +28,8 @@ DOUBT_BY_KIND = 0.85
 HIGHEST = 0.99
 NOTES = 2  # hits that a finding tells of
 TEXTS = 5000  # lines of a run that are searched for what programs print
+LOGS = 16  # logs whose first HEAD bytes are searched as well
+HEAD = 64 << 10
 TELLING = 12  # characters of a text that says by itself which program prints it
 SHOWN = 200  # characters of code in a note
 
@@ -57,7 +60,9 @@ def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[s
     stood = _in_programs(places, found.programs)
     started = {program.path for program, _ in stood} | named(data, found.programs)
     started = started or speaking(data, found.programs)
-    ours = related(found.programs, started)
+    # Frames of programs of which none is here: what is here did not run.
+    strangers = not started and any(is_users(frame.file) and frame.file.endswith(".py") for frame in places)
+    ours = set() if strangers else related(found.programs, started)
     hits = [hit for hit in found.hits if hit.evidence[0].file in ours]
     # Of several programs none of which is known to have run, each can be the wrong one.
     findings = diagnosis.findings if started or len(_training(found.programs)) < 2 else ()
@@ -136,7 +141,8 @@ def named(data: RunData, programs: Sequence[Program]) -> set[str]:
 def speaking(data: RunData, programs: Sequence[Program]) -> set[str]:
     """Paths of the programs that print what the run's files hold: those with the most of their own texts in there."""
     lines = [e.text for o in data.observations[:TEXTS] for e in o.evidence[:1]]
-    text = "\n".join([*lines, *(writer.last_line for writer in data.writers)])
+    heads = (_head(s.file) for s in [s for s in data.sources if s.kind is Kind.LOG][:LOGS])
+    text = "\n".join([*lines, *(writer.last_line for writer in data.writers), *heads])
     scores = {
         program.path: sum(
             1 for said in program.texts if len(said) >= TELLING and " " in said.strip() and said.strip() in text
@@ -145,6 +151,14 @@ def speaking(data: RunData, programs: Sequence[Program]) -> set[str]:
     }
     best = max(scores.values(), default=0)
     return {path for path, score in scores.items() if score == best} if best else set()
+
+
+def _head(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(HEAD).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _training(programs: Sequence[Program]) -> list[Program]:

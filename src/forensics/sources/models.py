@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from forensics.sources.program import FUNCTIONS, Program, Scope, argument, last, method, plain, receiver
+from forensics.sources.program import FUNCTIONS, Program, argument, last, method, plain, receiver
 from forensics.sources.project import Project
 
 # (class in torch.nn, function in torch.nn.functional) of the losses that expect a certain kind of input.
@@ -172,15 +172,9 @@ def _class_output(project: Project, program: Program, name: str, depth: int) -> 
     if len(forwards) != 1:
         return None
     returns = [n.value for n in forwards[0].nodes if isinstance(n, ast.Return) and n.value is not None]
-    kinds = [_returned(project, home, forwards[0], r, depth + 1) for r in returns]
+    kinds = [output_of(project, home, r, depth + 1) for r in returns]
     known = {k[0] for k in kinds if k is not None}
     return kinds[0] if kinds and None not in kinds and len(known) == 1 else None
-
-
-def _returned(
-    project: Project, program: Program, scope: Scope, value: ast.expr, depth: int
-) -> tuple[str, ast.AST] | None:
-    return output_of(project, program, value, depth)
 
 
 def home_of(project: Project, node: ast.AST) -> Program | None:

@@ -369,10 +369,5 @@ def last(dotted: str) -> str:
     return dotted.rsplit(".", 1)[-1]
 
 
-def torch_name(dotted: str, *names: str) -> bool:
-    """Whether a full name is one of torch's (or of a library that goes by its names) with such a last part."""
-    return last(dotted) in names and dotted.split(".", 1)[0] in ("torch", "nn", "F", "optim", "dist", "deepspeed")
-
-
 def any_name(program: Program, names: Iterable[str]) -> bool:
     return any(name in program.words for name in names)

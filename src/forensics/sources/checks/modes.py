@@ -17,7 +17,6 @@ from forensics.sources.program import (
     names_in,
     plain,
     receiver,
-    walk,
 )
 from forensics.sources.project import Project
 
@@ -167,7 +166,3 @@ def evaluation_with_gradients(program: Program, project: Project) -> Iterator[Hi
             continue
         note = "Evaluation keeps graphs for a backward pass that never comes: put it under torch.no_grad()."
         yield hit("evaluation_with_gradients", program, model, note, loop, span=loop, weight=0.7)
-
-
-def kept_graphs(loop: ast.For) -> bool:
-    return any(isinstance(n, ast.AugAssign) for n in walk(loop.body, into=False))
