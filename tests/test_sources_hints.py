@@ -132,6 +132,13 @@ def test_a_hint_alone_makes_no_root(tmp_path: Path) -> None:
     assert having.of_role(Role.ROOT) == having.of_role(Role.CASCADE) == ()
 
 
+def test_code_that_did_not_run_has_nothing_to_say() -> None:
+    without, _ = _without(SAMPLES / "exception-rank2" / "input")  # its traceback names train_jsonl.py
+    having = _with(SAMPLES / "exception-rank2" / "input", BAD)
+    assert having.hints == ()
+    assert having.findings == without.findings
+
+
 def test_what_tells_only_beside_a_finding_is_no_hint(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text("import torch\nmodel.load_state_dict(torch.load('x'), strict=False)\n")
     assert _with(SAMPLES / "healthy-ddp" / "input", tmp_path).hints == ()

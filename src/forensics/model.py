@@ -344,6 +344,9 @@ COLLECTIVES_COLUMNS: dict[str, str] = {
     "line": "Int64",  # of the source, where it is a log
 }
 
+UNRECORDED = "a collective"  # the `op` of a row made from a counter: it is known that there was one, not which
+CALLED = "called"  # the `state` of a call that a log line states: nothing tells whether it has ended
+
 
 def schema(columns: Mapping[str, str]) -> dict[str, Any]:
     """The polars schema for one of the column tables above (polars is imported only when used)."""

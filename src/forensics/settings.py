@@ -6,7 +6,6 @@ must not decide how it is read.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +42,15 @@ def load(start: Path, analysed: Sequence[str] = ()) -> Settings:
         return Settings()
     try:
         with file.open("rb") as stream:
-            table = tomllib.loads(stream.read(LARGEST).decode("utf-8")).get("tool", {}).get("forensics")
+            data = stream.read(LARGEST)
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror or error}") from None
+    if b"forensics" not in data:
+        return Settings()
+    import tomllib
+
+    try:
+        table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("forensics")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
         raise SettingsError(f"{file}: {error}") from None
     return Settings() if table is None else _settings(table, file)

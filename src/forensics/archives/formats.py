@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from forensics.archives.tars import tar_header
+from forensics.patterns import lazy
 
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
-_EXTENSION = re.compile(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
-_ONLY_COMPRESSED = re.compile(r"([^/]+)\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd)!/\1$", re.I)
-_SHORT_TAR = re.compile(r"\.t(?:gz|xz|bz2?|zst)$", re.I)
+_EXTENSION = lazy(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
+_ONLY_COMPRESSED = lazy(r"([^/]+)\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd)!/\1$", re.I)
+_SHORT_TAR = lazy(r"\.t(?:gz|xz|bz2?|zst)$", re.I)
 
 
 def format_of(head: bytes, name: str) -> str | None:

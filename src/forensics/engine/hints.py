@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from forensics.engine.diagnosis import with_status
 from forensics.model import Diagnosis, Finding, Hint, Kind, Role, RunData
 from forensics.parsers.stacks import is_users
+from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 from forensics.sources.hits import Hit
 from forensics.sources.program import Program
@@ -33,8 +34,8 @@ HEAD = 64 << 10
 TELLING = 12  # characters of a text that says by itself which program prints it
 SHOWN = 200  # characters of code in a note
 
-_CALL = re.compile(r"^(?P<file>.+):(?P<line>\d+) (?P<function>\S.*)$")
-_FILE = re.compile(r"[\w.-]+\.py\b", re.ASCII)
+_CALL = lazy(r"^(?P<file>.+):(?P<line>\d+) (?P<function>\S.*)$")
+_FILE = lazy(r"[\w.-]+\.py\b", re.ASCII)
 _ANONYMOUS = ("<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 
 

@@ -31,7 +31,6 @@ from forensics.model import (
 from forensics.parsers import error_files, kernel, metric_lines, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
-from forensics.parsers.nccl.facts import environment as nccl_environment
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
 
@@ -170,7 +169,10 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     metrics += _metric_lines(texts, faults)
     traced, answered, notes = _nccl(logs, observations)
     observations += answered
-    facts += nccl_environment(observations)
+    if any(o.signature == "nccl-environment" for o in observations):
+        from forensics.parsers.nccl.facts import environment as nccl_environment
+
+        facts += nccl_environment(observations)
     told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled
     coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
     coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]

@@ -7,13 +7,13 @@ comes afterwards: the same writer records further steps, or says that the run re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.model import Observation
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     from forensics.engine.causes import Candidate
@@ -39,18 +39,18 @@ CLOCK_SLACK = 90.0
 # Handled this often at one place of the code, an exception is handled there the next time as well.
 HANDLED = 3
 # Texts that a run reads or writes, by the name of file or folder; a name that says "log" is a log nevertheless.
-_TEXTS = re.compile(
+_TEXTS = lazy(
     r"(?i)(?:^|[/_. -])(?:samples?|generat(?:ions?|ed)|predict(?:ions?|ed)|completions?|decod(?:ed|ings?)|hypothes[ei]s"
     r"|transcripts?|prompts?|responses?|corpus|readme|notes?|requirements)(?:[/_. -]|\d|$)"
 )
-_LOGS = re.compile(r"(?i)\.(?:log|out|err|stdout|stderr|o\d+|e\d+)(?:\.\d+)?$|(?:^|[/_.-])logs?(?:[/_.-]|$)")
+_LOGS = lazy(r"(?i)\.(?:log|out|err|stdout|stderr|o\d+|e\d+)(?:\.\d+)?$|(?:^|[/_.-])logs?(?:[/_.-]|$)")
 # A record of data is a JSON object with one of the first keys and none of the second, which loggers and runtimes write.
-_DATA_KEY = re.compile(
+_DATA_KEY = lazy(
     r'"(?:prompt|completion|response|generated?(?:_text)?|generation|prediction|hypothesis|reference|question|answer'
     r'|instruction|conversations?|messages|chosen|rejected|input|output|target)"\s*:'
 )
-_LOGGER_KEY = re.compile(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
-_KERNEL = re.compile(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
+_LOGGER_KEY = lazy(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
+_KERNEL = lazy(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
 
 def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: StepClock, world: World) -> None:

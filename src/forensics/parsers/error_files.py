@@ -20,10 +20,11 @@ from forensics.files import opened
 from forensics.model import Evidence, Observation, Source, Traceback
 from forensics.parsers.logs import read_log
 from forensics.parsers.tracebacks import exception_of
+from forensics.patterns import lazy
 
 MAX_BYTES = 4 << 20
 _SPEAKER = "process-seen"
-_HEAD = re.compile(rb'^\s*\{\s*"message"\s*:\s*[{"]')
+_HEAD = lazy(rb'^\s*\{\s*"message"\s*:\s*[{"]')
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forensics.model import COLLECTIVES_COLUMNS, Source, schema
+from forensics.model import COLLECTIVES_COLUMNS, UNRECORDED, Source, schema
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,25 +36,23 @@ MAX_FRAMES = 200
 STACKS = 64  # of the newest entries, so many have their whole stack kept
 DEEPEST = 8  # frames of a stack that is kept
 DEFAULT_GROUP = "0"
-# The operation of a row that stands for a counter and not for an entry.
-UNRECORDED = "a collective"
 # The name of a group that only has an index on its own process: two ranks may mean different groups by it.
 UNNAMED = "index"
 
-_BACKEND = re.compile(r"^(?:ncclx?|xccl|gloo|rcclx?|mccl|hccl|ucc|mpi):")
+_BACKEND = lazy(r"^(?:ncclx?|xccl|gloo|rcclx?|mccl|hccl|ucc|mpi):")
 # A tuple an entry is what recorders write. Tuples nested some 100,000 deep overflow the C stack when they are hashed.
 MAX_TUPLES = 50_000
 # The keys that only a Flight Recorder dump has, whatever its version.
 _MARKS = (b"pg_config", b"profiling_name", b"last_enqueued_collective", b"collective_seq_id")
 # Default file names: torch <= 2.8 nccl_trace_rank_N, later comm_lib_trace_rank_N.
-_DEFAULT_NAME = re.compile(r"(?:nccl|comm_lib)_trace_rank_?\d+(?:\.\w+)?$")
-_RANK_IN_NAME = re.compile(r"(?<![a-z])(?<!local_)(?<!group_)rank[_\-.]?(\d{1,7})(?!\d)", re.IGNORECASE)
-_NUMBER_AT_END = re.compile(r"(?:trace|dump|recorder|fr)[_\-.]?(\d{1,7})$", re.IGNORECASE)
+_DEFAULT_NAME = lazy(r"(?:nccl|comm_lib)_trace_rank_?\d+(?:\.\w+)?$")
+_RANK_IN_NAME = lazy(r"(?<![a-z])(?<!local_)(?<!group_)rank[_\-.]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_NUMBER_AT_END = lazy(r"(?:trace|dump|recorder|fr)[_\-.]?(\d{1,7})$", re.IGNORECASE)
 # "<host>_3": what PyTorch's own analyser asks for, a prefix and the rank. Numbers of other things end so as well.
-_PREFIX_AND_RANK = re.compile(
+_PREFIX_AND_RANK = lazy(
     r"^(?!.*(?:attempt|local_rank|group_rank|node|step|version|epoch|pid)_\d+$).+_(\d{1,7})$", re.IGNORECASE
 )
-_EXTENSION = re.compile(r"\.(?:json|pickle|pkl|bin|dump|trace)$", re.IGNORECASE)
+_EXTENSION = lazy(r"\.(?:json|pickle|pkl|bin|dump|trace)$", re.IGNORECASE)
 _LIBRARY = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>", "/torch/", "<eval_with_key>", "<__")
 _USER, _LIBRARY_CODE, _NATIVE_CODE = "user", "library", "native"
 _NATIVE = (".cpp", ".cc", ".h", ".hpp", ".cu", ".c", ".so", ".S", "??")
@@ -61,7 +60,7 @@ _NATIVE = (".cpp", ".cc", ".h", ".hpp", ".cu", ".c", ".so", ".S", "??")
 # Opcodes of fixed length that build plain data (see pickletools): marks, empty containers, appends, None, booleans,
 # memo gets and puts, numbers, frames. LONG_BINPUT is admitted up to index 2**22, because the C unpickler allocates its
 # memo up to the index that is named.
-_FIXED = re.compile(
+_FIXED = lazy(
     rb"(?:[()\]}aeNsu\x88\x89\x94]|[Khq\x80].|M..|[Jj]....|r..[\x00-\x3f]\x00|G.{8}|\x95.{8})*+",
     re.DOTALL,
 )

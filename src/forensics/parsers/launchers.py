@@ -14,22 +14,21 @@ prefix the launcher's output bears.
 
 from __future__ import annotations
 
-import re
-
 from forensics.model import Evidence, Identity, Observation
 from forensics.parsers.prefixes import parse_time, strip_ansi
+from forensics.patterns import lazy
 
 # The line that every row has; the scan looks for it.
 ROW = r"rank      : \d+ \(local_rank: \d+\)"
 BEFORE, AFTER = 400, 600  # bytes around it that hold the rest of the row
 SIGNATURE = "worker-exit"
 
-_ROW = re.compile(r"rank\s+: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
-_HOST = re.compile(r"host\s+: (?P<host>\S+)")
-_TIME = re.compile(r"time\s+: (?P<time>\S+)")
-_EXIT = re.compile(r"exitcode\s+: (?P<exitcode>-?\d+) +\(pid: (?P<pid>\d+)\)")
+_ROW = lazy(r"rank\s+: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
+_HOST = lazy(r"host\s+: (?P<host>\S+)")
+_TIME = lazy(r"time\s+: (?P<time>\S+)")
+_EXIT = lazy(r"exitcode\s+: (?P<exitcode>-?\d+) +\(pid: (?P<pid>\d+)\)")
 
-IN_ROW = re.compile(r"traceback : Traceback")  # of a worker that was wrapped with @record
+IN_ROW = lazy(r"traceback : Traceback")  # of a worker that was wrapped with @record
 
 
 def worker_of(before: str) -> Identity:

@@ -25,6 +25,7 @@ from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_windows import read_part
 from forensics.parsers.names import canonical, factor
 from forensics.parsers.prefixes import parse_time
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +42,7 @@ _STEP_KEYS = (
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
 _CONSTANT = frozenset({"total_steps", "batch_size"})
 _TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
-_FLAT = re.compile(r"\{[^{}]*\}")
+_FLAT = lazy(r"\{[^{}]*\}")
 
 _Row = tuple[
     int | None, int | None, int | None, float | None, float | None, str, float

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from forensics.model import Evidence, Identity, Observation, Source
 from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
+from forensics.patterns import lazy
 
 SIGNATURE = "stack-dump"
 # What the scan looks for; each opens the stack of one thread.
@@ -41,26 +42,26 @@ BEFORE = 8 << 10  # bytes before a header that may say what the stack is
 HEAD = 64 << 10  # bytes of a file's head that show which prefixes it uses
 TIME_BEFORE = 64 << 10  # bytes before a header in which a time is looked for
 
-_FAULT = re.compile(
+_FAULT = lazy(
     r"^(?P<current>Current t|T)hread (?P<thread>0x[0-9a-f]+)(?: \[(?P<name>[^\]\n]*)\])? \(most recent call first\):"
 )
-_PYSPY = re.compile(r'^Thread (?P<thread>(?:0x)?[0-9A-Fa-f]+) \((?:active|idle)[^)]*\)(?:: "(?P<name>[^"]*)")?')
-_GDB = re.compile(r"^Traceback \(most recent call first\):")
-_GDB_FRAME = re.compile(
+_PYSPY = lazy(r'^Thread (?P<thread>(?:0x)?[0-9A-Fa-f]+) \((?:active|idle)[^)]*\)(?:: "(?P<name>[^"]*)")?')
+_GDB = lazy(r"^Traceback \(most recent call first\):")
+_GDB_FRAME = lazy(
     r"^#\d+ .{0,400}?Frame 0x[0-9a-f]+, for (?:file )?(?P<file>[^,\n]+), line (?P<line>\d+), in (?P<function>[^\s(]+)"
 )
-_RECORDER = re.compile(r"Stack trace of the failed collective: ?$")
+_RECORDER = lazy(r"Stack trace of the failed collective: ?$")
 
-_FAULT_FRAME = re.compile(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
-_PYSPY_FRAME = re.compile(r"^ {4}(?P<function>\S.*) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
-_GDB_PYBT_FRAME = re.compile(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s(]+)')
-_RECORDER_FRAME = re.compile(r"^#\d+ (?P<function>\S+) from (?P<file>.+):(?P<line>\d+)$")
+_FAULT_FRAME = lazy(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_PYSPY_FRAME = lazy(r"^ {4}(?P<function>\S.*) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
+_GDB_PYBT_FRAME = lazy(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s(]+)')
+_RECORDER_FRAME = lazy(r"^#\d+ (?P<function>\S+) from (?P<file>.+):(?P<line>\d+)$")
 
-_TIMEOUT = re.compile(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
-_FATAL = re.compile(r"Fatal Python error: (?P<what>[^\n]{1,200})")
-_PROCESS = re.compile(r"^Process (?P<pid>\d+): (?P<command>.*)$", re.M)
-_LOCAL_RANK = re.compile(r"--local[_-]rank[= ](\d{1,5})\b")
-_LWP = re.compile(r"^Thread (?P<thread>\d+) \(.*LWP (?P<pid>\d+)\)", re.M)
+_TIMEOUT = lazy(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
+_FATAL = lazy(r"Fatal Python error: (?P<what>[^\n]{1,200})")
+_PROCESS = lazy(r"^Process (?P<pid>\d+): (?P<command>.*)$", re.M)
+_LOCAL_RANK = lazy(r"--local[_-]rank[= ](\d{1,5})\b")
+_LWP = lazy(r"^Thread (?P<thread>\d+) \(.*LWP (?P<pid>\d+)\)", re.M)
 
 _FORMATS = (
     ("demand", _FAULT, _FAULT_FRAME),
@@ -82,10 +83,10 @@ _INSTALLED = (
     "\\Lib\\",
 )
 # PyTorch built from source lies outside of site-packages.
-_TORCH = re.compile(
+_TORCH = lazy(
     r"/torch/(?:autograd|distributed|utils|nn|cuda|optim|multiprocessing|_dynamo|_inductor|_tensor\.py)\b"
 )
-_COMPILED = re.compile(r"\.(?:so(?:\.[\d.]+)?|pyx|cpp|cc|c|cu)$")
+_COMPILED = lazy(r"\.(?:so(?:\.[\d.]+)?|pyx|cpp|cc|c|cu)$")
 _LIBRARIES = frozenset((
     "torch", "torchvision", "torchdata", "numpy", "scipy", "pandas", "polars", "pyarrow", "datasets", "transformers",
     "accelerate", "peft", "trl", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric",
@@ -98,7 +99,7 @@ _LIBRARIES = frozenset((
 # Outermost functions of a thread that the program started, as opposed to its main one.
 _BOOTSTRAP = ("_bootstrap", "_bootstrap_inner", "clone", "start_thread")
 # Processes with a stack that are no rank: files in which their main threads live.
-HELPERS = re.compile(
+HELPERS = lazy(
     r"torch/utils/data/_utils/worker\.py|torch/distributed/elastic/|torch/distributed/(?:run|launch)\.py"
     r"|torch/multiprocessing/spawn\.py:\d+ join|multiprocessing/resource_tracker\.py|_inductor/compile_worker"
 )

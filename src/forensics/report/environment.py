@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from forensics.model import Fact
+from forensics.patterns import lazy
 
 MOST = 40
 
-_NOTABLE = re.compile(
+_NOTABLE = lazy(
     r"(?:torch|nccl|rccl|nvidia-nccl-cu\d+|deepspeed|transformers|accelerate|peft|trl|lightning|pytorch-lightning"
     r"|megatron-core|flash-attn|vllm|ray|numpy|python|driver|cudnn|cuda)\.version"
     r"|torch\.(?:cuda|rocm)|driver\.cuda|gpu\.(?:count|name)|wandb\.(?:gpu|gpu_count|python)|platform"

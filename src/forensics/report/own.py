@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from forensics.model import Verdict
+from forensics.patterns import lazy
 
 _VERDICTS = "|".join(verdict.value.upper() for verdict in Verdict).encode()
 _STYLE = rb"(?:\x1b\[[\d;]*m)*"
-_JSON = re.compile(rb'\s*\{\s*"schema_version":\s*\d+,\s*"tool":\s*\{\s*"name":\s*"forensics"')
-_MARKDOWN = re.compile(rb"## (?:" + _VERDICTS + rb"): .*\n\| \| \|\n\| --- \| --- \|\n\| ", re.S)
-_TERMINAL = re.compile(
+_JSON = lazy(rb'\s*\{\s*"schema_version":\s*\d+,\s*"tool":\s*\{\s*"name":\s*"forensics"')
+_MARKDOWN = lazy(rb"## (?:" + _VERDICTS + rb"): .*\n\| \| \|\n\| --- \| --- \|\n\| ", re.S)
+_TERMINAL = lazy(
     _STYLE + rb"(?:" + _VERDICTS + rb")" + _STYLE + rb"  .*\n\n" + _STYLE
     + rb"(?:WHERE|SEEN|(?:NOT )?READ|MISSING EVIDENCE|RULED OUT)" + _STYLE + rb"\n  ",
     re.S,

@@ -491,3 +491,8 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
             for before, after in zip(diagnosis.environment, redacted.environment, strict=True)
         ),
     )
+
+
+def redact_tree(value: T, redactor: Redactor) -> T:
+    """A copy of a tree of frozen dataclasses, tuples and mappings with every string in it redacted."""
+    return _mapped(value, redactor.redact)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 from forensics.engine.collectives.births import unborn
 from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
-from forensics.engine.collectives.nccl import told
 from forensics.engine.collectives.observations import vote
 from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
 from forensics.model import MAX_RANKS, Observation, Traceback
@@ -24,10 +23,22 @@ if TYPE_CHECKING:
 
 __all__ = ["desync", "still_standing", "told", "vote"]
 
+# What names of signatures about NCCL and its network begin with.
+_OF_NCCL = ("nccl", "ib-")
+
 # Signatures whose log lines name the ranks themselves.
 NAMING = ("monitored-barrier-timeout", "uneven-inputs", "collective-desync", "rank-exited-early")
 
 _Told = TypeVar("_Told", Observation, Traceback)
+
+
+def told(observations: Sequence[Observation]) -> list[Observation]:
+    """`nccl.told`, loaded for runs in which NCCL spoke."""
+    if not any(o.signature.startswith(_OF_NCCL) for o in observations):
+        return list(observations)
+    from forensics.engine.collectives import nccl
+
+    return nccl.told(observations)
 
 
 def desync(

@@ -7,17 +7,15 @@ already unwinding looks finished. Such dumps only count where something in the l
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from forensics.engine.collectives.observations import DEFAULT_GROUPS, title
-from forensics.model import Evidence
-from forensics.parsers.flight_recorder import UNRECORDED
-from forensics.parsers.nccl.calls import CALLED
+from forensics.model import CALLED, UNRECORDED, Evidence
 from forensics.parsers.prefixes import rank_list
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,8 +27,8 @@ SAME_INPUT = (
     "allgather_into_tensor_coalesced",
 )  # fmt: skip
 COALESCED = "coalesced"  # the entry that closes operations that are issued together
-UNNAMED_GROUP = re.compile(r"^index \d+$")  # parsers.flight_recorder: a group known by its place on one process only
-_MEMBERS = re.compile(r"(?:^| )ranks ([\d,-]+)$")
+UNNAMED_GROUP = lazy(r"^index \d+$")  # parsers.flight_recorder: a group known by its place on one process only
+_MEMBERS = lazy(r"(?:^| )ranks ([\d,-]+)$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from forensics.engine.collectives.observations import (
 )
 from forensics.engine.collectives.p2p import point_to_point
 from forensics.engine.collectives.waits import inverted, waits
-from forensics.model import Observation
-from forensics.parsers.flight_recorder import UNRECORDED
+from forensics.model import UNRECORDED, Observation
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from forensics.model import Identity, Observation, Traceback
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     from forensics.engine.collectives.calls import Call
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_GROUPS = ("0", "default_pg")
 MAX_EVIDENCE = 4
 # Functions in which rank 0 is often alone.
-SIDE_WORK = re.compile(r"save|checkpoint|ckpt|eval|valid|upload|download|push_to_hub|export", re.IGNORECASE)
+SIDE_WORK = lazy(r"save|checkpoint|ckpt|eval|valid|upload|download|push_to_hub|export", re.IGNORECASE)
 
 
 def vote(values: Mapping[int, Hashable]) -> tuple[Hashable | None, tuple[int, ...]]:

@@ -5,7 +5,6 @@ In a pipeline each stage waits for the one before it: the stage at the end of th
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -14,11 +13,12 @@ from forensics.engine.collectives.calls import Call, Group, calls_of, declared, 
 from forensics.engine.collectives.logs import Logs
 from forensics.engine.collectives.observations import at_place, in_group, observe, plural, side_by_side, spoken
 from forensics.model import Observation
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
 
-_P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
+_P2P = lazy(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
 # (group, rank, peer) -> what the rank has not finished with the peer: ("send" | "recv", call)
 Pending = Mapping[tuple[tuple[str, str], int, int], Sequence[tuple[str, Call]]]

@@ -25,6 +25,7 @@ from forensics.engine.collectives.observations import (
 from forensics.engine.steps import StepClock
 from forensics.model import Observation, Traceback
 from forensics.parsers.stacks import SIGNATURE, is_users
+from forensics.patterns import lazy
 
 # What a thread does, by the innermost frames that are not the user's: the first rule that fits one of them, from the
 # inside out. The order matters: a checkpoint that gathers from all ranks waits in a collective.
@@ -52,10 +53,10 @@ _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 # Frames that say nothing about where in the program a rank is.
-_PLUMBING = re.compile(r"(?:^|/)torch/|(?:^|/)python3?[\d.]*/(?!site-packages|dist-packages)|^<|c10d_logger\.py")
-_CALL = re.compile(r"^(?P<file>.*):(?P<line>\d+|\?) (?P<function>.+)$")
+_PLUMBING = lazy(r"(?:^|/)torch/|(?:^|/)python3?[\d.]*/(?!site-packages|dist-packages)|^<|c10d_logger\.py")
+_CALL = lazy(r"^(?P<file>.*):(?P<line>\d+|\?) (?P<function>.+)$")
 # Deaths whose stack shows what the process was doing, as opposed to where it went wrong.
-_ENDED_FROM_OUTSIDE = re.compile(r"Abort|Terminat", re.IGNORECASE)
+_ENDED_FROM_OUTSIDE = lazy(r"Abort|Terminat", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

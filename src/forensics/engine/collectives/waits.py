@@ -23,8 +23,7 @@ from forensics.engine.collectives.observations import (
     title,
     vote,
 )
-from forensics.model import Observation
-from forensics.parsers.nccl.calls import CALLED
+from forensics.model import CALLED, Observation
 
 
 def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:

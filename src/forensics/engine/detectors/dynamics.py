@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
 
-_RATIO = re.compile(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
-_RECALL = re.compile(r"(?i)recall[a-z_/]*\d+$")
+_RATIO = lazy(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
+_RECALL = lazy(r"(?i)recall[a-z_/]*\d+$")
 
 
 def _named(metrics: pl.DataFrame, pattern: re.Pattern[str]) -> list[str]:

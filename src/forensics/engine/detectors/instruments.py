@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
 
-_FROZEN = re.compile(r"(?i)(?:^|[/_.])frozen[a-z0-9_]*[/_.](?:norm|mean|std|sum|checksum)$")
-_DEAD = re.compile(r"(?i)(?:^|[/_.])dead[a-z0-9_]*[/_.](?:frac|fraction|ratio|share)(?:$|[/_.])")
-_LOGITS = re.compile(
+_FROZEN = lazy(r"(?i)(?:^|[/_.])frozen[a-z0-9_]*[/_.](?:norm|mean|std|sum|checksum)$")
+_DEAD = lazy(r"(?i)(?:^|[/_.])dead[a-z0-9_]*[/_.](?:frac|fraction|ratio|share)(?:$|[/_.])")
+_LOGITS = lazy(
     r"(?i)(?:^|[/_.])(?:max_(?:attn_|attention_|output_)?logits?|(?:attn_|attention_|output_)?logits?_max"
     r"|log_?z|logsumexp)(?:_mean)?$"
 )
-_DETECTION = re.compile(
+_DETECTION = lazy(
     r"(?i)(?:^|[/_.])(?:(?:bbox|segm|coco|val|box)_)?m?ap(?:[_-]?(?:50|75|0\.5|0\.50))?(?:[_-](?:95|0\.95))?(?:\(b\))?$"
 )
 

@@ -6,7 +6,6 @@ Thresholds are those of the catalogue entries that each docstring names.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
@@ -14,15 +13,16 @@ from typing import TYPE_CHECKING
 from forensics.engine.detectors.names import names_where
 from forensics.engine.detectors.series import Sign, merge, number, streams
 from forensics.model import Observation
+from forensics.patterns import lazy
 from forensics.probe import tags
 
 if TYPE_CHECKING:
     import polars as pl
 
 # Tags of people's own for the share of zero outputs; zeros of histograms of outputs.
-_ZEROS = re.compile(r"(?i)zero_?(?:frac|share|ratio)|frac[a-z_]*_zeros?$")
-_ZEROS_OF_OUTPUTS = re.compile(r"(?i)(?:act|activation|relu|output|hidden)[^/]*(?:/.*)?/zeros$")
-_GRADIENTS = re.compile(r"(?i)grad")
+_ZEROS = lazy(r"(?i)zero_?(?:frac|share|ratio)|frac[a-z_]*_zeros?$")
+_ZEROS_OF_OUTPUTS = lazy(r"(?i)(?:act|activation|relu|output|hidden)[^/]*(?:/.*)?/zeros$")
+_GRADIENTS = lazy(r"(?i)grad")
 
 
 def units_silent(

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from forensics.model import COLLECTIVES_COLUMNS, MAX_RANKS, Source, schema
+from forensics.model import CALLED, COLLECTIVES_COLUMNS, MAX_RANKS, Source, schema
 from forensics.parsers.flight_recorder import compact
 from forensics.parsers.nccl.lines import Init, init, parse
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,10 +29,9 @@ MAX_LINE = 4096
 INFO = b"NCCL INFO "
 MAX_SPEAKERS = 4096  # prefixes of lines that are remembered: of a process one a thread, where none bears a time
 LONGEST = 200  # characters of a communicator's key
-CALLED = "called"  # the state of such a row: nothing tells whether the call has ended
 
-_WANTED = re.compile(rb"opCount [0-9a-f]|- Init (?:START|COMPLETE)")
-_CALL = re.compile(
+_WANTED = lazy(rb"opCount [0-9a-f]|- Init (?:START|COMPLETE)")
+_CALL = lazy(
     r"(?P<op>[A-Z]\w*): opCount (?P<count>[0-9a-f]{1,16}) sendbuff \S+ recvbuff \S+ count (?P<size>\d{1,18}) "
     r"datatype (?P<dtype>\d+) op \d+ root -?\d+ comm (?P<comm>0x[0-9a-f]+) "
     r"\[nranks=(?P<ranks>\d{1,7})\]",

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_COMPLETION = re.compile(
+from forensics.patterns import lazy
+
+_COMPLETION = lazy(
     r"Got completion (?:from peer (?P<peer>\S+?)(?:<\d+>)? )?with (?P<rest>.*)", re.ASCII | re.DOTALL
 )
-_STATUS = re.compile(r"(?:status=(?:[\w ./-]{0,60}\()?|error )(?P<status>\d{1,3})", re.ASCII)
-_VENDOR = re.compile(r"vendor[ _]err[ =](?P<vendor>\d{1,10})", re.ASCII)
-_REQUEST = re.compile(r"(?:req_type=|vendor[ _]err[ =]\d+ \(?)(?P<request>Send|Recv|Flush|Unused|GIN)", re.ASCII | re.I)
-_LOCAL = re.compile(r"localGids? ?(?P<gid>[0-9a-fA-F:.]+)", re.ASCII)
-_REMOTE = re.compile(r"remoteGids? ?(?P<gid>[0-9a-fA-F:.]+)", re.ASCII)
-_HCA = re.compile(r"\bhca (?P<hca>[\w.-]+)", re.ASCII)
+_STATUS = lazy(r"(?:status=(?:[\w ./-]{0,60}\()?|error )(?P<status>\d{1,3})", re.ASCII)
+_VENDOR = lazy(r"vendor[ _]err[ =](?P<vendor>\d{1,10})", re.ASCII)
+_REQUEST = lazy(r"(?:req_type=|vendor[ _]err[ =]\d+ \(?)(?P<request>Send|Recv|Flush|Unused|GIN)", re.ASCII | re.I)
+_LOCAL = lazy(r"localGids? ?(?P<gid>[0-9a-fA-F:.]+)", re.ASCII)
+_REMOTE = lazy(r"remoteGids? ?(?P<gid>[0-9a-fA-F:.]+)", re.ASCII)
+_HCA = lazy(r"\bhca (?P<hca>[\w.-]+)", re.ASCII)
 
 # ibv_wc_status of the InfiniBand verbs, and what it says about the two ends.
 STATUS = {

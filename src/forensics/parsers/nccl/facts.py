@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from forensics.model import Fact, Observation
 from forensics.parsers.nccl.lines import parse
+from forensics.patterns import lazy
 
 SIGNATURE = "nccl-environment"
 # Captures of that signature, and the facts that they are.
@@ -22,7 +23,7 @@ NAMES = {
 MOST = 2000  # facts of a run
 # Captures that hold an interface and its address: "eth0:10.0.0.5<0>".
 _ADDRESSES = ("interfaces", "adapters", "bootstrap")
-_ADDRESS = re.compile(r"[\w.-]+:\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]{4,45}?)\]?(?:%\w+)?<\d+>", re.ASCII)
+_ADDRESS = lazy(r"[\w.-]+:\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]{4,45}?)\]?(?:%\w+)?<\d+>", re.ASCII)
 
 
 def environment(observations: Iterable[Observation]) -> list[Fact]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_LEVEL = re.compile(r"NCCL (?P<level>WARN|INFO|CALL|TRACE|ABORT)(?: |$)", re.ASCII)
+from forensics.patterns import lazy
+
+_LEVEL = lazy(r"NCCL (?P<level>WARN|INFO|CALL|TRACE|ABORT)(?: |$)", re.ASCII)
 # What stands before it. It is looked for in the last HEAD characters only, so that a line of any length costs the same.
-_HEAD = re.compile(
+_HEAD = lazy(
     r"(?P<host>[^\s:\[\]]{1,255}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
     r"(?:\[(?P<device>-?\d{1,9})\] )?"
     r"(?:(?P<file>[^\s:]{1,300}):(?P<line>\d{1,9}) (?:\((?P<function>[^()\s]{0,200})\) )?)?$",
@@ -20,7 +22,7 @@ _HEAD = re.compile(
 )
 HEAD = 800
 TRIES = 3  # times that the words of a level are taken for one, in one line
-_INIT = re.compile(
+_INIT = lazy(
     r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d{1,7}) n[rR]anks (?P<size>\d{1,7}) cudaDev (?P<device>\d{1,7})"
     r"(?: nvmlDev (?P<nvml>\d{1,7}))? busId (?P<bus>[0-9a-f]+)"
     r"(?: parent (?P<parent>0x[0-9a-f]+)(?: (?:splitCount|childCount) (?P<split>\d+))? color (?P<color>-?\d+)"

@@ -11,29 +11,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from forensics.patterns import lazy
+
 MAX_BYTES = 8 << 20
 MOST = 4096  # ranks and processes that are taken from one answer
 
-_GROUP = re.compile(r"^#(\d+-\d+) \((?:0x)?([0-9a-f]+)", re.MULTILINE)
-_DEAD = re.compile(r"^DEAD\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_INCOMPLETE = re.compile(r"^(?:#(?P<group>\d+-\d+) .*)?INCOMPLETE\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_ERROR = re.compile(r"^#(?P<group>\d+-\d+) .*\bERROR\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_MISMATCH = re.compile(r"^#(?P<group>\d+-\d+) .*\bMISMATCH\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_PROCESS = re.compile(r"Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d, ]+)")
-_MISSING = re.compile(r"(?:Rank (?P<rank>\d+) -- GPU|[Tt]he missing rank: (?P<only>\d+))")
-_REPORTED = re.compile(r"Rank (?P<rank>\d+) reported (?P<what>.*?) -- GPU")
-_BLOCK = re.compile(
+_GROUP = lazy(r"^#(\d+-\d+) \((?:0x)?([0-9a-f]+)", re.MULTILINE)
+_DEAD = lazy(r"^DEAD\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_INCOMPLETE = lazy(r"^(?:#(?P<group>\d+-\d+) .*)?INCOMPLETE\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_ERROR = lazy(r"^#(?P<group>\d+-\d+) .*\bERROR\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_MISMATCH = lazy(r"^#(?P<group>\d+-\d+) .*\bMISMATCH\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_PROCESS = lazy(r"Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d, ]+)")
+_MISSING = lazy(r"(?:Rank (?P<rank>\d+) -- GPU|[Tt]he missing rank: (?P<only>\d+))")
+_REPORTED = lazy(r"Rank (?P<rank>\d+) reported (?P<what>.*?) -- GPU")
+_BLOCK = lazy(
     r"Communicator ranks have different (?:\[?(?P<op>\w+)\]? )?operation counts(?P<body>.*?)(?=Communicator ranks|\Z)",
     re.DOTALL,
 )
-_JOB = re.compile(r"^\(total\) .*\n *\d{1,9} +[\d-]{1,19} +[\d-]{1,19} +\d{1,9} +(?P<gpus>\d{1,9})\s*$", re.MULTILINE)
-_ROW = re.compile(
+_JOB = lazy(r"^\(total\) .*\n *\d{1,9} +[\d-]{1,19} +[\d-]{1,19} +\d{1,9} +(?P<gpus>\d{1,9})\s*$", re.MULTILINE)
+_ROW = lazy(
     r"^ *(?P<group>\d{1,6}) +(?P<comms>\d{1,9}) +\d{1,9} +[\d-]{1,19} +(?P<ranks>\d{1,9}) +\d{1,9} +[A-Z]", re.MULTILINE
 )
 _LAUNCHED = r"(?:launched up to operation (?P<count>\d{1,18})|not launched any operations)"
-_SEVERAL = re.compile(rf"(?P<n>\d{{1,9}}) ranks? ha(?:ve|s) {_LAUNCHED}")
-_ONE = re.compile(rf"Rank (?P<rank>\d{{1,9}}) has {_LAUNCHED}")
-_LISTED = re.compile(r"Rank (?P<rank>\d{1,9}) -- GPU")
+_SEVERAL = lazy(rf"(?P<n>\d{{1,9}}) ranks? ha(?:ve|s) {_LAUNCHED}")
+_ONE = lazy(rf"Rank (?P<rank>\d{{1,9}}) has {_LAUNCHED}")
+_LISTED = lazy(r"Rank (?P<rank>\d{1,9}) -- GPU")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from functools import cache
 from forensics.model import Fact, Kind, Source
 from forensics.parsers.run_files.base import FACTS, Family, Reading
 from forensics.parsers.run_files.documents import Item
+from forensics.patterns import lazy
 
 HEAD = 32 << 10  # bytes of a log in which banners and listings are looked for
 LOGS = 256  # logs of a run whose heads are read
@@ -33,8 +34,8 @@ _SUFFIXES = (".json", ".yaml", ".yml", ".toml")
 _NAMES = frozenset(
     "latest latest_checkpointed_iteration.txt requirements.txt debug.log debug-internal.log debug-core.log".split()
 )
-_PREFIX = re.compile(r"^(?:\[[a-z]*\d+\]:|\d+: )[ \t]?", re.M)  # torchrun's and srun's marks of local ranks and tasks
-_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_PREFIX = lazy(r"^(?:\[[a-z]*\d+\]:|\d+: )[ \t]?", re.M)  # torchrun's and srun's marks of local ranks and tasks
+_ANSI = lazy(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)

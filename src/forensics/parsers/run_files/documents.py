@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from forensics.patterns import lazy
+
 JSON_BYTES = 4 << 20
 YAML_BYTES = 512 << 10  # PyYAML without its C part reads some 100 kB a second
 TOML_BYTES = 64 << 10
@@ -24,7 +26,7 @@ VALUE = 300  # characters of a value that are kept
 
 NULL, TRUE, FALSE = "null", "true", "false"
 
-_TOKEN = re.compile(
+_TOKEN = lazy(
     r'[ \t\r\n]*+(?:(?P<text>"(?:[^"\\]++|\\.)*+")|(?P<plain>-?(?:Infinity|NaN|\d[\d.eE+-]*+)|true|false|null)'
     r"|(?P<mark>[\[\]{}:,]))",
     re.S,

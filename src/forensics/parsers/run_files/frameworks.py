@@ -6,6 +6,7 @@ import re
 
 from forensics.parsers.run_files.base import Family, Reading, base_name, item, reading
 from forensics.parsers.run_files.documents import read_json, read_toml, read_yaml
+from forensics.patterns import lazy
 
 _YAML = (".yaml", ".yml")
 # Keys of a DeepSpeed configuration (deepspeed/runtime/constants.py); two of them tell it from anything else.
@@ -20,11 +21,11 @@ _DEEPSPEED = (
     '"wall_clock_breakdown"',
 )
 # A mapping's first lines: comments, markers, then a key or an entry of a list. Nothing that a log line begins with.
-_KEY = re.compile(r"""\s*(?:- )*(?:[A-Za-z_?][\w./-]{0,80}|"[^"\n]{1,80}"|'[^'\n]{1,80}')\s*:(?:\s|$)""")
-_ENTRY = re.compile(r"\s*- \S")
-_CLUSTER = re.compile(r"^(?:apiVersion|kind|involvedObject|status)\s*:", re.M)
-_ACCELERATE = re.compile(r"^(?:compute_environment|distributed_type)\s*:", re.M)
-_NAMED = re.compile(r"(?:config|args|arguments|params|hparams|settings|options|cfg)", re.I)
+_KEY = lazy(r"""\s*(?:- )*(?:[A-Za-z_?][\w./-]{0,80}|"[^"\n]{1,80}"|'[^'\n]{1,80}')\s*:(?:\s|$)""")
+_ENTRY = lazy(r"\s*- \S")
+_CLUSTER = lazy(r"^(?:apiVersion|kind|involvedObject|status)\s*:", re.M)
+_ACCELERATE = lazy(r"^(?:compute_environment|distributed_type)\s*:", re.M)
+_NAMED = lazy(r"(?:config|args|arguments|params|hparams|settings|options|cfg)", re.I)
 
 
 def looks_like_yaml(head: str) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from forensics.parsers.run_files.base import Family, Reading, base_name, item, reading, under
 from forensics.parsers.run_files.documents import Document, Item, read_json
+from forensics.patterns import lazy
 
 # Of the tokenizer's hundreds of values: what bears on padding, length and the size of the vocabulary.
-_TOKENIZER = re.compile(
+_TOKENIZER = lazy(
     r"(?:padding_side|truncation_side|model_max_length|tokenizer_class|add_(?:bos|eos)_token"
     r"|(?:pad|eos|bos|unk)_token(?:\.content)?)$"
 )

@@ -12,6 +12,7 @@ from itertools import islice
 
 from forensics.parsers.run_files.base import is_private, item
 from forensics.parsers.run_files.documents import Item
+from forensics.patterns import lazy
 
 # Packages whose version can explain a failure of training; of a list of hundreds, these become facts.
 PACKAGES = frozenset(
@@ -28,7 +29,7 @@ PACKAGES = frozenset(
 )
 # Names under which another tool lists the same package.
 _SAME = {"pytorch": "torch", "flash_attn": "flash-attn", "megatron_core": "megatron-core", "nccl": "nccl"}
-_FROZEN = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})==([\w.!+-]{1,60})\s*$", re.M)
+_FROZEN = lazy(r"^([A-Za-z0-9][\w.-]{0,80})==([\w.!+-]{1,60})\s*$", re.M)
 _FEWEST = 5  # lines of a frozen list that stand together in a log
 
 # Settings of the environment that bear on training; a dump of it holds many others, and credentials among them.
@@ -38,9 +39,9 @@ _ENV_NAME = (
     r"|FSDP|MEGATRON|NVTE|LD|PYTHON)_[A-Z0-9_]{1,60}|WORLD_SIZE|RANK|OMP_NUM_THREADS|LD_LIBRARY_PATH|LD_PRELOAD"
     r"|PYTHONPATH|PYTHONHASHSEED|NODE_RANK|HIP_VISIBLE_DEVICES"
 )
-_ENV = re.compile(rf"^(?:export |declare -x |set )?({_ENV_NAME})=[\"']?([^\n\"']{{0,300}})", re.M)
+_ENV = lazy(rf"^(?:export |declare -x |set )?({_ENV_NAME})=[\"']?([^\n\"']{{0,300}})", re.M)
 _ENV_LITERALS = ("_DEVICES=", "_SIZE=", "_RANK=", "NCCL_", "_ADDR=", "_PATH=", "_THREADS=", "_DEBUG=", "_JOB_ID=")
-_NOT_TOLD = re.compile(r"HOST|NODELIST|NODENAME|_ADDR|_IP|_USER|SUBMIT|LAUNCH_NODE|CONF_URL|_UID|_GID|WORK_DIR|_ARGS$")
+_NOT_TOLD = lazy(r"HOST|NODELIST|NODENAME|_ADDR|_IP|_USER|SUBMIT|LAUNCH_NODE|CONF_URL|_UID|_GID|WORK_DIR|_ARGS$")
 
 
 def normal(package: str) -> str:
@@ -74,7 +75,7 @@ def pip_freeze(text: str) -> Iterator[Item]:
             yield item(found.path, found.value, _line(text, m.start()) + (found.line or 1) - 1)
 
 
-_TABLE = re.compile(r"^([A-Za-z0-9][\w.-]{0,80})[ \t]+(\d[\w.!+-]{0,60})(?:[ \t]+\S+){0,3}[ \t]*$", re.M)
+_TABLE = lazy(r"^([A-Za-z0-9][\w.-]{0,80})[ \t]+(\d[\w.!+-]{0,60})(?:[ \t]+\S+){0,3}[ \t]*$", re.M)
 
 
 _MOST_TABLES = 4
@@ -151,8 +152,8 @@ def banners(text: str) -> Iterator[Item]:
             yield item(name, m[1].replace(",", "") if name.startswith("trainer.") else m[1], _line(text, m.start()))
 
 
-_SMI_GPU = re.compile(r"^\| +(\d{1,2}) +([A-Z][\w .-]{3,40}?) {2,}(?:On|Off|N/A|ERR!) +\|", re.M)
-_LISTED_GPU = re.compile(r"^(?:\[\d+\] )?GPU (\d{1,2}): ([A-Z][\w .()-]{3,60}?)(?: \(UUID: [^)\n]*\))?\s*$", re.M)
+_SMI_GPU = lazy(r"^\| +(\d{1,2}) +([A-Z][\w .-]{3,40}?) {2,}(?:On|Off|N/A|ERR!) +\|", re.M)
+_LISTED_GPU = lazy(r"^(?:\[\d+\] )?GPU (\d{1,2}): ([A-Z][\w .()-]{3,60}?)(?: \(UUID: [^)\n]*\))?\s*$", re.M)
 
 
 def gpus(text: str) -> Iterator[Item]:
@@ -176,9 +177,9 @@ def environment(text: str) -> Iterator[Item]:
             yield item(f"env.{m[1]}", m[2], _line(text, m.start()))
 
 
-_MEGATRON_BEGIN = re.compile(r"^-{8,} arguments -{8,}\s*$", re.M)
-_MEGATRON_END = re.compile(r"^-{8,} end of arguments -+", re.M)
-_MEGATRON_ROW = re.compile(r"^  ([a-z][\w-]{1,60}) \.{2,} ([^\n]{0,200})$", re.M)
+_MEGATRON_BEGIN = lazy(r"^-{8,} arguments -{8,}\s*$", re.M)
+_MEGATRON_END = lazy(r"^-{8,} end of arguments -+", re.M)
+_MEGATRON_ROW = lazy(r"^  ([a-z][\w-]{1,60}) \.{2,} ([^\n]{0,200})$", re.M)
 
 
 def megatron_arguments(text: str) -> Iterator[Item]:

@@ -11,13 +11,14 @@ import re
 from forensics.parsers.run_files.base import Family, Reading, base_name, is_private, item, under
 from forensics.parsers.run_files.documents import Item, read_json, read_yaml, thinned
 from forensics.parsers.run_files.listings import frozen
+from forensics.patterns import lazy
 
-_METADATA = re.compile(
+_METADATA = lazy(
     r"(?:os|python|cpu_count|cpu_count_logical|gpu|gpu_count|cudaVersion|cuda_version|cuda|startedAt|program|codePath"
     r"|state|args\.\d+|gpu_nvidia\.\d+\.(?:name|memoryTotal)|gpu_devices\.\d+\.(?:name|memory_total)|memory\.total|slurm\.\w+)$"
 )
-_OWN_LOG = re.compile(r"\[(?:wandb_(?:setup|init|run)|internal|handler|sender)\.py:")  # until 0.17, and debug.log since
-_CORE_LOG = re.compile(r'"level":"[A-Z]+","msg":"')  # debug-internal.log and debug-core.log since 0.17
+_OWN_LOG = lazy(r"\[(?:wandb_(?:setup|init|run)|internal|handler|sender)\.py:")  # until 0.17, and debug.log since
+_CORE_LOG = lazy(r'"level":"[A-Z]+","msg":"')  # debug-internal.log and debug-core.log since 0.17
 
 
 def _is_config(path: str, head: str) -> bool:

@@ -1,0 +1,263 @@
+"""Ranks over time: who lived how long, who erred first, who fell silent, and which collective each reached."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from forensics.model import Diagnosis, Observation, Role, RunData
+from forensics.report.plots.model import CollectiveProgress, Lane, Sign, Swimlane
+from forensics.report.words import rank_list
+
+SINGLE = 40  # ranks that still get a lane each
+BANDS = 32  # lanes that stand for all ranks of a larger run
+ODD = 12  # ranks of a larger run that get a lane of their own
+FILES = 8  # lanes of files whose rank is not known
+_COLUMNS = 240  # steps in which a band's life is told
+# The end is drawn alone where all errors lie in the last tenth of a run, and no narrower than this (seconds).
+_ZOOM, _NARROWEST = 0.1, 20.0
+_DAY = 86400.0
+
+
+@dataclass(slots=True)
+class _Life:
+    first: float | None = None
+    last: float | None = None
+    signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
+
+    def seen(self, *times: float | None) -> None:
+        for time in times:
+            if time is None or not math.isfinite(time):
+                continue
+            self.first = time if self.first is None else min(self.first, time)
+            self.last = time if self.last is None else max(self.last, time)
+
+    def sign(self, sign: Sign) -> None:
+        known = self.signs.get(sign.name)
+        if known is None or sign.x < known.x:
+            self.signs[sign.name] = sign
+
+    @property
+    def first_sign(self) -> Sign | None:
+        return min(self.signs.values(), key=lambda s: (s.x, not s.root), default=None)
+
+
+def swimlane(data: RunData, diagnosis: Diagnosis, sequences: Sequence[CollectiveProgress]) -> Swimlane | None:
+    """The lanes of a run; None where neither times nor steps tell when anything happened."""
+    wanted = {f.name: f.role is Role.ROOT for f in reversed(diagnosis.findings) if f.role is not Role.CONTEXT}
+    for axis in ("time", "step"):
+        lives, files = _lives(data, diagnosis, wanted, axis)
+        if any(life.first is not None for life in (*lives.values(), *files.values())):
+            return _picture(axis, lives, files, diagnosis, sequences)
+    return None
+
+
+def _lives(
+    data: RunData, diagnosis: Diagnosis, wanted: Mapping[str, bool], axis: str
+) -> tuple[dict[int, _Life], dict[str, _Life]]:
+    """rank -> life, and path -> life of files that no rank is known for."""
+    lives: dict[int, _Life] = defaultdict(_Life)
+    files: dict[str, _Life] = defaultdict(_Life)
+    alone = 0 if diagnosis.run.world_size == 1 else None
+    kernels = {f.source for f in data.facts if f.name == "kernel_log"}
+
+    def life(rank: int | None, path: str) -> _Life | None:
+        rank = rank if rank is not None else alone
+        if rank is not None:
+            return lives[rank]
+        return None if path in kernels else files[path]
+
+    if axis == "time":
+        for writer in data.writers:
+            # A kernel's log tells of days before the run, whoever is blamed by one of its lines.
+            if writer.source not in kernels and (own := life(writer.identity.rank, writer.source)) is not None:
+                own.seen(writer.first_time, writer.last_time)
+    for rank, source, first, last in _spans_of_metrics(data, axis):
+        if (own := life(rank, source)) is not None:
+            own.seen(first, last)
+    roots = {f.name: set(f.ranks or ()) for f in diagnosis.of_role(Role.ROOT)}
+    for o in data.observations:
+        at = o.time if axis == "time" else o.step
+        if at is None or not math.isfinite(at) or not o.evidence:
+            continue
+        where = o.evidence[0].file
+        for rank in _ranks(o, wanted):
+            own = life(rank, where)
+            if own is None:
+                continue
+            if o.timed and o.identity.rank == rank:
+                own.seen(at)
+            if o.signature in wanted:
+                blamed = roots.get(o.signature)
+                root = blamed is not None and (not blamed or rank is None or rank in blamed)
+                own.sign(Sign(float(at), o.signature, root))
+    return lives, files
+
+
+def _ranks(o: Observation, wanted: Mapping[str, bool]) -> tuple[int | None, ...]:
+    if o.identity.rank is None and o.culprits and len(o.culprits) <= ODD and o.signature in wanted:
+        return o.culprits
+    return (o.identity.rank,)
+
+
+def _spans_of_metrics(data: RunData, axis: str) -> list[tuple[int | None, str, float, float]]:
+    """(rank, source, first x, last x) of what each writer recorded."""
+    import polars as pl
+
+    rows = data.metrics.filter(pl.col(axis).is_not_null())
+    if rows.is_empty():
+        return []
+    spans = rows.group_by("rank", "source").agg(pl.col(axis).min().alias("low"), pl.col(axis).max().alias("high"))
+    return [(rank, source, float(low), float(high)) for rank, source, low, high in spans.iter_rows()]
+
+
+def _picture(
+    axis: str,
+    lives: dict[int, _Life],
+    files: dict[str, _Life],
+    diagnosis: Diagnosis,
+    sequences: Sequence[CollectiveProgress],
+) -> Swimlane | None:
+    culprits = {rank for f in diagnosis.of_role(Role.ROOT) for rank in f.ranks or ()}
+    ranks = sorted({*range(diagnosis.run.world_size or 0), *lives})
+    known = [life for life in lives.values() if life.first is not None] or list(files.values())
+    start = min((life.first for life in known if life.first is not None), default=None)
+    end = max((life.last for life in known if life.last is not None), default=None)
+    if start is None or end is None:
+        return None
+    everyone = [*lives.values(), *files.values()]
+    signs = [s.x for life in everyone for s in life.signs.values()]
+    inside = [x for x in signs if start <= x <= end + _DAY]
+    end = max([end, *inside])
+    start, notes = _window(axis, start, end, inside)
+    reached = _last_calls(sequences)
+    if len(ranks) <= SINGLE:
+        lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in ranks]
+    else:
+        odd = _odd(ranks, lives, culprits, sequences)
+        lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in odd]
+        lanes += _bands(ranks, lives, culprits, start, end)
+        notes.append(f"Each band stands for several ranks; {len(odd)} stand out and have a lane of their own.")
+    shown = sorted(files, key=lambda path: (files[path].first is None, not files[path].signs, path))[:FILES]
+    lanes += [_file(path, files[path]) for path in shown if files[path].first is not None or files[path].signs]
+    if len(files) > FILES:
+        notes.append(f"{len(files) - FILES:,} more files whose rank is not known are left out.")
+    return Swimlane(axis, start, end, tuple(lanes), tuple(notes))
+
+
+def _window(axis: str, start: float, end: float, signs: Sequence[float]) -> tuple[float, list[str]]:
+    """Where the picture begins: a run of days that dies within a minute is drawn from shortly before that."""
+    span = end - start
+    if axis != "time" or not signs or end - min(signs) >= _ZOOM * span:
+        return start, []
+    begin = end - max(2 * (end - min(signs)), _NARROWEST)
+    if begin <= start:
+        return start, []
+    return begin, [f"The {_spoken(begin - start)} before this are not drawn."]
+
+
+def _spoken(seconds: float) -> str:
+    for unit, size in (("days", _DAY), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _single(rank: int, life: _Life, culprit: bool, reached: str) -> Lane:
+    first = life.first_sign
+    root = min((s for s in life.signs.values() if s.root), key=lambda s: s.x, default=None)
+    signs = [s for s in (root, first if first != root else None) if s is not None]
+    return Lane(
+        f"rank {rank}", (rank,), life.first, life.last, tuple(sorted(signs, key=lambda s: s.x)), (), culprit, reached
+    )
+
+
+def _file(path: str, life: _Life) -> Lane:
+    return Lane(path.rsplit("/", 1)[-1], (), life.first, life.last, (life.first_sign,) if life.first_sign else ())
+
+
+def _odd(
+    ranks: Sequence[int], lives: Mapping[int, _Life], culprits: set[int], sequences: Sequence[CollectiveProgress]
+) -> list[int]:
+    """The ranks worth a lane of their own: culprits, those behind in a collective, the first to err, the first silent."""
+    chosen: dict[int, None] = dict.fromkeys(sorted(culprits)[:ODD])
+    for sequence in sequences:
+        behind = [rank for entry in sequence.reached if entry.behind for rank in entry.ranks]
+        chosen |= dict.fromkeys(behind[: ODD // 2])
+    errors = [(life.first_sign.x, rank) for rank, life in lives.items() if life.first_sign is not None]
+    chosen |= dict.fromkeys(rank for _, rank in sorted(errors)[:2])
+    ends = sorted((life.last, rank) for rank, life in lives.items() if life.last is not None)
+    if ends:
+        chosen |= dict.fromkeys(rank for last, rank in ends[:2] if last < ends[len(ends) // 2][0])
+    return sorted(list(chosen)[:ODD])
+
+
+def _bands(
+    ranks: Sequence[int], lives: Mapping[int, _Life], culprits: set[int], start: float, end: float
+) -> list[Lane]:
+    """Lanes that stand for consecutive ranks each; a multiple of 8 of them, as many as most nodes have."""
+    size = max(8, -(-len(ranks) // BANDS // 8) * 8) if len(ranks) > BANDS * 8 else -(-len(ranks) // BANDS)
+    size = max(size, -(-len(ranks) // BANDS))
+    size = -(-size // 8) * 8 if len(ranks) >= 64 else size
+    lanes = []
+    for at in range(0, len(ranks), size):
+        members = tuple(ranks[at : at + size])
+        own = [lives[rank] for rank in members if rank in lives]
+        firsts = [life.first for life in own if life.first is not None]
+        lasts = [life.last for life in own if life.last is not None]
+        lanes.append(
+            Lane(
+                f"ranks {rank_list(members)}",
+                members,
+                min(firsts, default=None),
+                max(lasts, default=None),
+                _signs(own, start, end),
+                _alive(own, len(members), start, end),
+                bool(culprits & set(members)),
+            )
+        )
+    return lanes
+
+
+def _signs(own: Iterable[_Life], start: float, end: float) -> tuple[Sign, ...]:
+    """The first sign of each rank, those of one moment together."""
+    width = (end - start) / _COLUMNS or 1.0
+    found: dict[tuple[int, bool], Sign] = {}
+    for life in own:
+        sign = life.first_sign
+        if sign is None:
+            continue
+        key = (int((sign.x - start) / width), sign.root)
+        known = found.get(key)
+        found[key] = Sign(known.x, known.name, known.root, known.count + 1) if known else sign
+    return tuple(found[key] for key in sorted(found))
+
+
+def _alive(own: Sequence[_Life], size: int, start: float, end: float) -> tuple[tuple[float, float], ...]:
+    """Steps of the share of a band's ranks that have begun to write and have not written their last."""
+    width = (end - start) / _COLUMNS or 1.0
+    change: dict[int, int] = defaultdict(int)
+    for life in own:
+        if life.first is None or life.last is None:
+            continue
+        change[max(0, math.floor((life.first - start) / width))] += 1
+        change[max(0, math.ceil((life.last - start) / width))] -= 1
+    steps, count = [], 0
+    for column in sorted(change):
+        if change[column]:
+            count += change[column]
+            steps.append((start + column * width, round(count / size, 3)))
+    return tuple(steps)
+
+
+def _last_calls(sequences: Sequence[CollectiveProgress]) -> dict[int, str]:
+    """rank -> the collective that it reached last, in the first group that tells of it."""
+    calls: dict[int, str] = {}
+    for sequence in sequences:
+        for entry in sequence.reached:
+            text = f"#{entry.seq}" + (f" {entry.call}" if entry.call else "") + f", {entry.state}"
+            for rank in entry.ranks:
+                calls.setdefault(rank, text)
+    return calls
