@@ -101,6 +101,10 @@ def test_knowledge_says_what_to_do() -> None:
     assert [s.name for s in knowledge if s.name not in pointed] == []
 
 
+def test_trouble_comes_with_something_to_do() -> None:
+    assert [s.name for s in CATALOGUE.values() if s.kind in ("cause", "symptom") and not s.fix] == []
+
+
 def test_the_index_is_about_signatures() -> None:
     known = index.load_index()
     for code, names in known.order.items():

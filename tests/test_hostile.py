@@ -11,6 +11,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.matcher import scan_expression
 from forensics.engine.scan import Database, Pattern, scan_span
-from forensics.files import opened
+from forensics.files import buffered, opened
 from forensics.model import MAX_RANKS, Identity
 from forensics.parsers import metric_windows
 from forensics.parsers.metric_windows import read_part
@@ -222,7 +224,17 @@ def test_windows_of_anything(tmp_path_factory: pytest.TempPathFactory, data: byt
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_file_that_has_become_a_pipe_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("open_", [opened, buffered])
+def test_what_is_no_file_any_more_is_refused(tmp_path: Path, open_: Callable[[Path], BufferedReader | FileIO]) -> None:
     os.mkfifo(tmp_path / "x.log")
-    with opened(tmp_path / "x.log") as stream:
-        assert not stream.read(10)
+    (tmp_path / "z.log").symlink_to("/dev/zero")
+    for name in ("x.log", "z.log"):
+        with pytest.raises(OSError, match="no regular file"):
+            open_(tmp_path / name)
+
+
+def test_a_file_of_the_kernel_that_has_nothing_to_give_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stat.S_ISREG", lambda mode: True)
+    os.mkfifo(tmp_path / "x.log")
+    with open(tmp_path / "x.log", "rb+", buffering=0), buffered(tmp_path / "x.log") as stream:  # a writer that is silent
+        assert stream.read(10) == stream.read() == b""

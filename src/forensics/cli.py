@@ -306,7 +306,7 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
         ]
     for problem in problems:
         click.echo(inert(problem, None), err=True)
-    click.echo(f"{len(chosen)} signatures, {len(problems)} problem{'' if len(problems) == 1 else 's'}")
+    click.echo(f"{len(chosen)} signatures, {len(problems)} problems")
     sys.exit(1 if problems else 0)
 
 

@@ -19,6 +19,7 @@ from forensics.archives.limits import CHUNK, DEFAULT, MARK, Limits, Member, Stop
 from forensics.archives.streams import Piece, Stream, decoder
 from forensics.archives.tars import tar_entries, tar_header
 from forensics.archives.zips import zip_entries
+from forensics.files import buffered
 
 
 class Unpacker:
@@ -47,7 +48,7 @@ class Unpacker:
         """
         try:
             size, modified = file.stat().st_size, file.stat().st_mtime
-            with file.open("rb") as raw:
+            with buffered(file) as raw:
                 if what == "zip":
                     yield from self._zip(raw, size, found, wanted)
                     return

@@ -14,6 +14,7 @@ from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.steps import StepClock
+from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
     Coverage,
     Diagnosis,
@@ -77,10 +78,11 @@ def confidence(candidate: Candidate, rivals: int) -> float:
 class _Writer:
     """Makes findings; holds what all of them need."""
 
-    def __init__(self, world: World, steps: StepClock, nodes: Mapping[int, str]) -> None:
+    def __init__(self, world: World, steps: StepClock, nodes: Mapping[int, str], tables: Mapping[int, str]) -> None:
         self.world = world
         self.steps = steps
         self.nodes = nodes
+        self.tables = tables
 
     def finding(self, c: Candidate, number: int, role: Role, sure: float, ids: Mapping[int, str]) -> Finding:
         key = c.key
@@ -128,6 +130,9 @@ class _Writer:
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
         if c.ranks:
+            printed = {self.tables.get(r) for r in c.ranks}
+            if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
+                return host
             known = {self.nodes[r] for r in c.ranks if r in self.nodes}
             own = {o.identity.node for o in c.observations if world_rank(o, self.world) in c.ranks and o.identity.node}
             both = known | own
@@ -188,7 +193,7 @@ def diagnose(
         rest = [c for c in linked if c is not top[0]]
     context = [c for c in found if c.context is not None or c.signature.kind == "benign"]
     ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
-    writer = _Writer(world, steps, nodes_of_ranks(data, world))
+    writer = _Writer(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data))
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if o is not c and o.signature.kind == c.signature.kind)
@@ -284,6 +289,15 @@ def nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
         if rank is not None and identity.node:
             nodes.setdefault(rank, identity.node)
     return nodes
+
+
+def hosts_in_tables(data: RunData) -> dict[int, str]:
+    """rank -> host as torchelastic's table of failed workers prints it; without ranks of which tables disagree."""
+    told: dict[int, set[str]] = {}
+    for o in data.observations:
+        if o.signature == WORKER_EXIT and o.identity.rank is not None and o.identity.node:
+            told.setdefault(o.identity.rank, set()).add(o.identity.node)
+    return {rank: next(iter(hosts)) for rank, hosts in told.items() if len(hosts) == 1}
 
 
 def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from forensics.engine.diagnosis import with_status
+from forensics.files import beginning
 from forensics.model import Diagnosis, Finding, Hint, Kind, Role, RunData
 from forensics.parsers.stacks import is_users
 from forensics.patterns import lazy
@@ -156,8 +157,7 @@ def speaking(data: RunData, programs: Sequence[Program]) -> set[str]:
 
 def _head(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            return stream.read(HEAD).decode("utf-8", "replace")
+        return beginning(file, HEAD).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forensics.files import beginning
 from forensics.model import COLLECTIVES_COLUMNS, UNRECORDED, Source, schema
 from forensics.patterns import lazy
 
@@ -140,8 +141,7 @@ def read_dump(path: Path, source: Source) -> Dump:
         return Dump(path=source.path, rank=rank, format=container, problem=reason)
 
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = beginning(path, MAX_BYTES + 1)
     except OSError as error:
         return broken(f"cannot be read: {error.strerror or error}")
     if not data:

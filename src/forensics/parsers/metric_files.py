@@ -16,6 +16,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ _STEP_KEYS = (
 )  # fmt: skip
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
 _CONSTANT = frozenset({"total_steps", "batch_size"})
+_WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
+MAX_KEYS = 20_000  # of one record that are read; runs that log every parameter's norm have some thousands
 _TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
 _FLAT = lazy(r"\{[^{}]*\}")
 
@@ -117,9 +120,9 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
 def _flatten(record: Mapping[str, Any]) -> dict[str, Any]:
     """One level of nesting joined with "/"; verl keeps all numbers under "data", Ray some under "info"."""
     flat: dict[str, Any] = {}
-    for key, value in record.items():
+    for key, value in islice(record.items(), MAX_KEYS):
         if isinstance(value, Mapping):
-            for inner, number in value.items():
+            for inner, number in islice(value.items(), MAX_KEYS - len(flat)):
                 flat.setdefault(str(inner) if key == "data" else f"{key}/{inner}", number)
         else:
             flat.setdefault(str(key), value)
@@ -314,6 +317,8 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
     delimiter = max(",\t;", key=first.count)
     tag = _monitor(name)
     header: list[str] = []
+    known: list[str] = []
+    told: list[bool] = []  # of each column, whether it is one of these
     rows: list[_Row] = []
     short = 0
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
@@ -330,7 +335,9 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
         if not header or not any(to_float(cell) is not None for cell in cells if cell.strip()):
             if any(canonical(cell.strip()) for cell in cells):  # Lightning writes the header again when keys appear
                 header = [cell.strip() for cell in cells]
-                parts = _loss_parts(header)
+                told = [n == 0 or canonical(key) is not None or key in _WHERE_KEYS for n, key in enumerate(header)]
+                known = list(compress(header, told))
+                parts = _loss_parts(known)
                 continue
             if not header:
                 return [], "its first line is no header"
@@ -340,7 +347,7 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
                 continue
             if not text.endswith("\n") and cells:
                 cells = cells[:-1]  # the last number may lack digits
-        record: dict[str, Any] = dict(zip(header, cells, strict=False))
+        record: dict[str, Any] = dict(zip(known, compress(cells, told), strict=False))
         if tag is not None:
             samples = _number(record.get("step") or record.get(header[0]))
             value = _number(cells[1]) if len(cells) > 1 else None

@@ -24,7 +24,7 @@
 Keys that several tags of one record share (parameter groups) give the same name: readers keep the first of a record.
 The key spellings are those of Megatron-LM, DeepSpeed, HF Trainer and TRL, Lightning, NeMo, torchtitan, torchtune,
 nanotron, MaxText, nanoGPT, fairseq, Composer, mmengine, detectron2, timm, Keras, Ultralytics, verl, OpenRLHF,
-Stable-Baselines3 and Ray, read in their sources.
+Stable-Baselines3, OLMo and Ray, read in their sources.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPELLINGS: dict[str, str] = {
     "loss": (
         "loss lm_loss total_loss train_loss training_loss loss_step train_loss_step loss_epoch train_loss_epoch "
         "reduced_train_loss loss_total loss_train loss_training gpt_loss loss_mean avg_loss mean_loss loss_avg "
-        "global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
+        "crossentropyloss global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
         "crossentropy cross_entropy running_loss lm_loss_training cur_loss current_loss tr_loss average_loss "
         "sft_loss step_loss iteration_loss lm_loss_training_lm_loss ce"
     ),
@@ -67,7 +67,7 @@ _SPELLINGS: dict[str, str] = {
     "nan_steps": "number_of_nan_iterations nan_iterations nan_steps",
     "step": (
         "step global_step global_steps iteration iter num_updates current_steps training_global_step steps it "
-        "training_iteration completed_step update_step optimizer_step train_step trainer_global_step"
+        "training_iteration completed_step update updates update_step optimizer_step train_step trainer_global_step"
     ),
     "total_steps": "total_steps max_steps total_iterations train_iters",
     "total_timesteps": "total_timesteps",
@@ -147,7 +147,7 @@ NAMES = frozenset(_SPELLINGS) | {"loss_part", "overflow", "progress"} | {f"eval_
 
 # HF's train/train_loss is the mean over a whole run, written at its end; a critic's optimizer is not the policy's.
 _NEVER = frozenset({"train/train_loss", "critic/grad_norm", "critic/lr", "critic/lr(1e-4)", "critic/lr(1e-3)"})
-_WHOLE = {"timing_s/step": "step_time", "time/batch": "step", "time/token": "tokens", "time/sample": "samples_seen"}
+_WHOLE = {"train/ce loss": "loss", "timing_s/step": "step_time", "time/batch": "step", "time/token": "tokens", "time/sample": "samples_seen"}
 # What forensics.probe writes of the run itself; all else of it is about modules, and keeps its name.
 _WHOLE |= {f"probe/{name}": name for name in ("loss", "grad_norm", "loss_scale", "skipped_total", "update_ratio")}
 _WHOLE |= {"probe/lr/group0": "lr"}
@@ -181,7 +181,7 @@ def _known(name: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def canonical(key: str) -> str | None:
     """The canonical name of a metric key or TensorBoard tag; None for what is no metric anyone compares here.
 
@@ -240,7 +240,7 @@ def canonical(key: str) -> str | None:
     return f"eval_{found}" if found in HELD_OUT else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def factor(key: str) -> float:
     """What a value under this key is multiplied with to be in the canonical unit.
 

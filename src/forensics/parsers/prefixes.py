@@ -35,10 +35,12 @@ ALWAYS: dict[str, str] = {
     ),
     "sagemaker": r"^\[\d+,mpirank:(?P<rank>\d+),(?P<host>[^\]\s]+)\]<(?P<stream>stdout|stderr)>: ?",
     "pmix": r"^\[(?P<rank>\d+)\]<(?P<stream>stdout|stderr|stddiag)>: ",
-    "ray": r"^\([^()]{0,120}?pid=(?P<pid>\d+)(?:, ip=(?P<host>[0-9a-fA-F.:]+))?\) ?",
+    "ray": r"^\((?:raylet|[^()]{0,120}?pid=(?P<pid>\d+))(?:, ip=(?P<host>[0-9a-fA-F.:]+))?\) ?",
     "torchrun_rank": r"^\[rank(?P<rank>\d+)\]: ?",
     "torchrun_tee": r"^\[[A-Za-z_][\w.-]{0,40}?(?P<local_rank>\d+)\]:",
     "node_local": r"^\[(?P<host>[A-Za-z][\w.-]*):(?P<local_rank>\d+)\]: ?",
+    "espnet": r"^\[(?P<host>[A-Za-z][\w-]*):(?P<rank>\d+)/\d+\] ",
+    "olmo": r"^(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+)\t(?P<host>[A-Za-z][\w.-]*):(?P<local_rank>\d+)\t",
     "lightning": r"^\[rank: (?P<rank>\d+)\] ",
     "torchx": r"^[A-Za-z][\w.-]*/\d+ (?P<rest>\[\w+\d+\]:)",
     "syslog": (
@@ -96,6 +98,7 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r'"(?:global_)?rank": ?(\d+)[,}]',
     r"\brank(\d+)\[\d+\]\[",
     r"^[Rr]ank[ :=]{1,2}(\d+)[ ,:|\]]",
+    r"^.{0,60}\[[\w.-]+\.py:\d+\] \((\d+)/\d+\) ",  # icefall: rank/world size
     r"\| *[Rr]ank[ :=]{0,2}(\d+) *\|",
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
 )

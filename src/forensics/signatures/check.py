@@ -107,7 +107,7 @@ Problems = Iterator[tuple[Place, str]]
 
 
 def _fields(signature: Signature) -> Problems:
-    if signature.kind in ("cause", "symptom", "knowledge") and not signature.fix:
+    if signature.kind == "knowledge" and not signature.fix:
         yield (), "says what is wrong and not what to do (fix)"
     if signature.kind == "knowledge" and not signature.confirm:
         yield (), "nothing shows it by itself: say how it can be made visible (confirm)"
@@ -169,6 +169,7 @@ def _stable(signature: Signature) -> Problems:
     if signature.kind in ("cause", "symptom"):
         for key, what in (
             ("lookalikes", "look-alikes ([[lookalike]])"),
+            ("fix", "fix"),
             ("confirm", "confirm"),
             ("references", "references"),
         ):

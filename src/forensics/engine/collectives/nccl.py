@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from forensics.engine.collectives.observations import spoken
 from forensics.engine.identity import stated_size
+from forensics.files import beginning
 from forensics.model import Evidence, Identity, Observation, Source
 from forensics.parsers.nccl import ras
 from forensics.parsers.nccl.completions import completion
@@ -129,8 +130,7 @@ def from_status_service(sources: Sequence[Source], answered: Collection[str]) ->
         if source.path not in answered:
             continue
         try:
-            with source.file.open("rb") as file:
-                answer = ras.read(file.read(ras.MAX_BYTES))
+            answer = ras.read(beginning(source.file, ras.MAX_BYTES))
         except OSError:
             continue
         found += _observations(source, answer)

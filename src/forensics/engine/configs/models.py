@@ -16,6 +16,7 @@ from forensics.engine.configs.view import (
     present,
     whole,
 )
+from forensics.files import buffered
 from forensics.model import Fact
 
 _EMBEDDINGS = ("embed", "wte", "lm_head", "word_embeddings")
@@ -91,7 +92,7 @@ def _holds_embeddings(view: View, folder: str) -> bool | None:
     if source is None:
         return None
     try:
-        with source.file.open("rb") as raw:
+        with buffered(source.file) as raw:
             length = int.from_bytes(raw.read(8), "little")
             header = raw.read(min(length, _ADAPTER_HEADER))
     except OSError:

@@ -160,9 +160,11 @@ def _skips(part: Stream, at: Sequence[int]) -> list[bool]:
     previous: float | None = None
     for i in at:
         count = total[i]
-        result.append(
-            bool(overflow[i]) or bool(skipped[i]) or (count is not None and previous is not None and count > previous)
-        )
+        # DeepSpeed's fused optimizers say in one line that a step overflowed, and the new scale in the next.
+        here, above = part.lines[i], part.lines[i - 1] if i else None
+        announced = i > 0 and bool(overflow[i - 1]) and here is not None and above == here - 1
+        more = count is not None and previous is not None and count > previous
+        result.append(bool(overflow[i]) or bool(skipped[i]) or announced or more)
         previous = count if count is not None else previous
     return result
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from forensics.engine.kernel import FACT, KILLED
+from forensics.files import beginning
 from forensics.model import Coverage, Observation, RunData, Source, Status
 from forensics.parsers.kernel.lines import KernelLine, parse_stamp, read_line
 
@@ -250,7 +251,7 @@ def _boots(mine: Sequence[_Entry], data: RunData) -> list[Tie]:
 def _uptime(source: Source) -> Tie | None:
     """The tie in a file that holds what `uptime -s` printed."""
     try:
-        text = source.file.read_bytes()[:UPTIME_BYTES].decode("utf-8", "replace")
+        text = beginning(source.file, UPTIME_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     for line in text.splitlines():

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from forensics.archives import Stop, zip_entries
+from forensics.files import beginning, buffered
 from forensics.parsers.checkpoints.contents import ENTRIES, root_of, safetensors_header, tensors_of
 from forensics.parsers.checkpoints.integrity import JSON, LEGACY
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES, Made, Storage, Tensor, walk
@@ -90,7 +91,7 @@ def scan(file: Path, name: str, allowance: Allowance, gap: tuple[int, int] | Non
     """
     if gap is not None:
         return Scan(problem="its values were not looked at: only the two ends of the file were fetched")
-    with file.open("rb") as raw:
+    with buffered(file) as raw:
         size = raw.seek(0, io.SEEK_END)
         try:
             found = places(raw, size, name)
@@ -122,8 +123,7 @@ def scan_shards(metadata: Path, shards: Mapping[str, Path], allowance: Allowance
 
     shards: name -> file. Each piece is a torch file of its own within the shard.
     """
-    with metadata.open("rb") as raw:
-        data = raw.read(MAX_BYTES + 1)
+    data = beginning(metadata, MAX_BYTES + 1)
     try:
         pieces = _pieces(walk(data).value)
     except ValueError as error:
@@ -133,7 +133,7 @@ def scan_shards(metadata: Path, shards: Mapping[str, Path], allowance: Allowance
     for name, members in itertools.groupby(pieces, key=lambda piece: piece[0]):
         if name not in shards:
             continue
-        with shards[name].open("rb") as raw:
+        with buffered(shards[name]) as raw:
             for _, key, offset, length in members:
                 window: Any = _Window(raw, offset, length)
                 try:

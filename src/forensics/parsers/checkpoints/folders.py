@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from forensics.files import beginning
 from forensics.model import Source
 from forensics.parsers.checkpoints import opcodes
 from forensics.parsers.checkpoints.damage import CUT, MISSING, Damage
@@ -69,7 +70,7 @@ def check_folders(sources: Sequence[Source], others: Iterable[str]) -> list[tupl
 
 def _missing_tag(source: Source, folder: str, sizes: Mapping[str, int], form: str) -> Damage | None:
     """A file that holds the name (or the number) of the folder to resume from."""
-    tag = source.file.read_bytes()[:200].decode("utf-8", "replace").strip()
+    tag = beginning(source.file, 200).decode("utf-8", "replace").strip()
     if not re.fullmatch(r"[\w.+=-]{1,120}", tag):
         return None
     if tag.isdigit():
@@ -82,7 +83,7 @@ def _missing_tag(source: Source, folder: str, sizes: Mapping[str, int], form: st
 
 def _missing_weights(source: Source, folder: str, sizes: Mapping[str, int]) -> Damage | None:
     try:
-        index = json.loads(source.file.read_bytes()[:JSON])
+        index = json.loads(beginning(source.file, JSON))
         names = sorted({str(v) for v in index["weight_map"].values()})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
@@ -91,8 +92,7 @@ def _missing_weights(source: Source, folder: str, sizes: Mapping[str, int]) -> D
 
 def _bad_shards(source: Source, members: Sequence[Source]) -> Damage | None:
     """Shards that .metadata names and that are not here, or end before what it says that they hold."""
-    with source.file.open("rb") as raw:
-        data = raw.read(JSON)
+    data = beginning(source.file, JSON)
     here = {m.path.rpartition("/")[2]: m.size for m in members}
     needed = shard_sizes(data) if len(data) <= METADATA else {}
     names = set(needed) or {m.decode() for m in _SHARD_IN_METADATA.findall(data)}

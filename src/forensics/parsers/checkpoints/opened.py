@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from forensics.archives import Stop
+from forensics.files import buffered
 
 
 class Hole(Stop):
@@ -36,6 +37,6 @@ class _Gapped(io.RawIOBase):
 @contextmanager
 def opened(file: Path, gap: tuple[int, int] | None = None) -> Iterator[BinaryIO]:
     """The file for reading. gap: bytes [start, end) that are not here; a read that meets them raises Hole."""
-    with file.open("rb") as raw:
+    with buffered(file) as raw:
         view: Any = raw if gap is None else _Gapped(raw, *gap)
         yield view

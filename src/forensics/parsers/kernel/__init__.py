@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from forensics.files import beginning
 from forensics.model import Observation, Source
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ _KERNELS = re.compile(r"\[ *\d{1,10}\.\d{6}\]|\bkernel: |\bNVRM: |\bXid \(|\boom
 
 def _head(source: Source) -> bytes:
     try:
-        with source.file.open("rb") as stream:
-            return stream.read(_HEAD)
+        return beginning(source.file, _HEAD)
     except OSError:
         return b""
 

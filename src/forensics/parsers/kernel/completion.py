@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from forensics.files import buffered
 from forensics.model import Evidence, Observation, Source
 from forensics.parsers.kernel import oom, records, xid
 from forensics.parsers.kernel.lines import KernelLine, parse_stamp, read_line, recognise, wall_time
@@ -79,7 +80,7 @@ def refine(source: Source, observations: Sequence[Observation], *, reference: fl
 
 def _read(file: Path, offset: int, size: int) -> bytes:
     try:
-        with file.open("rb") as stream:
+        with buffered(file) as stream:
             stream.seek(offset)
             return stream.read(size)
     except OSError:

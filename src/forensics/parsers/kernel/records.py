@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from forensics.engine.scan import KEEP, Hit, Scan
+from forensics.files import buffered
 
 WHOLE = 64 << 20  # bytes of a file that are read where it has to be read in full (a ring buffer holds 16 MB at most)
 BYTES_READ = 256 << 20  # bytes of a journal that are searched for messages given as bytes
@@ -151,7 +152,7 @@ def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[
             hits += [replace(hit, data=text.encode("utf-8", "replace")) for text in texts] if texts else [hit]
         return replace(scan, hits=hits + _given_as_bytes(file, search))
     try:
-        with file.open("rb") as stream:
+        with buffered(file) as stream:
             data = stream.read(WHOLE)
     except OSError:
         return scan
@@ -212,7 +213,7 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
     hits: list[Hit] = []
     number, position, rest = 0, 0, b""
     try:
-        with file.open("rb") as stream:
+        with buffered(file) as stream:
             while position < BYTES_READ and (block := stream.read(8 << 20)):
                 data = rest + block
                 cut = data.rfind(b"\n") + 1

@@ -44,7 +44,8 @@ OVERFLOW = (
 # Headers that give the lines under them their step, and the rules between tables.
 _HEADER = (
     r"(?-u:(?:^|\r)(?:\[[A-Za-z]+=[0-9/]+\])*\[batch=[0-9]+/[0-9]+\]:?[ \t]*(?:\r|$)"
-    r"|(?:^|\r)Epoch [0-9]+/[0-9]+[ \t]*(?:\r|$))"
+    r"|(?:^|\r)Epoch [0-9]+/[0-9]+[ \t]*(?:\r|$)"
+    r"|\[step=[0-9]+(?:/[0-9]+)?,epoch=[0-9]+(?:/[0-9]+)?\][ \t]*(?:\r|$))"
 )
 _RULE = r"(?-u:-{12,}[ \t\r]*$)"
 # Headers of tables whose columns `notices.columns` knows.

@@ -42,11 +42,20 @@ _HELD_OUT_LINE = re.compile(
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?", re.A)
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iteration|iter)s?[ :=#\[]{1,3}(\d+)\b", re.I | re.A)
 _TABLE_ROW = re.compile(rf"^\|\s*([A-Za-z][\w /@.()-]*?)\s*\|\s*({_VALUE})\s*\|\s*$", re.A)
-_BLOCK_ROW = re.compile(rf"^\s+(?:Train|Eval) ([\w/.-]+): ({_VALUE})\s*$", re.A)
+_BLOCK_ROW = re.compile(rf"^\s+(?:(?:Train|Eval) ([\w/.-]+): |((?:train|eval|optim)/[\w/. -]+)=)({_VALUE})\s*$", re.A)
+_OLMO_HEAD = re.compile(r"(?:^|\s)\[step=(?P<step>\d+)(?:/\d+)?,epoch=(?P<epoch>\d+)(?:/\d+)?\]\s*$", re.A)
 _BAR_RE = re.compile(
     r"(?P<pct>\d+)%\|[^|\n]{0,200}\| *(?P<n>\d+)/(?P<total>\d+) \[|[━╸╺]{3,}[ \x1b]*(?P<n2>\d+)/(?P<total2>\d+) ", re.A
 )
 _TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|Loss: ", re.A)
+# How loops of one's own count the batches of an epoch.
+_BATCH = frozenset({"batch", "batch_idx", "minibatch", "mini-batch", "batch idx"})
+_TUTORIAL = re.compile(r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] ", re.A)  # `[1,  2000] loss: 2.173`
+_UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
+_LOSS_AT = re.compile(
+    rf"\bloss\b[\w ()]{{0,40}}? (?:at|after|on) (?:step|iteration|iter|batch) (?P<step>\d+) ?[:=,]? *(?P<loss>{_VALUE})\s*$",
+    re.I | re.A,
+)
 _OF = re.compile(r"\s*/\s*(\d+)", re.A)
 _DATE = re.compile(r"(?<!\d)(\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?", re.A)
 _SHORT_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d \d\d:\d\d:\d\d)", re.A)
@@ -167,7 +176,7 @@ def read(text: str, voted: frozenset[str]) -> Reading | None:
         return None
     at, who = peel(text, voted)
     when, zone = _when(text)
-    found = _read_table(text, at) or _read_dicts(text, at) or _read_keyed(text, at)
+    found = _read_table(text, at) or _read_dicts(text, at) or _read_sentence(text, at) or _read_keyed(text, at)
     if found is None:
         return None
     taken = [(f.start, f.end) for f in found.fields]
@@ -180,13 +189,14 @@ def _read_table(text: str, at: int) -> Reading | None:
     rest = text[at:]
     for pattern, kind in ((_TABLE_ROW, "table"), (_BLOCK_ROW, "block")):
         if m := pattern.match(rest):
-            name = canonical(m.group(1))
-            start, end = at + m.start(2), at + m.end(2)
+            key = next(part for part in m.groups()[:-1] if part)
+            name = canonical(key)
+            start, end = at + m.start(m.lastindex or 0), at + m.end(m.lastindex or 0)
             if name == "total_timesteps":
                 return Reading((Field("value", start, end, name),), kind)
             if name is None or name in ("step", "epoch", "total_steps"):
                 return None
-            return Reading((Field("value", start, end, name, factor(m.group(1))),), kind)
+            return Reading((Field("value", start, end, name, factor(key)),), kind)
     if m := re.match(
         r"(?:\[epoch=(?P<epoch>\d+)(?:/\d+)?\])?(?:\[\w+=[\d/]+\])*\[batch=(?P<step>\d+)/\d+\]:?\s*$", rest
     ):
@@ -194,9 +204,20 @@ def _read_table(text: str, at: int) -> Reading | None:
         if m.group("epoch"):
             fields.append(Field("epoch", at + m.start("epoch"), at + m.end("epoch")))
         return Reading(tuple(fields), "header")
+    if m := _OLMO_HEAD.search(rest):
+        fields = [Field("step", at + m.start("step"), at + m.end("step"))]
+        return Reading((*fields, Field("epoch", at + m.start("epoch"), at + m.end("epoch"))), "header")
     if m := re.match(r"Epoch (\d+)/\d+\s*$", rest):
         return Reading((Field("epoch", at + m.start(1), at + m.end(1)),), "header")
     return None
+
+
+def _read_sentence(text: str, at: int) -> Reading | None:
+    """`Training loss (for one batch) at step 200: 1.0312`."""
+    if (m := _LOSS_AT.search(text, at)) is None:
+        return None
+    name = "eval_loss" if _HELD_OUT_LINE.search(text[at : m.start("step")]) else "loss"
+    return Reading((Field("step", *m.span("step")), Field("value", *m.span("loss"), name)))
 
 
 def _read_dicts(text: str, at: int) -> Reading | None:
@@ -292,6 +313,9 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         elif name == "epoch":
             fields.setdefault("epoch", Field("epoch", start, end))
             after_epoch = True
+        elif key.lower() in _BATCH and digits and "step" not in fields and ("epoch" in fields or m is numbers[0]):
+            fields["step"] = Field("step", start, end)  # `Epoch 7, batch 1850`, `Epoch [1/5], Batch [100/938]`
+            after_epoch = False
         elif name is not None and name != "total_steps":
             suffix = text[end : end + 1] in SI and not re.match(r"\w", text[end + 1 : end + 2])
             scale = factor(key)
@@ -322,6 +346,13 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     if tune := _TORCHTUNE.match(text[at:]):
         fields["step"] = Field("step", at + tune.start("step"), at + tune.end("step"))
         fields["epoch"] = Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
+    if (tutorial := _TUTORIAL.match(text[at:])) and "step" not in fields and "epoch" not in fields:
+        fields["step"] = Field("step", at + tutorial.start("step"), at + tutorial.end("step"))
+        fields["epoch"] = Field("epoch", at + tutorial.start("epoch"), at + tutorial.end("epoch"))
+    if open_bar := _UNKNOWN_LENGTH.search(text, at):
+        which = "n" if open_bar.group("n") else "n2"
+        fields["step"] = Field("step", open_bar.start(which), open_bar.end(which))
+        kind = "bar"
     if "step" not in fields and (keras := re.match(r"(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
         fields["step"] = Field("step", at + keras.start(1), at + keras.end(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):

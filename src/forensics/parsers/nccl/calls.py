@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from forensics.files import buffered
 from forensics.model import CALLED, COLLECTIVES_COLUMNS, MAX_RANKS, Source, schema
 from forensics.parsers.flight_recorder import compact
 from forensics.parsers.nccl.lines import Init, init, parse
@@ -101,7 +102,7 @@ def collective_calls(
 
 def _has_calls(source: Source) -> bool:
     try:
-        with source.file.open("rb") as file:
+        with buffered(source.file) as file:
             head = file.read(EDGE)
             file.seek(max(0, source.size - EDGE))
             return b": opCount " in head or b": opCount " in file.read(EDGE)
@@ -113,7 +114,7 @@ def _read(source: Source, limit: int) -> list[_Process]:
     processes: dict[tuple[str, int], _Process] = {}
     speakers: dict[bytes, _Process | None] = {}  # what stands before "NCCL INFO" -> whose it is
     try:
-        with source.file.open("rb") as file:
+        with buffered(source.file) as file:
             if source.size <= limit:
                 parts = [file.read(limit)]
             else:

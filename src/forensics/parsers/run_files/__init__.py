@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from forensics.files import beginning
 from forensics.model import Fact, Kind, Source
 from forensics.parsers.run_files.base import FACTS, Family, Reading
 from forensics.parsers.run_files.documents import Item
@@ -141,8 +142,7 @@ def _reading(source: Source, what: str) -> Reading:
         from forensics.parsers.run_files import training_args
 
         return training_args.read_file(source.file)
-    with source.file.open("rb") as raw:
-        data = raw.read(HEAD if what == "log" else FILE_BYTES)
+    data = beginning(source.file, HEAD if what == "log" else FILE_BYTES)
     text = data.decode("utf-8", "replace")
     if what == "log":
         return Reading(read_head(text))

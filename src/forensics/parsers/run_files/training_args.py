@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 from forensics.archives import Stop, is_torch_zip, zip_entries
+from forensics.files import buffered
 from forensics.parsers.run_files.base import Reading, item, under
 from forensics.parsers.run_files.documents import Item, scalar
 from forensics.parsers.run_files.pickled import BYTES, NotReadable, Opaque, read
@@ -15,7 +16,7 @@ _ENTRIES = 64  # such a file has half a dozen
 
 def read_file(file: Path) -> Reading:
     """What the file states; empty with a reason where it cannot be told. Raises OSError where it cannot be read."""
-    with file.open("rb") as raw:
+    with buffered(file) as raw:
         size = raw.seek(0, io.SEEK_END)
         raw.seek(0)
         head = raw.read(4096)

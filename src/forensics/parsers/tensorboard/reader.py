@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forensics.files import buffered
 from forensics.parsers.tensorboard import frames
 from forensics.parsers.tensorboard.checksums import masked_crcs
 from forensics.parsers.tensorboard.events import Rows, Session
@@ -37,7 +38,7 @@ def read_events(path: Path, *, max_bytes: int | None = None) -> EventFile:
     walk = frames.Walk(tries=frames.RESYNC_TRIES)
     rows = Rows()
     try:
-        with path.open("rb") as stream:
+        with buffered(path) as stream:
             size = stream.seek(0, 2)
             stream.seek(0)
             walk.size = size
