@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,12 +32,23 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click ends these as it should
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EIO):
+                raise  # the output, or a temporary file
             if os.environ.get("FORENSICS_DEBUG"):
                 raise
             what = f"{type(error).__name__}: {str(error)[:300]}"
             raise _stop(f"a fault of forensics, not of your run: {what} (FORENSICS_DEBUG=1 shows where)") from None
         except KeyboardInterrupt:  # click would end with 1, which says that the run failed
             raise click.exceptions.Exit(130) from None
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:  # click itself prints help and versions, and knows closed pipes but no full disks
+            _give_up_stdout()
+            if sys.stderr is not None:
+                click.echo(f"Error: cannot write: {error.strerror or error}", err=True)
+            sys.exit(2)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -268,7 +280,7 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
     """
     from forensics.report.inert import inert
     from forensics.signatures.check import Bench, alarms, check_signature
-    from forensics.signatures.schema import SignatureError, load_catalogue, parse
+    from forensics.signatures.schema import SignatureError, load_catalogue, parse, text_of
 
     problems: list[str] = []
     texts: dict[str, str] = {}
@@ -276,7 +288,7 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
     chosen = [] if paths else list(catalogue.values())
     for file in (f for p in paths for f in (sorted(p.rglob("*.toml")) if p.is_dir() else [p])):
         try:
-            text = file.read_text("utf-8")
+            text = text_of(file)
             signature = parse(text, file.resolve().parent.name, str(file))
         except SignatureError as error:
             problems.append(str(error))
@@ -371,10 +383,14 @@ def _print(text: str) -> None:
             sys.stdout.buffer.write(b"\n")
         sys.stdout.buffer.flush()
     except OSError as error:
-        # What is left in the buffer would fail again when the interpreter ends, with a message of its own.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         if not isinstance(error, BrokenPipeError):
             raise _stop(f"the report cannot be written: {error.strerror or error}") from None
+
+
+def _give_up_stdout() -> None:
+    """What is left in the buffer would fail again when the interpreter ends, with a message of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file: bool) -> str:

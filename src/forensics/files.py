@@ -43,7 +43,7 @@ def _regular_only(path: str, flags: int) -> int:
     fd = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "no regular file any more", path)
+            raise OSError(errno.EINVAL, "no regular file", path)
     except BaseException:
         os.close(fd)
         raise

@@ -144,7 +144,7 @@ def _blamed(
         ranks = named
     elif signature.culprit == "silent":
         ranks = _silent(world)
-    elif nobody:
+    elif nobody and not shown:
         return None, False
     else:
         ranks = shown

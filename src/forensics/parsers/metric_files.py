@@ -336,8 +336,8 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
             if any(canonical(cell.strip()) for cell in cells):  # Lightning writes the header again when keys appear
                 header = [cell.strip() for cell in cells]
                 told = [n == 0 or canonical(key) is not None or key in _WHERE_KEYS for n, key in enumerate(header)]
-                known = list(compress(header, told))
-                parts = _loss_parts(known)
+                known = list(islice(compress(header, told), MAX_KEYS))
+                parts = _loss_parts(known) if len(known) < MAX_KEYS else {}
                 continue
             if not header:
                 return [], "its first line is no header"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from forensics import cache
+from forensics.files import beginning
 from forensics.signatures.places import Place, line_of
 
 # What a signature is to a run:
@@ -35,6 +36,7 @@ SOURCES = ("log", "metrics", "collectives", "exception", "file")
 
 
 LONGEST_PATTERN = 4000  # characters; the longest built-in one has a quarter of that
+LARGEST = 1 << 20  # bytes of one file; the longest built-in one has some 20,000
 MOST_RULES = 200  # evidence rules of one signature
 WIDEST = 10_000  # near_lines: each match reads that many lines before and after it
 
@@ -268,6 +270,14 @@ def build(table: Mapping[str, Any], area: str, file: str) -> Signature:
     )
 
 
+def text_of(path: Path) -> str:
+    """The text of a signature file. Raises OSError, UnicodeDecodeError, and SignatureError for more than LARGEST."""
+    data = beginning(path, LARGEST + 1)
+    if len(data) > LARGEST:
+        raise SignatureError(f"{path}: larger than {LARGEST >> 10} KB, which no signature needs")
+    return data.decode("utf-8")
+
+
 def _tables(root: Path, pattern: str) -> dict[str, dict[str, Any]]:
     """The TOML tables below a folder, by path within it. Parsing 300 files takes longer than a small analysis."""
     try:
@@ -282,9 +292,9 @@ def _tables(root: Path, pattern: str) -> dict[str, dict[str, Any]]:
     tables = {}
     for path in paths:
         try:
-            tables[str(path.relative_to(root.parent))] = tomllib.loads(path.read_text("utf-8"))
+            tables[str(path.relative_to(root.parent))] = tomllib.loads(text_of(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise SignatureError(f"{path}: {error}") from None
+            raise SignatureError(f"{path}: {str(error) or 'nested too deeply'}") from None
         except OSError as error:
             raise SignatureError(f"{path}: {error.strerror or error}") from None
     with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
@@ -300,6 +310,8 @@ def load_catalogue(*folders: Path) -> dict[str, Signature]:
     catalogue: dict[str, Signature] = {}
     own = Path(__file__).parent
     for root, pattern in ((own, "*/*.toml"), *((folder, "*.toml") for folder in folders)):
+        if not root.is_dir():
+            raise SignatureError(f"{root}: is no folder")
         for file, table in _tables(root, pattern).items():
             # Built-in ones are shown by area and name, a user's own by the path where they can be mended.
             head, _, base = file.replace("\\", "/").rpartition("/")
@@ -330,7 +342,7 @@ def _refuse_unsafe(signature: Signature) -> None:
 
 def _with_line(error: SignatureError, path: Path, shown: str) -> SignatureError:
     try:
-        line = line_of(path.read_text("utf-8"), error.place)
+        line = line_of(text_of(path), error.place)
     except (OSError, UnicodeDecodeError):
         return error
     return SignatureError(f"{shown}:{line}: {str(error).removeprefix(f'{shown}: ')}", error.place)

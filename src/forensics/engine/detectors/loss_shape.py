@@ -137,6 +137,10 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         return None
     start = max(best_at + 1, start - 9)
     onset = next((k for k in range(start, len(curve)) if curve[k] > limit), start)
+    # The rise began where the curve left its noise, which may be long before it is half-way up.
+    quiet = best + max(0.1 * rise, noise * spread)
+    while onset > best_at + 1 and curve[onset - 1] > quiet:
+        onset -= 1
     return _rise(
         part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back"
     )

@@ -28,6 +28,7 @@ _LIKELY = (
     + _NUMBER
     + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
+    r"|(?i-u:loss[a-z ()]{1,40} (?:step|iteration|iter|batch) [0-9]+ ?[:=,])"
 )
 # A step counter where a message or a field of it begins, and one in a record; the group is the step.
 COUNTER_STEP = (

@@ -353,7 +353,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         which = "n" if open_bar.group("n") else "n2"
         fields["step"] = Field("step", open_bar.start(which), open_bar.end(which))
         kind = "bar"
-    if "step" not in fields and (keras := re.match(r"(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
+    if "step" not in fields and (keras := re.match(r" *(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
         fields["step"] = Field("step", at + keras.start(1), at + keras.end(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):
         fields["step"] = Field("step", word.start(1), word.end(1))

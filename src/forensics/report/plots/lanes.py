@@ -23,16 +23,33 @@ _DAY = 86400.0
 
 @dataclass(slots=True)
 class _Life:
-    first: float | None = None
-    last: float | None = None
+    spans: dict[int | None, tuple[float, float]] = field(default_factory=dict)  # attempt -> from when to when
     signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
 
-    def seen(self, *times: float | None) -> None:
-        for time in times:
-            if time is None or not math.isfinite(time):
-                continue
-            self.first = time if self.first is None else min(self.first, time)
-            self.last = time if self.last is None else max(self.last, time)
+    def seen(self, attempt: int | None, *times: float | None) -> None:
+        known = [time for time in times if time is not None and math.isfinite(time)]
+        known += self.spans.get(attempt, ())
+        if known:
+            self.spans[attempt] = (min(known), max(known))
+
+    @property
+    def first(self) -> float | None:
+        return min((low for low, _ in self.spans.values()), default=None)
+
+    @property
+    def last(self) -> float | None:
+        return max((high for _, high in self.spans.values()), default=None)
+
+    @property
+    def parts(self) -> tuple[tuple[float, float], ...]:
+        """The spans in order, those that overlap as one."""
+        merged: list[tuple[float, float]] = []
+        for low, high in sorted(self.spans.values()):
+            if merged and low <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+            else:
+                merged.append((low, high))
+        return tuple(merged)
 
     def sign(self, sign: Sign) -> None:
         known = self.signs.get(sign.name)
@@ -73,10 +90,10 @@ def _lives(
         for writer in data.writers:
             # A kernel's log tells of days before the run, whoever is blamed by one of its lines.
             if writer.source not in kernels and (own := life(writer.identity.rank, writer.source)) is not None:
-                own.seen(writer.first_time, writer.last_time)
-    for rank, source, first, last in _spans_of_metrics(data, axis):
+                own.seen(writer.identity.attempt, writer.first_time, writer.last_time)
+    for rank, source, attempt, first, last in _spans_of_metrics(data, axis):
         if (own := life(rank, source)) is not None:
-            own.seen(first, last)
+            own.seen(attempt, first, last)
     roots = {f.name: set(f.ranks or ()) for f in diagnosis.of_role(Role.ROOT)}
     for o in data.observations:
         at = o.time if axis == "time" else o.step
@@ -88,7 +105,7 @@ def _lives(
             if own is None:
                 continue
             if o.timed and o.identity.rank == rank:
-                own.seen(at)
+                own.seen(o.identity.attempt, at)
             if o.signature in wanted:
                 blamed = roots.get(o.signature)
                 root = blamed is not None and (not blamed or rank is None or rank in blamed)
@@ -102,15 +119,17 @@ def _ranks(o: Observation, wanted: Mapping[str, bool]) -> tuple[int | None, ...]
     return (o.identity.rank,)
 
 
-def _spans_of_metrics(data: RunData, axis: str) -> list[tuple[int | None, str, float, float]]:
-    """(rank, source, first x, last x) of what each writer recorded."""
+def _spans_of_metrics(data: RunData, axis: str) -> list[tuple[int | None, str, int | None, float, float]]:
+    """(rank, source, attempt, first x, last x) of what each writer recorded."""
     import polars as pl
 
     rows = data.metrics.filter(pl.col(axis).is_not_null())
     if rows.is_empty():
         return []
-    spans = rows.group_by("rank", "source").agg(pl.col(axis).min().alias("low"), pl.col(axis).max().alias("high"))
-    return [(rank, source, float(low), float(high)) for rank, source, low, high in spans.iter_rows()]
+    spans = rows.group_by("rank", "source", "attempt").agg(
+        pl.col(axis).min().alias("low"), pl.col(axis).max().alias("high")
+    )
+    return [(rank, source, attempt, float(low), float(high)) for rank, source, attempt, low, high in spans.iter_rows()]
 
 
 def _picture(
@@ -169,13 +188,12 @@ def _single(rank: int, life: _Life, culprit: bool, reached: str) -> Lane:
     first = life.first_sign
     root = min((s for s in life.signs.values() if s.root), key=lambda s: s.x, default=None)
     signs = [s for s in (root, first if first != root else None) if s is not None]
-    return Lane(
-        f"rank {rank}", (rank,), life.first, life.last, tuple(sorted(signs, key=lambda s: s.x)), (), culprit, reached
-    )
+    ordered = tuple(sorted(signs, key=lambda s: s.x))
+    return Lane(f"rank {rank}", (rank,), life.parts, ordered, culprit=culprit, reached=reached)
 
 
 def _file(path: str, life: _Life) -> Lane:
-    return Lane(path.rsplit("/", 1)[-1], (), life.first, life.last, (life.first_sign,) if life.first_sign else ())
+    return Lane(path.rsplit("/", 1)[-1], (), life.parts, (life.first_sign,) if life.first_sign else ())
 
 
 def _odd(
@@ -211,8 +229,7 @@ def _bands(
             Lane(
                 f"ranks {rank_list(members)}",
                 members,
-                min(firsts, default=None),
-                max(lasts, default=None),
+                ((min(firsts), max(lasts)),) if firsts else (),
                 _signs(own, start, end),
                 _alive(own, len(members), start, end),
                 bool(culprits & set(members)),

@@ -25,8 +25,7 @@ class Lane:
 
     label: str
     ranks: tuple[int, ...]  # () for a file
-    first: float | None  # x of the first and the last sign of life
-    last: float | None
+    spans: tuple[tuple[float, float], ...] = ()  # x of the first and the last sign of life, of each attempt
     signs: tuple[Sign, ...] = ()
     alive: tuple[tuple[float, float], ...] = ()  # of a band: (x, share of its ranks that still write from there on)
     culprit: bool = False

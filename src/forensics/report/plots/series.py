@@ -74,20 +74,21 @@ def _panel(name: str, rows: pl.DataFrame, diagnosis: Diagnosis, culprits: frozen
 
 
 def _one_source_a_rank(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of several files in which a rank records the same metric, the fullest; rankless ones only where they say more."""
+    """Of several files in which a rank records a metric of one attempt, the fullest; rankless ones only where they say more."""
     import polars as pl
 
+    keys = ["rank", "attempt", "source"]
     per = (
-        rows.group_by("rank", "source")
+        rows.group_by(keys)
         .agg(pl.len().alias("n"), pl.col("step").count().alias("stepped"), pl.col("order").min())
         .sort(["stepped", "n", "order"], descending=[True, True, False])
-        .unique("rank", keep="first", maintain_order=True)
+        .unique(["rank", "attempt"], keep="first", maintain_order=True)
     )
     ranked = per.filter(pl.col("rank").is_not_null())
     if ranked.height and ranked.height < per.height:
         rest = per.filter(pl.col("rank").is_null())
         per = ranked if ranked["n"].max() >= rest["n"].max() else rest  # type: ignore[operator]
-    return rows.join(per.select("rank", "source"), on=["rank", "source"], how="semi", nulls_equal=True)
+    return rows.join(per.select(keys), on=keys, how="semi", nulls_equal=True)
 
 
 def _axis(rows: pl.DataFrame) -> str:

@@ -1,0 +1,113 @@
+"""Figures without pyplot: no window, no global figure list, and no setting of a user's matplotlibrc."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from forensics.report.inert import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# What a colour means, in the light theme; `report/html/report.css` has the same names for both themes.
+COLOURS = {
+    "fg": "#1d2329",
+    "muted": "#5f6b76",
+    "grid": "#dde2e7",
+    "life": "#9db8d6",
+    "band": "#cfdded",
+    "quiet": "#b9c0c8",
+    "line": "#2166ac",
+    "bad": "#c4241a",
+    "warn": "#c77700",
+    "c1": "#2a7f62",
+    "c2": "#7b5ea7",
+    "c3": "#2b8cbe",
+    "c4": "#8a6d3b",
+    "c5": "#6b7d1f",
+    "c6": "#b0588a",
+    "c7": "#46707a",
+    "c8": "#94694f",
+}
+SERIES = ("c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8")
+_FONT = 11.0
+_SETTINGS: dict[str, Any] = {
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": _FONT,
+    "text.parse_math": False,  # a metric may be called $\frac$
+    "text.usetex": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "forensics",
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": False,
+    "path.simplify": True,
+    "path.simplify_threshold": 0.2,
+}
+
+
+class NoMatplotlib(Exception):
+    """Plots were asked for where matplotlib cannot be imported; the message says what to do."""
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Drawing with matplotlib's own defaults and ours. Raises NoMatplotlib."""
+    try:
+        import matplotlib
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401 - so that a broken installation shows here
+    except Exception as error:
+        raise NoMatplotlib(
+            f"plots need matplotlib, which cannot be imported ({type(error).__name__}: {one_line(str(error), 200)}); "
+            "python -m pip install matplotlib"
+        ) from None
+    defaults = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(("backend", "interactive"))}
+    with matplotlib.rc_context(defaults | _SETTINGS):  # type: ignore[arg-type]
+        yield
+
+
+def figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of `width` by `height` pixels of a report (72 to the inch, so that SVG units are pixels)."""
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(width / 72, height / 72), dpi=72)
+    ax = fig.add_subplot()
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.spines["bottom"].set_color(COLOURS["muted"])
+    ax.tick_params(colors=COLOURS["muted"], labelcolor=COLOURS["fg"], length=3, labelsize=10)
+    return fig, ax
+
+
+def placed(fig: Figure, ax: Axes, left: float, right: float, top: float, bottom: float) -> None:
+    """Puts the axes where `left` ... `bottom` pixels are left free around them."""
+    width, height = fig.get_figwidth() * 72, fig.get_figheight() * 72
+    ax.set_position((left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height))
+
+
+def words(text: str, limit: int = 60) -> str:
+    """Text of a log as a label: one line, inert, short."""
+    return one_line(text, limit)
+
+
+def svg(fig: Figure) -> str:
+    """The figure as an SVG document with a white background."""
+    out = io.StringIO()
+    meta = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    fig.savefig(out, format="svg", metadata=meta, facecolor="white")
+    return out.getvalue()
+
+
+def png(fig: Figure) -> bytes:
+    """The figure as PNG, two pixels for one of the report."""
+    out = io.BytesIO()
+    fig.savefig(out, format="png", dpi=144, facecolor="white", metadata={"Software": None})
+    return out.getvalue()
+
+
+Draw = Callable[[], "Figure"]

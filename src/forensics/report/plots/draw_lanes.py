@@ -1,0 +1,184 @@
+"""Draws ranks over time."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from forensics.report.plots.canvas import COLOURS, figure, placed, words
+from forensics.report.plots.model import Lane, Sign, Swimlane
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 960.0
+_LANE, _BAND = 20.0, 16.0  # pixels
+_LEFT, _TOP, _BOTTOM = 132.0, 30.0, 44.0
+_RIGHT, _RIGHT_WITH_CALLS = 24.0, 214.0
+_LABELS = 8  # roots that are named beside their sign
+_TICKS = (
+    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600),
+    *(43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400, 28 * 86400, 91 * 86400, 365 * 86400),
+)
+
+
+def draw(swimlane: Swimlane) -> Figure:
+    """The swimlane as a figure; a height of 20 pixels a rank, 16 a band of ranks."""
+    heights = [_BAND if lane.alive or len(lane.ranks) > 1 else _LANE for lane in swimlane.lanes]
+    right = _RIGHT_WITH_CALLS if any(lane.reached for lane in swimlane.lanes) else _RIGHT
+    fig, ax = figure(WIDTH, _TOP + _BOTTOM + sum(heights))
+    placed(fig, ax, _LEFT, right, _TOP, _BOTTOM)
+    span = max(swimlane.end - swimlane.start, 1e-3)
+    ax.set_xlim(-0.01 * span, 1.01 * span)
+    ax.set_ylim(sum(heights), 0)
+    _axis(ax, swimlane, span)
+    y, named = 0.0, 0
+    ticks: list[float] = []
+    for lane, height in zip(swimlane.lanes, heights, strict=True):
+        middle = y + height / 2
+        ticks.append(middle)
+        if lane.alive or len(lane.ranks) > 1:
+            _draw_band(ax, lane, swimlane, y, height)
+        else:
+            _draw_life(ax, lane, swimlane, middle, span)
+        for sign in lane.signs:
+            _draw_sign(ax, sign, swimlane, middle)
+            if sign.root and named < _LABELS and len(lane.ranks) <= 1:
+                named += 1
+                _name(ax, sign, (sign.x - swimlane.start) / span, sign.x - swimlane.start, middle)
+        if lane.reached:
+            ax.text(
+                1.012, middle, words(lane.reached, 34), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
+                color=COLOURS["bad" if lane.culprit else "muted"],
+            )  # fmt: skip
+        y += height
+    if right == _RIGHT_WITH_CALLS:
+        ax.text(1.012, -4, "last collective", transform=ax.get_yaxis_transform(), fontsize=9.5, color=COLOURS["fg"])
+    ax.set_yticks(ticks, [_label(lane) for lane in swimlane.lanes])
+    ax.tick_params(axis="y", length=0)
+    for text, lane in zip(ax.get_yticklabels(), swimlane.lanes, strict=True):
+        text.set_color(COLOURS["bad" if lane.culprit else "fg"])
+        text.set_fontweight("bold" if lane.culprit and len(lane.ranks) == 1 else "normal")
+    _key(ax)
+    return fig
+
+
+def _label(lane: Lane) -> str:
+    return ("▶ " if lane.culprit else "") + words(lane.label, 22)
+
+
+def _axis(ax: Axes, swimlane: Swimlane, span: float) -> None:
+    ax.grid(axis="x", color=COLOURS["grid"], linewidth=0.8)
+    ax.set_axisbelow(True)
+    if swimlane.axis == "step":
+        ax.set_xlabel("step", color=COLOURS["muted"], fontsize=10)
+        step = _nice(span / 8)
+        first = math.ceil(swimlane.start / step) * step
+        places = [first + i * step for i in range(int((swimlane.end - first) / step) + 1)]
+        ax.set_xticks([x - swimlane.start for x in places], [f"{x:g}" for x in places])
+        return
+    step = next((t for t in _TICKS if span / t <= 8), _TICKS[-1])
+    first = math.ceil(swimlane.start / step) * step
+    places = [first + i * step for i in range(int((swimlane.end - first) / step) + 1)][:40]
+    form = "%Y-%m-%d" if step >= 86400 else "%H:%M" if step >= 60 else "%H:%M:%S"
+    labels = [_clock(x, form) + (f"{x % 1:.2f}"[1:] if step < 1 else "") for x in places]
+    ax.set_xticks([x - swimlane.start for x in places], labels)
+    days = sorted({_clock(swimlane.start, "%Y-%m-%d"), _clock(swimlane.end, "%Y-%m-%d")})
+    ax.set_xlabel(" to ".join(days), color=COLOURS["muted"], fontsize=10)
+
+
+def _nice(step: float) -> float:
+    base = 10.0 ** math.floor(math.log10(max(step, 1e-9)))
+    return max(1.0, next(base * m for m in (1, 2, 5, 10) if base * m >= step))
+
+
+def _clock(time: float, form: str) -> str:
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{time:.0f}"
+
+
+def _clipped(low: float, high: float, swimlane: Swimlane) -> tuple[float, float] | None:
+    low, high = max(low, swimlane.start), min(high, swimlane.end)
+    return (low - swimlane.start, high - low) if high >= low else None
+
+
+def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: float) -> None:
+    end = swimlane.end - swimlane.start
+    bars = [part for low, high in lane.spans if (part := _clipped(low, high, swimlane)) is not None]
+    ax.broken_barh(
+        [(start, max(length, span / 400)) for start, length in bars], (middle - 5, 10), facecolor=COLOURS["life"]
+    )
+    if not lane.spans:
+        ax.text(end / 2, middle, "nothing of it is known", ha="center", va="center", fontsize=9, color=COLOURS["muted"])
+        return
+    last = max(0.0, max(high for _, high in lane.spans) - swimlane.start)
+    if last < end - 0.01 * span:
+        ax.plot([last, end], [middle, middle], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (2, 2)))
+        if end - last > 0.2 * span and lane.culprit and swimlane.axis == "time":
+            ax.text(
+                (last + end) / 2, middle - 1, f"silent for {_span(end - last)}", ha="center", va="bottom", fontsize=9,
+                color=COLOURS["bad"],
+            )  # fmt: skip
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.1f} s"
+
+
+def _draw_band(ax: Axes, lane: Lane, swimlane: Swimlane, top: float, height: float) -> None:
+    """How many of the band's ranks live, as the height of a filled step curve."""
+    if not lane.alive:
+        return
+    base, room = top + height - 2, height - 4
+    xs = [min(max(x - swimlane.start, 0.0), swimlane.end - swimlane.start) for x, _ in lane.alive]
+    ys = [base - room * share for _, share in lane.alive]
+    if len(set(xs)) == 1:
+        return
+    ax.fill_between(xs, ys, base, step="post", facecolor=COLOURS["life"], linewidth=0)
+
+
+def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
+    x = sign.x - swimlane.start
+    if not 0 <= x <= swimlane.end - swimlane.start:
+        return
+    size = 4.5 if sign.count == 1 else min(4.5 + math.log2(sign.count), 9.0)
+    ax.plot(
+        [x], [middle], marker="D" if sign.root else "|", markersize=size + (2 if sign.root else 4),
+        color=COLOURS["bad" if sign.root else "warn"], markeredgewidth=1.0 if sign.root else 1.6, zorder=5,
+        clip_on=False,
+    )  # fmt: skip
+
+
+def _name(ax: Axes, sign: Sign, share: float, x: float, middle: float) -> None:
+    if not 0 <= share <= 1:
+        return
+    left = share > 0.6
+    ax.annotate(
+        words(sign.name, 40), (x, middle), xytext=(-8 if left else 8, 0), textcoords="offset points", va="center",
+        ha="right" if left else "left", fontsize=10, color=COLOURS["bad"], fontweight="bold", zorder=6,
+    )  # fmt: skip
+
+
+def _key(ax: Axes) -> None:
+    """What the signs mean, above the picture."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    entries = [
+        Patch(facecolor=COLOURS["life"], label="writes"),
+        Line2D([], [], color=COLOURS["quiet"], linestyle=(0, (2, 2)), label="silent"),
+        Line2D([], [], color=COLOURS["bad"], marker="D", markersize=6, linestyle="", label="root cause"),
+        Line2D([], [], color=COLOURS["warn"], marker="|", markersize=9, markeredgewidth=1.6, linestyle="",
+               label="first error that follows from it"),
+    ]  # fmt: skip
+    ax.legend(
+        handles=entries, ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.3, frameon=False,
+        fontsize=9.5, labelcolor=COLOURS["fg"], handlelength=1.4, columnspacing=1.4,
+    )  # fmt: skip

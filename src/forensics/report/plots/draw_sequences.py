@@ -1,0 +1,58 @@
+"""Draws how far each rank came in the collectives of a process group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forensics.report.plots.canvas import COLOURS, figure, placed, words
+from forensics.report.plots.model import CollectiveProgress
+from forensics.report.words import ranks_phrase
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH = 960.0
+_ROW = 22.0
+ROWS = 16  # groups of ranks drawn; the table beside the picture has more
+
+
+def draw(progress: CollectiveProgress) -> Figure:
+    """A row for ranks that came equally far, their last sequence id as a place on the axis."""
+    entries = progress.reached[:ROWS]
+    rows = len(entries) + bool(progress.silent)
+    fig, ax = figure(WIDTH, 64 + _ROW * rows)
+    placed(fig, ax, 190, 250, 22, 40)
+    ax.set_title(words(f"process group {progress.group}", 80), loc="left", fontsize=11, color=COLOURS["fg"], pad=6)
+    seqs = [entry.seq for entry in entries]
+    low, high = min(seqs, default=0), max(seqs, default=0)
+    # Far back is far back: what counts is who stands behind whom at the end.
+    floor = low - max(1.0, 0.25 * (high - low))
+    ax.set_xlim(floor, high + max(0.5, 0.06 * (high - low)))
+    ax.set_ylim(rows, 0)
+    ax.grid(axis="x", color=COLOURS["grid"], linewidth=0.8)
+    ax.set_axisbelow(True)
+    labels = []
+    for row, entry in enumerate(entries):
+        colour = COLOURS["bad" if entry.behind else "life"]
+        ax.barh(row + 0.5, entry.seq - floor, left=floor, height=0.5, color=colour, linewidth=0)
+        state = f"#{entry.seq} {entry.call}".rstrip() + f", {entry.state}"
+        ax.text(
+            1.012, row + 0.5, words(state, 42), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
+            color=COLOURS["bad" if entry.behind else "fg"],
+        )  # fmt: skip
+        labels.append(words(ranks_phrase(entry.ranks), 28))
+    if progress.silent:
+        ax.text(floor, rows - 0.5, " nothing recorded", va="center", fontsize=9.5, color=COLOURS["muted"])
+        labels.append(words(ranks_phrase(progress.silent), 28))
+    ax.set_yticks([row + 0.5 for row in range(rows)], labels)
+    ax.tick_params(axis="y", length=0)
+    _whole_numbers(ax)
+    ax.set_xlabel("collective sequence id", color=COLOURS["muted"], fontsize=10, labelpad=2)
+    return fig
+
+
+def _whole_numbers(ax: object) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))  # type: ignore[attr-defined]
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))  # type: ignore[attr-defined]

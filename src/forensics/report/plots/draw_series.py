@@ -1,0 +1,101 @@
+"""Draws one metric over the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forensics.report.plots.canvas import COLOURS, SERIES, figure, placed, words
+from forensics.report.plots.model import Curve, Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 470.0, 210.0
+_LEGEND = 5  # curves that are named
+
+
+def draw(panel: Panel) -> Figure:
+    """The panel as a figure of 470 by 210 pixels."""
+    fig, ax = figure(WIDTH, HEIGHT)
+    placed(fig, ax, 62, 14, 44, 38)
+    ax.set_title(words(panel.name, 34), loc="left", fontsize=12, fontweight="bold", color=COLOURS["fg"], pad=22)
+    ax.grid(color=COLOURS["grid"], linewidth=0.8)
+    ax.set_axisbelow(True)
+    if panel.spread is not None:
+        spread = panel.spread
+        ax.fill_between(
+            spread.xs, spread.low, spread.high, facecolor=COLOURS["band"], linewidth=0, label="least to greatest"
+        )
+    for number, curve in enumerate(sorted(panel.curves, key=lambda c: c.role == "culprit")):
+        _draw_curve(ax, curve, SERIES[number % len(SERIES)])
+    _scaled(ax, panel)
+    if panel.broken:
+        ax.plot(
+            panel.broken, [0.035] * len(panel.broken), transform=ax.get_xaxis_transform(), linestyle="", marker="x",
+            markersize=4.5, color=COLOURS["bad"], markeredgewidth=1.3, label="NaN or Inf", clip_on=False,
+        )  # fmt: skip
+    _onsets(ax, panel)
+    _ticks(ax, panel)
+    ax.set_xlabel(panel.axis, color=COLOURS["muted"], fontsize=10, labelpad=2)
+    handles, labels = ax.get_legend_handles_labels()
+    if labels and (len(labels) > 1 or labels[0]):
+        ax.legend(
+            handles[:_LEGEND], labels[:_LEGEND], ncols=_LEGEND, loc="lower left", bbox_to_anchor=(0, 1.0),
+            borderaxespad=0.2, frameon=False, fontsize=9, labelcolor=COLOURS["fg"], handlelength=1.1,
+            columnspacing=0.9, handletextpad=0.4,
+        )  # fmt: skip
+    return fig
+
+
+def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
+    name = {"all": "line", "middle": "line", "culprit": "bad"}.get(curve.role, colour)
+    few = sum(1 for y in curve.ys if y == y) <= 30
+    label = words(curve.label, 30)
+    ax.plot(
+        curve.xs, curve.ys, color=COLOURS[name], linewidth=1.9 if curve.role == "culprit" else 1.4, label=label or None,
+        marker="o" if few else None, markersize=2.6, solid_joinstyle="round", alpha=0.85 if curve.role == "rank" else 1,
+    )  # fmt: skip
+
+
+def _scaled(ax: Axes, panel: Panel) -> None:
+    values = [abs(y) for c in panel.curves for y in c.ys if y == y and y not in (0.0, float("inf"), float("-inf"))]
+    if panel.scale == "log2":
+        ax.set_yscale("log", base=2)
+    elif panel.scale == "log":
+        ax.set_yscale("log")
+    elif panel.scale == "symlog" and values:
+        ax.set_yscale("symlog", linthresh=max(sorted(values)[len(values) // 4], 1e-12))
+    if panel.scale in ("log", "log2") and not values:
+        ax.set_yscale("linear")
+
+
+def _onsets(ax: Axes, panel: Panel) -> None:
+    low, high = ax.get_xlim()
+    for onset in panel.onsets:
+        ax.axvline(onset.x, color=COLOURS["bad"], linewidth=1.2, linestyle=(0, (4, 2)), zorder=4)
+        left = onset.x > low + 0.6 * (high - low)
+        ax.annotate(
+            words(onset.label, 24), (onset.x, 1), xycoords=("data", "axes fraction"), xytext=(-4 if left else 4, -3),
+            textcoords="offset points", va="top", ha="right" if left else "left", fontsize=9.5, color=COLOURS["bad"],
+        )  # fmt: skip
+
+
+def _ticks(ax: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+    from forensics.engine.detectors.series import number
+
+    def short(value: float, _: object = None) -> str:
+        if value and not 1e-3 <= abs(value) < 1e5:
+            return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+        return f"{value:.6g}"
+
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=panel.axis != "epoch"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    if panel.scale == "linear":
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+    else:
+        ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(FuncFormatter((lambda v, _: number(v)) if panel.scale == "log2" else short))
