@@ -96,9 +96,9 @@ def test_a_run_has_no_say(run_dir: Path, tmp_path: Path, monkeypatch: pytest.Mon
         "[tool.forensics]\nredact = 'yes'\n",
         "[tool.forensics]\nsignatures = ['missing']\n",
         "[tool]\nforensics = 1\n",
-        "tool = 1\n",
+        "tool = 1  # forensics\n",
         "[tool.forensics\n",
-        "a = " + "[" * 5000,
+        "forensics = " + "[" * 5000,
     ],
 )
 def test_wrong_settings_end_in_one_line(
@@ -108,6 +108,14 @@ def test_wrong_settings_end_in_one_line(
     monkeypatch.chdir(tmp_path / "home")
     status, output = analyze(str(run_dir))
     assert status == 2 and "pyproject.toml" in output and "fault of forensics" not in output
+
+
+def test_a_project_file_that_does_not_speak_of_us_is_not_even_parsed(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / "pyproject.toml").write_text("[project\n")
+    monkeypatch.chdir(tmp_path / "home")
+    assert analyze(str(run_dir))[0] != 2
 
 
 def test_an_unsafe_pattern_is_refused_before_anything_is_read(run_dir: Path, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ _STEP_KEYS = (
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
 _CONSTANT = frozenset({"total_steps", "batch_size"})
 _WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
+MAX_PARTS = 256  # terms of a loss in one record
 MAX_KEYS = 20_000  # of one record that are read; runs that log every parameter's norm have some thousands
 _TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
 _FLAT = lazy(r"\{[^{}]*\}")
@@ -169,6 +170,7 @@ def _rows(line: int | None, record: Mapping[str, Any], where: Mapping[str, int] 
     time, clock = _moment(flat)
     summary = "train_runtime" in flat  # HF's last record: means over the whole run
     seen: set[str] = set()
+    parts = 0
     for key, value in flat.items():
         name = canonical(key)
         if name is None or name in ("step", "epoch") or key == clock or (summary and name in ("loss", "throughput")):
@@ -176,6 +178,10 @@ def _rows(line: int | None, record: Mapping[str, Any], where: Mapping[str, int] 
         number = _number(value)
         if number is None or (name in seen and name != "loss_part"):
             continue
+        if name == "loss_part":
+            if parts >= MAX_PARTS:
+                continue
+            parts += 1
         seen.add(name)
         yield (where or {}).get(key, line), rank, step, epoch, time, name, number * factor(key)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forensics import cache
+from forensics import __version__, cache
 from forensics.files import beginning
 from forensics.signatures.places import Place, line_of
 
@@ -131,6 +130,11 @@ _RULE: Mapping[str, type] = {
 }  # fmt: skip
 _EXAMPLE: Mapping[str, type] = {"log": str, "is_not": bool, "captures": dict, "seen_in": str, "root": str}
 _LOOKALIKE: Mapping[str, type] = {"name": str, "tell": str, "pattern": str}
+_LISTS = ("codes", "causes", "causes_on_rank", "fix", "confirm", "see_also", "references")
+_TABLES = frozenset({"lookalike", "evidence", "example"})
+_CHOICES = {
+    "kind": KINDS, "severity": SEVERITIES, "status": STATUSES, "verdict": VERDICTS, "culprit": CULPRITS,
+}  # fmt: skip
 _WORDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false", dict: "a table"}
 
 
@@ -150,13 +154,6 @@ def _strings(where: str, table: Mapping[str, Any], what: str) -> tuple[str, ...]
 
 def _is(value: Any, kind: type) -> bool:
     return type(value) is kind or (kind is float and type(value) is int)
-
-
-def _optional(where: str, table: Mapping[str, Any], what: str, kind: type, default: Any) -> Any:
-    value = table.get(what, default)
-    if what in table and not _is(value, kind):
-        raise SignatureError(f"{where}: {what} must be {_WORDS[kind]}, not {value!r}", (what,))
-    return value
 
 
 def _items(where: str, table: Mapping[str, Any], what: str) -> list[Mapping[str, Any]]:
@@ -184,7 +181,7 @@ def _checked(
     return item
 
 
-def _rule(where: str, n: int, table: Mapping[str, Any]) -> EvidenceRule:
+def _validate_rule(where: str, n: int, table: Mapping[str, Any]) -> None:
     known = {key: value for key, value in table.items() if key in _RULE}
     parameters = {key: value for key, value in table.items() if key not in _RULE}
     place: Place = ("evidence", n)
@@ -207,11 +204,12 @@ def _rule(where: str, n: int, table: Mapping[str, Any]) -> EvidenceRule:
     for key in ("pattern", "anchor", "unless", "near", "unless_near"):
         if len(known.get(key, "")) > LONGEST_PATTERN:
             raise SignatureError(f"{where}: {key} is longer than {LONGEST_PATTERN} characters", (*place, key))
-    return EvidenceRule(**known, parameters=parameters)
 
 
 def parse(text: str, area: str, file: str = "<text>") -> Signature:
     """One signature from TOML text. Raises SignatureError, whose message begins with "file:line:"."""
+    import tomllib
+
     try:
         return build(tomllib.loads(text), area, file)
     except tomllib.TOMLDecodeError as error:
@@ -226,48 +224,56 @@ def parse(text: str, area: str, file: str = "<text>") -> Signature:
 
 def build(table: Mapping[str, Any], area: str, file: str) -> Signature:
     """One signature from a table that was read from TOML. Raises SignatureError."""
+    validate(table, file)
+    return assemble(table, area, file)
+
+
+def validate(table: Mapping[str, Any], file: str) -> None:
+    """Raises SignatureError for a table that is no signature; what passes can be assembled."""
     if unknown := sorted(set(table) - _TOP):
         raise SignatureError(f"{file}: unknown field {', '.join(unknown)}", (unknown[0],))
     for required in ("name", "title", "kind", "severity", "why"):
         if not isinstance(table.get(required), str):
             raise SignatureError(f"{file}: {required} is missing", (required,) if required in table else ())
-    kind = _choice(file, "kind", table["kind"], KINDS)
+    for key, allowed in _CHOICES.items():
+        if key in table:
+            _choice(file, key, table[key], allowed)
+    for key in _LISTS:
+        _strings(file, table, key)
+    for key, kind in (("parent", str), ("specificity", int), ("versions", str)):
+        if key in table and not _is(table[key], kind):
+            raise SignatureError(f"{file}: {key} must be {_WORDS[kind]}, not {table[key]!r}", (key,))
     rules = _items(file, table, "evidence")
     if len(rules) > MOST_RULES:
         raise SignatureError(f"{file}: more than {MOST_RULES} evidence rules", ("evidence", MOST_RULES))
-    if kind == "knowledge" and rules:
+    if table["kind"] == "knowledge" and rules:
         raise SignatureError(f"{file}: knowledge is what no evidence shows; it has no evidence rules", ("evidence", 0))
+    for n, item in enumerate(_items(file, table, "lookalike")):
+        _checked(file, "lookalike", n, item, _LOOKALIKE, ("name", "tell"))
+    for n, item in enumerate(rules):
+        _validate_rule(file, n, item)
+    for n, item in enumerate(_items(file, table, "example")):
+        _checked(file, "example", n, item, _EXAMPLE, ("log",))
+
+
+def assemble(table: Mapping[str, Any], area: str, file: str) -> Signature:
+    """The signature of a table that was validated before, in this start or in an earlier one."""
+    given = {key: value for key, value in table.items() if key not in _TABLES}
+    given.update({key: tuple(given[key]) for key in _LISTS if key in given})
+    given["why"] = " ".join(given["why"].split())
     return Signature(
-        name=table["name"],
+        **given,
         area=area,
-        title=table["title"],
-        kind=kind,
-        severity=_choice(file, "severity", table["severity"], SEVERITIES),
-        why=" ".join(table["why"].split()),
-        codes=_strings(file, table, "codes"),
-        status=_choice(file, "status", table.get("status", "experimental"), STATUSES),
-        verdict=_choice(file, "verdict", table.get("verdict", "failed"), VERDICTS),
-        culprit=_choice(file, "culprit", table.get("culprit", "self"), CULPRITS),
-        causes=_strings(file, table, "causes"),
-        causes_on_rank=_strings(file, table, "causes_on_rank"),
-        parent=_optional(file, table, "parent", str, None),
-        specificity=_optional(file, table, "specificity", int, 50),
-        fix=_strings(file, table, "fix"),
-        confirm=_strings(file, table, "confirm"),
-        see_also=_strings(file, table, "see_also"),
-        references=_strings(file, table, "references"),
-        versions=_optional(file, table, "versions", str, None),
-        lookalikes=tuple(
-            LookAlike(**_checked(file, "lookalike", n, item, _LOOKALIKE, ("name", "tell")))
-            for n, item in enumerate(_items(file, table, "lookalike"))
-        ),
-        evidence=tuple(_rule(file, n, item) for n, item in enumerate(rules)),
-        examples=tuple(
-            Example(**_checked(file, "example", n, item, _EXAMPLE, ("log",)))
-            for n, item in enumerate(_items(file, table, "example"))
-        ),
+        lookalikes=tuple(LookAlike(**item) for item in table.get("lookalike", ())),
+        evidence=tuple(map(_rule, table.get("evidence", ()))),
+        examples=tuple(Example(**item) for item in table.get("example", ())),
         file=file,
     )
+
+
+def _rule(table: Mapping[str, Any]) -> EvidenceRule:
+    known = {key: value for key, value in table.items() if key in _RULE}
+    return EvidenceRule(**known, parameters={key: value for key, value in table.items() if key not in _RULE})
 
 
 def text_of(path: Path) -> str:
@@ -278,30 +284,6 @@ def text_of(path: Path) -> str:
     return data.decode("utf-8")
 
 
-def _tables(root: Path, pattern: str) -> dict[str, dict[str, Any]]:
-    """The TOML tables below a folder, by path within it. Parsing 300 files takes longer than a small analysis."""
-    try:
-        paths = sorted(root.rglob(pattern) if "/" not in pattern else root.glob(pattern))
-        stats = [(str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in paths]
-    except OSError as error:
-        raise SignatureError(f"{error.filename or root}: {error.strerror or error}") from None
-    name = f"catalogue-{hashlib.sha256(repr(stats).encode()).hexdigest()[:32]}.json"
-    if data := cache.load(name):
-        with contextlib.suppress(ValueError):
-            return dict(json.loads(data))
-    tables = {}
-    for path in paths:
-        try:
-            tables[str(path.relative_to(root.parent))] = tomllib.loads(text_of(path))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise SignatureError(f"{path}: {str(error) or 'nested too deeply'}") from None
-        except OSError as error:
-            raise SignatureError(f"{path}: {error.strerror or error}") from None
-    with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
-        cache.store("catalogue", name, json.dumps(tables).encode())
-    return tables
-
-
 def load_catalogue(*folders: Path) -> dict[str, Signature]:
     """Every signature of the built-in catalogue and of `folders`, by slug; a user's own replaces one of the same name.
 
@@ -309,25 +291,63 @@ def load_catalogue(*folders: Path) -> dict[str, Signature]:
     """
     catalogue: dict[str, Signature] = {}
     own = Path(__file__).parent
-    for root, pattern in ((own, "*/*.toml"), *((folder, "*.toml") for folder in folders)):
+    for root in (own, *folders):
         if not root.is_dir():
             raise SignatureError(f"{root}: is no folder")
-        for file, table in _tables(root, pattern).items():
-            # Built-in ones are shown by area and name, a user's own by the path where they can be mended.
-            head, _, base = file.replace("\\", "/").rpartition("/")
-            area = head.rpartition("/")[2]
-            shown = f"{area}/{base}" if root == own else str(root.parent / file)
-            try:
-                signature = build(table, area, shown)
-                if f"{signature.name}.toml" != base:
-                    message = f"{shown}: the file of {signature.name!r} must be named {signature.name}.toml"
-                    raise SignatureError(message, ("name",))
-                if root != own:
-                    _refuse_unsafe(signature)
-            except SignatureError as error:
-                raise _with_line(error, root.parent / file, shown) from None
+        for signature in _folder(root, built_in=root == own):
             catalogue[signature.name] = signature
     return catalogue
+
+
+def _folder(root: Path, *, built_in: bool) -> list[Signature]:
+    """The signatures below a folder. Tables that were found right are kept for later starts (`cache`).
+
+    Parsing and checking 500 files takes longer than a small analysis.
+    """
+    try:
+        paths = sorted(root.glob("*/*.toml") if built_in else root.rglob("*.toml"))
+        stats = [(str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in paths]
+    except OSError as error:
+        raise SignatureError(f"{error.filename or root}: {error.strerror or error}") from None
+    rules = Path(__file__).stat()
+    key = (__version__, rules.st_size, rules.st_mtime_ns, built_in, stats)
+    name = f"catalogue-{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
+    if data := cache.load(name):
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+            return [assemble(table, area, shown) for table, area, shown in json.loads(data)]
+    checked = [(_checked_table(path, built_in), *_shown(path, built_in)) for path in paths]
+    with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
+        cache.store("catalogue", name, json.dumps(checked).encode())
+    return [assemble(*item) for item in checked]
+
+
+def _shown(path: Path, built_in: bool) -> tuple[str, str]:
+    """(area, how the file is called: by area and name, and a user's own by the path where it can be mended)."""
+    area = path.parent.name
+    return area, f"{area}/{path.name}" if built_in else str(path)
+
+
+def _checked_table(path: Path, built_in: bool) -> dict[str, Any]:
+    """The table of a signature file. Raises SignatureError, with the line, where anything is wrong with it."""
+    import tomllib
+
+    area, shown = _shown(path, built_in)
+    try:
+        table = tomllib.loads(text_of(path))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SignatureError(f"{path}: {str(error) or 'nested too deeply'}") from None
+    except OSError as error:
+        raise SignatureError(f"{path}: {error.strerror or error}") from None
+    try:
+        signature = build(table, area, shown)
+        if f"{signature.name}.toml" != path.name:
+            message = f"{shown}: the file of {signature.name!r} must be named {signature.name}.toml"
+            raise SignatureError(message, ("name",))
+        if not built_in:
+            _refuse_unsafe(signature)
+    except SignatureError as error:
+        raise _with_line(error, path, shown) from None
+    return table
 
 
 def _refuse_unsafe(signature: Signature) -> None:

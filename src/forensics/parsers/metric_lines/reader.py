@@ -53,7 +53,8 @@ _BATCH = frozenset({"batch", "batch_idx", "minibatch", "mini-batch", "batch idx"
 _TUTORIAL = re.compile(r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] ", re.A)  # `[1,  2000] loss: 2.173`
 _UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
 _LOSS_AT = re.compile(
-    rf"\bloss\b[\w ()]{{0,40}}? (?:at|after|on) (?:step|iteration|iter|batch) (?P<step>\d+) ?[:=,]? *(?P<loss>{_VALUE})\s*$",
+    rf"\bloss\b[\w ()]{{0,40}}? (?:at|after|on) "
+    rf"(?:(?:step|iteration|iter|batch) (?P<step>\d+)|(?P<step2>\d+) (?:steps|iterations|batches)) ?[:=] *(?P<loss>{_VALUE})\s*$",
     re.I | re.A,
 )
 _OF = re.compile(r"\s*/\s*(\d+)", re.A)
@@ -216,8 +217,9 @@ def _read_sentence(text: str, at: int) -> Reading | None:
     """`Training loss (for one batch) at step 200: 1.0312`."""
     if (m := _LOSS_AT.search(text, at)) is None:
         return None
-    name = "eval_loss" if _HELD_OUT_LINE.search(text[at : m.start("step")]) else "loss"
-    return Reading((Field("step", *m.span("step")), Field("value", *m.span("loss"), name)))
+    step = m.span("step" if m["step"] else "step2")
+    name = "eval_loss" if _HELD_OUT_LINE.search(text[at : step[0]]) else "loss"
+    return Reading((Field("step", *step), Field("value", *m.span("loss"), name)))
 
 
 def _read_dicts(text: str, at: int) -> Reading | None:

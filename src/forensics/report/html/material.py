@@ -1,0 +1,46 @@
+"""What a page is made of: the diagnosis, the pictures, and the lines around the evidence; redacted together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from forensics.model import Diagnosis, RunData
+from forensics.report.html.context import Context, Place, contexts, without_keys
+from forensics.report.plots.model import Pictures
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    diagnosis: Diagnosis
+    pictures: Pictures = Pictures()
+    contexts: Mapping[Place, Context] = field(default_factory=dict)  # by the file and line that the diagnosis shows
+    redacted: bool = False
+
+
+def gather(diagnosis: Diagnosis, data: RunData | None, *, lines: bool = True) -> Material:
+    """Everything for a page of this run; without `data` (a diagnosis alone) no pictures and no lines around evidence."""
+    if data is None:
+        return Material(diagnosis)
+    from forensics.report.plots import pictures
+
+    return Material(diagnosis, pictures(data, diagnosis), contexts(diagnosis, data) if lines else {})
+
+
+def redact(material: Material) -> Material:
+    """The material without names, hosts, addresses and secrets; the same thing has the same stand-in everywhere."""
+    from forensics.report.redaction import Redactor, redact_diagnosis, redact_tree
+
+    redactor = Redactor()
+    around = {place: without_keys(context) for place, context in material.contexts.items()}
+    redact_diagnosis(material.diagnosis, redactor)  # learns
+    for part in (tuple(around.values()), material.pictures):  # so do these: a host may stand in one of them only
+        redact_tree(part, redactor)
+    contexts = {(redactor.redact(file), line): redact_tree(c, redactor) for (file, line), c in around.items()}
+    return replace(
+        material,
+        diagnosis=redact_diagnosis(material.diagnosis, redactor),
+        pictures=redact_tree(material.pictures, redactor),
+        contexts=contexts,
+        redacted=True,
+    )

@@ -1,0 +1,119 @@
+"""Secrets that are told by their name: `password=...`, `--token ...`, `WANDB_KEY=...`, and passwords in command lines."""
+
+from __future__ import annotations
+
+import re
+
+from forensics.report.redaction.memory import Memory, second
+from forensics.report.redaction.stand_ins import is_stand_in
+
+_KEY = re.compile(
+    r"(?i)(?P<key>pass(?:word|wd|phrase)|passwd|pwd|passcode|secret(?:s|[_-]?(?:access[_-]?)?key)?|api[_-]?key|"
+    r"access[_-]?key(?:[_-]?id)?|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
+    r"encryption[_-]?key|license[_-]?key|credentials?|client[_-]?secret|token|x-amz-security-token|sig(?:nature)?)"
+    r"(?P<sep>\\?[\"']?[ \t]{0,3}(?::=|=>|[=:](?![=:]))[ \t]{0,3}|[ \t]{1,3})"
+    r"(?:(?P<escaped>\\[\"'])(?P<value1>(?:(?!(?P=escaped))[^\n]){1,1000})"  # \"password\": \"hunter2\"
+    r"|(?P<quote>[\"'])(?P<value2>(?:\\.|(?!(?P=quote))[^\\\n]){1,1000})(?=(?P=quote)|\Z)"
+    r"|(?P<value3>[^\s,;&\"'<>()\[\]{}|\\]{1,1000}))",
+    re.ASCII,
+)
+# These words have other uses than to name a secret: they need more than a name and a value.
+_WEAK_KEYS = frozenset({"token", "secrets", "credential", "credentials"})
+# Language models speak of tokens all day: these are counts, special tokens and settings, and no secrets.
+_NO_SECRET_BEFORE = re.compile(
+    r"(?i)(?<![A-Za-z])(?:pad|eos|bos|unk|sep|cls|mask|special|max|min|num|n|image|img|per|next|stop|end|start|begin|first|last|new|"
+    r"add|skip|audio|video|vision|think|tool|extra|prev|current|cur|each|every|total|avg|mean|prompt|input|output|"
+    r"generated|a|the|of|unexpected|invalid|unknown|this|that|no|by|ms|forced|decoder|encoder|placeholder|"
+    r"model|draft|target|global|sample|bad|second|sequence|seq|time|label|ignore)[ _.-]?\Z",
+    re.ASCII,
+)
+_NO_SECRET = re.compile(
+    r"(?i)(?:true|false|none|null|nil|undefined|unset|empty|yes|no|set|not|missing|required|invalid|\*+|x{3,}|"
+    r"\.{3,}|<[^>]*>?|\[[^\]]*\]?|[$%{(].*|\\[nt].*|str|int|bool|os\.\S*|args\.\S*|self\.\S*|"
+    r"redacted\S*)\Z",
+    re.ASCII,
+)
+# Variables of an environment whose names end as those of secrets do. A comma ends the value only before another one.
+_ENVIRONMENT = re.compile(
+    r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|PWD|CREDENTIALS?|AUTH"
+    r"|PAT|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS))\\?[\"']?[ \t]{0,2}[=:][ \t]{0,2}\\?)"
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)[^\s\"',]{1,1000}){0,20}))",
+    re.ASCII,
+)
+_KEY_OF_DATA = re.compile(
+    r"(?:PRIMARY|FOREIGN|SORT|INDEX|IMAGE|TEXT|INPUT|OUTPUT|LABEL|TARGET|CACHE|DICT|JSON|BUCKET|GROUP|DATA|FEATURE|MISSING"
+    r"|UNEXPECTED|PUBLIC|STATE|PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL|MAX|MIN|NUM|NEXT|STOP|FORCE|USE|NO)_(?:\w+_)?(?:KEYS?|TOKENS?|AUTH)\Z",
+    re.ASCII,
+)
+
+# Programs that take a password as an option without a telling name; the last group before the value is kept.
+_COMMANDS = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"(\bsshpass\s+-p\s*[\"']?)([^\s\"']+)",
+        r"(\b(?:mysql|mysqldump|mariadb)\b[^\n|;]{0,120}?\s-p)([^\s\"']{3,})",
+        r"(\b(?:docker|podman|nerdctl|helm registry|az acr|oc)\s+login\b[^\n|;]{0,160}?\s-p[ =]?[\"']?)([^\s\"']+)",
+        r"(\bredis-cli\b[^\n|;]{0,120}?\s-a\s+[\"']?)([^\s\"']+)",
+        r"(\b-pass(?:in|out)?\s+pass:)([^\s\"']+)",
+        r"(\b(?:smbclient|rpcclient|mount\.cifs)\b[^\n|;]{0,120}?\s-U\s+[^\s%]+%)([^\s\"']+)",
+        r"(\b(?:wandb|comet|neptune|huggingface-cli|hf auth|kaggle|modal|gh auth)\s+login\s+(?:--relogin\s+)?)"
+        r"((?=[\w-]*\d)[\w-]{12,})",
+    )
+)
+_USER_AND_PASSWORD = re.compile(
+    r"(\b(?:curl|wget|http|ldapsearch|mongo|mongosh|psql)\b[^\n|;]{0,200}?\s(?:-u|--user|--proxy-user|-U)[ =]?[\"']?)"
+    r"([^\s:\"']{1,64}):([^\s\"']+)",
+    re.ASCII,
+)
+_NETRC = re.compile(r"(\blogin\s+)(\S{1,100})(\s+(?:account\s+\S{1,100}\s+)?password\s+)(\S{1,300})", re.ASCII)
+
+
+def _environment(text: str, memory: Memory) -> str:
+    def replace(match: re.Match[str]) -> str:
+        value = match["quoted"] or match["plain"]
+        name = match["name"]
+        if _NO_SECRET.match(value) or is_stand_in(value) or _KEY_OF_DATA.match(name):
+            return match[0]
+        if name.endswith(("_KEY", "_KEYS", "_TOKEN", "_TOKENS", "_AUTH")) and (value.isdigit() or len(value) < 4):
+            return match[0]
+        return match["head"] + (match["quote"] or "") + memory.secret(value)
+
+    return _ENVIRONMENT.sub(replace, text)
+
+
+def _assigned(text: str, memory: Memory) -> str:
+    def replace(match: re.Match[str]) -> str:
+        key, sep, quoted = match["key"].lower(), match["sep"], match["value3"] is None
+        group = "value1" if match["escaped"] else "value2" if match["quote"] else "value3"
+        value = match[group]
+        before = text[max(0, match.start() - 24) : match.start()]
+        secret = not (_NO_SECRET.match(value) or is_stand_in(value) or value.startswith("-"))
+        if key.startswith("sig"):  # of a signed URL or request, and not "sig=0.5"
+            secret = secret and (before.endswith(("?", "&")) or bool(re.match(r"[0-9a-f]{32}", value)))
+        elif key == "pwd":  # also the working directory
+            secret = secret and not re.match(r"[/~.]|[A-Za-z]:", value)
+        elif key in _WEAK_KEYS:
+            # "Unexpected token: foo", "pad_token=<pad>", "token=17"
+            telling = quoted or ":" not in sep or (len(value) >= 8 and any(c.isdigit() for c in value))
+            secret = secret and telling and not value.isdigit() and not _NO_SECRET_BEFORE.search(before)
+        if not quoted and text.startswith("(", match.end()) and re.fullmatch(r"[A-Za-z_][\w.]*", value):
+            secret = False  # a call in a traceback's line of code: authkey=current_process().authkey
+        if sep.isspace():  # prose, unless it is an option: --password hunter2
+            secret = secret and bool(re.search(r"(?:^|[\s\"'\[,])--?[\w-]*\Z", before))
+        if not secret:
+            return match[0]
+        at = match.start(group) - match.start()
+        return match[0][:at] + memory.secret(value) + match[0][at + len(value) :]
+
+    return _KEY.sub(replace, text)
+
+
+def named_secrets(text: str, memory: Memory) -> str:
+    """`text` without values whose names say that they are secret, and without passwords in known command lines."""
+    for pattern in _COMMANDS:
+        text = second(pattern, memory.secret, text)
+    if ":" in text:
+        text = _USER_AND_PASSWORD.sub(lambda m: f"{m[1]}{memory.user(m[2])}:{memory.secret(m[3])}", text)
+    if "login" in text:
+        text = _NETRC.sub(lambda m: m[1] + memory.user(m[2]) + m[3] + memory.secret(m[4]), text)
+    return _assigned(_environment(text, memory), memory)

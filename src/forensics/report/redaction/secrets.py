@@ -1,0 +1,123 @@
+"""Secrets that are told by their own shape: tokens, keys, and the fields of URLs and headers that hold them.
+
+Shapes are those that the issuers document or that their own scanners use. Minimal lengths are below the issued ones: a
+log line that is cut inside a token must not save the rest of it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from forensics.report.redaction.memory import Memory, second
+
+_PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{3,40}-----.*?(?:-----END [A-Z0-9 ]{3,40}-----|\Z)", re.DOTALL)
+_SSH_KEY = re.compile(
+    r"((?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d{3}|sk-(?:ssh|ecdsa)[\w@.-]+)\s+)(AAAA[A-Za-z0-9+/]{16,}={0,2})",
+    re.ASCII,
+)
+_FINGERPRINT = re.compile(r"(\bSHA256:)([A-Za-z0-9+/]{40,44}={0,2})(?![A-Za-z0-9+/])", re.ASCII)
+
+_TOKENS = re.compile(
+    r"(?<![A-Za-z0-9_])(?:"
+    r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,}"  # AWS key and principal ids
+    r"|AIza[\w-]{20,}|ya29\.[\w-]{10,}|GOCSPX-[\w-]{10,}|1//0[\w-]{20,}"  # Google API key, OAuth, client, refresh
+    r"|[\w~.-]{3}[78]Q~[\w~.-]{28,}"  # Azure client secret
+    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
+    r"|gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas|ffct)-[\w.-]{10,}"
+    r"|(?:hf|hf_oauth|api_org)_[A-Za-z0-9]{16,}"
+    r"|sk-(?:proj-|ant-|svcacct-|admin-|or-|lf-)?[\w-]{16,}|sess-[A-Za-z0-9]{30,}"  # OpenAI, Anthropic, OpenRouter
+    r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/]{16,}"  # Stripe
+    r"|xox[abcdeoprs]-[\w-]{10,}|xoxe\.[\w.-]{10,}|xapp-[\w-]{10,}"  # Slack
+    r"|eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|eyJ[\w-]{40,}={0,2}"  # JWT; Neptune's base64 of JSON
+    r"|wandb_v\d_\w{16,}|nvapi-[\w-]{16,}|gsk_[A-Za-z0-9]{16,}|xai-\w{16,}|r8_[A-Za-z0-9]{16,}|dapi[0-9a-f]{24,}"
+    r"|KGAT_\w{16,}|pplx-\w{16,}|csk-\w{16,}|rpa_[A-Z0-9]{16,}\w*|pcsk_\w{16,}|lsv2_[a-z]{2}_\w{16,}|jina_\w{16,}"
+    r"|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_(?:pat|oat)_[\w-]{10,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]{10,}"
+    r"|hv[sbr]\.[\w-]{20,}|glsa_\w{16,}|glc_[\w+/=]{16,}|tskey-[\w-]{10,}|lin_api_\w{16,}|ntn_\w{16,}|figd_[\w-]{16,}"
+    r"|PMAK-[\w-]{16,}|shpat_\w{16,}|AGE-SECRET-KEY-1\w{10,}|key-[0-9a-f]{32}|SK[0-9a-f]{32}|\d{8,10}:AA[\w-]{30,}"
+    r")",
+    re.ASCII,
+)
+# The secret half of an AWS pair, which has no shape of its own, where it stands behind the first half.
+_AWS_PAIR = re.compile(
+    r"((?:AKIA|ASIA)[A-Z0-9]{12,}[\"',:;\s]{1,8})([A-Za-z0-9/+]{38,40})(?![A-Za-z0-9/+])", re.ASCII
+)
+_WEBHOOK = re.compile(
+    r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
+    r"|[\w.-]{1,80}\.webhook\.office\.com/)([\w/@:.-]{6,})",
+    re.ASCII | re.I,
+)
+# A W&B key is 40 hex digits, as is a git commit: only what stands near its name is taken for one. Likewise Comet's, of
+# 25 letters and digits, and Kaggle's, of 32 hex digits.
+_NEAR_NAME = (
+    re.compile(r"(?i)((?:wandb|w&b|weights (?:and|&) biases)[^\n]{0,160}?)\b([0-9a-f]{40})\b", re.ASCII),
+    re.compile(r"(?i)(\bcomet[^\n]{0,80}?\bkey\W{1,4})\b([A-Za-z0-9]{25})\b", re.ASCII),
+    re.compile(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
+    re.compile(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
+    re.compile(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
+)
+_AUTHORIZATION = re.compile(
+    r"(?i)(\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest|negotiate|apikey|"
+    r"aws4-hmac-sha256)\s+)?)([^\s\"'\\,;]{3,})",
+    re.ASCII,
+)
+_BEARER = re.compile(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
+_COOKIE = re.compile(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
+_COOKIE_NAME = re.compile(
+    r"(?i)(\b(?:session(?:id)?|sessionid|csrf_?token|_xsrf|connect\.sid|jsessionid|phpsessid)=)([\w%.+/=-]{8,})",
+    re.ASCII,
+)
+# Parameters of signed URLs: AWS, Google, Azure, CloudFront, and what others call their keys.
+_SIGNED = re.compile(
+    r"(?i)([?&](?:x-(?:amz|goog|oss)-(?:signature|credential|security-token)|awsaccesskeyid|googleaccessid|signature|"
+    r"sig|policy|key-pair-id|ossaccesskeyid|access_token|api_?key|key|token|auth|code|password|pwd|secret)=)"
+    r"([^\s&\"'<>#]{2,})",
+    re.ASCII,
+)
+_URL_USER = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/\"'<>]{1,300})@", re.ASCII)
+
+
+def shaped_secrets(text: str, memory: Memory) -> str:
+    """`text` without tokens, keys, credentials in headers and signatures in URLs."""
+    if "-----BEGIN" in text:
+        text = _PEM.sub(lambda match: memory.secret(match[0]), text)
+    if "AAAA" in text:
+        text = second(_SSH_KEY, memory.secret, text)
+    if "SHA256:" in text:
+        text = second(_FINGERPRINT, memory.secret, text)
+    text = second(_AUTHORIZATION, memory.secret, text)
+    if "ookie" in text.lower():
+        text = second(_COOKIE, memory.secret, text)
+    text = second(_COOKIE_NAME, memory.secret, text)
+    text = second(_AWS_PAIR, memory.secret, text)
+    text = _TOKENS.sub(lambda match: memory.secret(match[0]), text)
+    text = second(_BEARER, memory.secret, text)
+    text = second(_WEBHOOK, memory.secret, text)
+    for pattern in _NEAR_NAME:
+        text = second(pattern, memory.secret, text)
+    return text
+
+
+def signed_urls(text: str, memory: Memory) -> str:
+    """`text` without what signs a URL or opens it."""
+    if "=" in text and ("?" in text or "&" in text):
+        text = second(_SIGNED, lambda value: value if value.startswith(("$", "{", "<")) else memory.secret(value), text)
+    return text
+
+
+def url_users(text: str, memory: Memory) -> str:
+    """`text` without users and passwords in URLs (`scheme://user:password@host`)."""
+    if "://" not in text or "@" not in text:
+        return text
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1].lower().startswith(("abfs", "wasb")):
+            return match[0]  # a container, which another rule knows
+        user, colon, password = match[2].partition(":")
+        if not colon:
+            scheme = match[1].lower()
+            if user.lower() in ("git", "ssh"):
+                return match[0]
+            return f"{match[1]}{memory.user(user) if scheme.startswith(('ssh', 'sftp')) else memory.secret(user)}@"
+        return f"{match[1]}{memory.user(user) if user else ''}:{memory.secret(password) if password else ''}@"
+
+    return _URL_USER.sub(replace, text)
