@@ -148,7 +148,7 @@ class _Remote:
         self.end = time.monotonic() + limits.seconds
         self.number = 0
         self.folder: Path | None = None
-        self.fs, self.root = _connect(url)
+        self.fs, self.root = connect(url)
         self.threads = 8 if getattr(self.fs, "async_impl", False) else 1
 
     def objects(self) -> tuple[list[Found], str | None]:
@@ -359,7 +359,8 @@ def _modified(info: dict[str, Any]) -> float | None:
     return None
 
 
-def _connect(url: str) -> tuple[Any, str]:
+def connect(url: str) -> tuple[Any, str]:
+    """(fsspec file system, how it calls what the URL names). Raises Unreachable."""
     protocol = url.partition("://")[0].lower()
     if "::" in url:
         raise Unreachable(f"{shown(url)}: URLs within URLs are not read")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NOT_CURVES = frozenset(
     {"step", "epoch", "progress", "total_steps", "total_timesteps", "batch_size", "loss_part", "overflow", "data_time"}
 )
-RANKS = 128  # ranks whose curves are compared one by one; of more a sample that is spread evenly
+RANKS = 32  # ranks whose curves are compared one by one; of more a sample that is spread evenly
 
 Key = tuple[str, int | None]
 

@@ -1,12 +1,16 @@
-"""How much a curve varies by itself, so that a gap between two can be told from it.
+"""How much two curves lie apart by themselves, so that a parting can be told from it.
 
-All estimates are medians (1.4826 times the median absolute deviation is the standard deviation of Gaussian noise):
-spikes, pauses for evaluation and the first steps do not count more than any other record.
+Estimates are made from differences at several lags, not of neighbours alone: what a log smooths, and what an optimizer
+carries on, varies little from record to record and much over ten. A lag's typical difference grows with it up to the
+true spread (the structure function of the noise). Medians are taken throughout, so that a jump, a spike or the pause of
+an evaluation counts as the few records that it is: 1.4826 times a median absolute value is the standard deviation of
+Gaussian noise.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,81 +18,69 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
-WINDOW = 33  # records: long against batch noise and its echo in averages, short against the descent of a loss
-TRAIL = 64  # records of the gap before a step that say how far the two have been apart anyway
 FEWEST = 8  # records from which a spread is estimated
-MAD = 1.4826  # median absolute deviation to standard deviation, for Gaussian noise
-# Logs print three to six digits, and TensorBoard keeps seven: a smaller relative gap is rounding or reduction order.
-ROUNDING = 1e-3
+WINDOW = 256  # records before a step that tell how far the curves have been apart
+LEARNT = 32  # records before a step from which on they tell it better than the whole run
+_LAG_SHARE = 8  # a lag is an eighth of the records at most, so that a jump touches a quarter of the differences at most
+_MAD = 1.4826
+_ERROR = 1.17  # standard error of a scaled median absolute deviation of m Gaussian values, times the square root of m
 
 
-def _rolling(values: Values, window: int) -> Any:
-    """A view with the `window` values around each (centred; the ends are repeated in mirror image)."""
-    import numpy as np
-
-    half = window // 2
-    padded = np.pad(values, half, mode="reflect" if len(values) > half else "edge")
-    return np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+def _lags(records: int) -> list[int]:
+    longest = max(1, records // _LAG_SHARE)
+    return [lag for lag in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if lag <= longest]
 
 
-def own(values: Values) -> Values:
-    """The noise of a curve around its own course, at each record: a robust local standard deviation.
+def _scale(differences: Values, lag: int, terms: float) -> float:
+    """Standard deviation of noise whose differences have `terms` times its variance, with its own error added.
 
-    The course is a rolling median; what it leaves is measured in windows again. values: finite.
+    Differences at a lag overlap, so they count as that many fewer.
     """
     import numpy as np
 
-    if len(values) < 3:
-        return np.zeros_like(values)
-    window = min(WINDOW, len(values) // 2 * 2 + 1)
-    course = np.median(_rolling(values, window), axis=1)
-    left = np.abs(values - course)
-    return np.asarray(MAD * np.median(_rolling(left, window), axis=1))
+    count = len(differences) / lag
+    if count < 2:
+        return 0.0
+    return _MAD * float(np.median(np.abs(differences))) / math.sqrt(terms) * (1 + _ERROR / math.sqrt(count))
 
 
-def before(values: Values) -> Values:
-    """For each record the noise that the curve had before it, which what happens later cannot raise.
+def of_gap(gap: Values) -> float:
+    """Standard deviation of a gap around its level, whatever the level is. gap: finite."""
+    return max((_scale(gap[lag:] - gap[:-lag], lag, 2) for lag in _lags(len(gap)) if len(gap) > lag), default=0.0)
 
-    The first records, before which there is nothing to measure, get that of the first window.
+
+def of_curve(values: Values, *, nearest: bool = False) -> float:
+    """Standard deviation of a curve around its own course, which second differences do not see. values: finite.
+
+    nearest: only from record to record.
     """
-    import numpy as np
-
-    n = len(values)
-    if n < 3:
-        return np.zeros_like(values)
-    window = min(WINDOW, n)
-    left = np.abs(values - np.median(_rolling(values, min(WINDOW, n // 2 * 2 + 1)), axis=1))
-    trailing = np.lib.stride_tricks.sliding_window_view(left, window)
-    said = MAD * np.median(trailing, axis=1)
-    return np.concatenate([np.full(window, said[0]), said])[:n]
-
-
-def apart_anyway(gap: Values) -> Values:
-    """For each record how far apart the curves have been before it, as a standard deviation; 0 where too few tell."""
-    import numpy as np
-
-    n = len(gap)
-    size = np.abs(gap)
-    result = np.zeros(n)
-    for i in range(FEWEST, min(TRAIL, n)):
-        result[i] = MAD * np.median(size[:i])
-    if n > TRAIL:
-        result[TRAIL:] = MAD * np.median(np.lib.stride_tricks.sliding_window_view(size, TRAIL), axis=1)[: n - TRAIL]
-    return result
+    lags = _lags(len(values))[: 1 if nearest else None]
+    return max(
+        (
+            _scale(values[2 * lag :] - 2 * values[lag:-lag] + values[: -2 * lag], lag, 6)
+            for lag in lags
+            if len(values) > 2 * lag
+        ),
+        default=0.0,
+    )
 
 
-def spread(goods: Values) -> Values:
-    """The spread among repeats of one run, at each record: pooled over the runs and a window of records.
-
-    goods: runs × records, at least two runs.
-    """
+def of_repeats(goods: Values) -> float:
+    """Standard deviation of one run among its repeats. goods: runs × records, two runs at least."""
     import numpy as np
 
     runs = len(goods)
-    left = np.abs(goods - goods.mean(axis=0)) * np.sqrt(runs / (runs - 1))
-    window = min(WINDOW, goods.shape[1] // 2 * 2 + 1)
-    if window < 3:
-        return np.asarray(left.max(axis=0))
-    pooled = np.concatenate([_rolling(row, window) for row in left], axis=1)
-    # |g - mean| of two runs has one degree of freedom and the median of a half-normal like any other.
-    return np.asarray(MAD * np.median(pooled, axis=1))
+    apart = (goods - np.median(goods, axis=0)) if runs > 2 else (goods - goods.mean(axis=0)) * math.sqrt(2)
+    return _MAD * float(np.median(np.abs(apart)))
+
+
+def before(gap: Values) -> Values:
+    """For each record `of_gap` of the WINDOW records before it; NaN where fewer than LEARNT are."""
+    import numpy as np
+
+    n = len(gap)
+    result = np.full(n, np.nan)
+    every = max(1, n // 32)
+    for start in range(LEARNT, n, every):
+        result[start : start + every] = of_gap(gap[max(0, start - WINDOW) : start])
+    return result

@@ -3,11 +3,13 @@
 Two runs of the same code with other seeds, other hardware or another order of reductions never log the same numbers.
 They part where the gap leaves its noise and stays out of it:
 
-- noise: with several good runs the spread among them; with one, the variation of each curve around its own course, or
-  how far the two have been apart before, whichever is larger (`noise`).
+- gap: the logarithm of the ratio where all values are positive (the noise of losses, norms and times goes with their
+  size), else the difference.
+- noise: with several good runs the spread among them. With one, how much the gap varies (`noise.of_gap`): before the
+  step, where enough records are, and else in the whole run or, if that is less, as the good run does around its own
+  course. It is never less than the variation of the good run from record to record, nor than rounding.
 - threshold: the largest of n Gaussian values stays below sqrt(2 ln n) standard deviations (the universal threshold of
-  Donoho and Johnstone, Biometrika 81, 1994). n counts all records of all ranks that are compared; noise that is itself
-  measured from a window of records is uncertain by a fifth, and the threshold is that much higher.
+  Donoho and Johnstone, Biometrika 81, 1994). n counts all records of all ranks that are compared.
 - staying: from there to the end most records (STAYS) lie outside. A few last records are enough only where they lie far
   outside (FAR).
 """
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 STAYS = 0.75  # share of the records from the parting to the end that must lie outside
 ENOUGH = 5  # records that must be left for that
 FAR, ENOUGH_FAR = 3.0, 2  # times the threshold, and records, that are enough where fewer are left
-WHILE = 8  # records in a row outside that are told although the curves come together again
-MARGIN = 1.2  # the relative error of a median absolute deviation of WINDOW records
+WHILE, WHILE_SHARE = 8, 8  # records in a row outside, and which part of all, that are told although they come together
+FEW = 16  # records below which nothing is known of noise that lasts, so that only what is FAR outside counts
+# Logs print three to six digits, and TensorBoard keeps seven: a smaller relative gap is rounding or reduction order.
+ROUNDING = 1e-3
 MOST = 20_000  # records that are tested; of longer curves every nth, and the place is then looked up in all
 CANDIDATES = 400
 
@@ -49,7 +53,7 @@ class _Outside:
 
 def threshold(records: int, ranks: int = 1) -> float:
     """Multiples of the noise beyond which a gap is none of it, for so many records of so many ranks."""
-    return MARGIN * math.sqrt(2 * math.log(max(records * ranks, 8)))
+    return math.sqrt(2 * math.log(max(records * ranks, 8)))
 
 
 def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, ranks: int = 1) -> Parting:
@@ -104,87 +108,71 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
 
 
 def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside | None:
+    """Where the test strikes. goods: runs × records; good: their median."""
     import numpy as np
 
     stride = max(1, -(-len(bad) // MOST))
     if stride > 1:
         found = _outside(goods[:, ::stride], good[::stride], bad[::stride], limit)
-        if found is None:
-            return None
-        start = found.start * stride
-        before = np.abs(bad - good)[max(0, start - stride + 1) : start + 1]
-        early = int(np.argmax(~(before <= limit * found.noise)))
-        end = None if found.end is None else found.end * stride
-        return _Outside(max(0, start - stride + 1) + early, end, found.noise)
-    lost = ~np.isfinite(bad) ^ ~np.isfinite(good)
+        return None if found is None else _looked_up(found, stride, good, bad, limit)
+    lost = np.isfinite(bad) ^ np.isfinite(good)
     both = np.isfinite(bad) & np.isfinite(good)
-    if not both.any() and not lost.any():
+    if not both.any():
+        return _Outside(int(np.argmax(lost)), None, 0.0) if lost.all() else None
+    ratios = bool((good[both] > 0).all() and (bad[both] > 0).all() and (goods[:, both] > 0).all())
+    known = goods[:, both], good[both], bad[both]
+    scaled = [np.log(v) for v in known] if ratios else list(known)
+    gap = scaled[2] - scaled[1]
+    floor = ROUNDING if ratios else ROUNDING * float(np.median(np.abs(np.concatenate(known[1:]))))
+    least = max(floor, 0.0 if len(goods) > 1 else noise.of_curve(scaled[1], nearest=True))
+    if not lost.any() and not (np.abs(gap) > limit * least).any():
         return None
-    gap = np.where(both, bad - np.where(both, good, 0), 0.0)
-    floor = noise.ROUNDING * np.maximum(np.abs(_filled(good)), np.abs(_filled(bad)))
     if len(goods) > 1:
-        repeats = np.array([_filled(g) for g in goods])
-        varies = noise.spread(repeats) * math.sqrt(1 + 1 / len(goods))
-        held = np.zeros(len(bad))
-        own_at = lambda i: np.maximum(varies, floor)  # noqa: E731
+        level = np.full(len(gap), noise.of_repeats(scaled[0]) * math.sqrt(1 + 1 / len(goods)))
     else:
-        of_good = noise.own(_filled(good))
-        of_bad = _of_bad(_filled(bad), of_good)
-        held = noise.apart_anyway(gap)
-        own_at = lambda i: np.maximum(np.hypot(of_good, of_bad[i]), floor)  # noqa: E731
-    size = np.abs(gap)
-    if len(goods) > 1:
-        here = own_at(0)
-    else:
-        here = np.maximum(np.hypot(of_good, of_bad), np.maximum(held, floor))
-    outside = (size > limit * here) | lost
+        whole, own = noise.of_gap(gap), math.sqrt(2) * noise.of_curve(scaled[1])
+        level = np.minimum(whole, np.where(np.isnan(past := noise.before(gap)), own, past))
+    level = np.maximum(level, least)
+    size, at_level = np.zeros(len(bad)), np.full(len(bad), np.inf)
+    size[both], at_level[both] = np.abs(gap), level
+    at_level = np.where(np.isinf(at_level), np.median(level), at_level)
+    outside = (size > limit * at_level) | lost
     for i in np.flatnonzero(outside)[:CANDIDATES].tolist():
-        level = np.maximum(own_at(i)[i:], held[i])
-        out = (size[i:] > limit * level) | lost[i:]
-        left = len(out)
-        stays = left >= ENOUGH and out.mean() >= STAYS
-        if left < ENOUGH:
-            far = (size[i:] > FAR * limit * level) | lost[i:]
-            stays = bool(far.all()) and (left >= ENOUGH_FAR or bool(lost[i]))
-        if stays:
-            return _Outside(i, None, float(max(here[i], 0.0)))
-    return _for_a_while(outside, here)
+        left = len(bad) - i
+        times = 1.0 if left >= ENOUGH and len(bad) >= FEW else FAR
+        out = (size[i:] > times * limit * at_level[i]) | lost[i:]
+        if out.mean() >= STAYS if left >= ENOUGH else bool(out.all()) and (left >= ENOUGH_FAR or bool(lost[i])):
+            return _Outside(i, None, _in_unit(float(at_level[i]), float(good[i]), ratios))
+    return _for_a_while(outside, [_in_unit(float(s), float(g), ratios) for s, g in zip(at_level, good, strict=True)])
 
 
-def _for_a_while(outside: npt.NDArray[np.bool_], here: Values) -> _Outside | None:
-    run = 0
+def _in_unit(level: float, good: float, ratios: bool) -> float:
+    """A noise in the metric's own unit."""
+    return abs(good) * math.expm1(min(level, 50.0)) if ratios and math.isfinite(good) else level
+
+
+def _looked_up(found: _Outside, stride: int, good: Values, bad: Values, limit: float) -> _Outside:
+    """What was found among every nth record, with its first step among all."""
+    import numpy as np
+
+    at = found.start * stride
+    start = max(0, at - stride + 1)
+    apart = np.abs(bad[start : at + 1] - good[start : at + 1])
+    early = int(np.argmax(~(apart <= limit * found.noise)))
+    return _Outside(start + early, None if found.end is None else found.end * stride, found.noise)
+
+
+def _for_a_while(outside: npt.NDArray[np.bool_], level: Sequence[float]) -> _Outside | None:
+    run, enough = 0, max(WHILE, len(outside) // WHILE_SHARE)
     for i, out in enumerate(outside.tolist()):
         run = run + 1 if out else 0
-        if run >= WHILE:
+        if run >= enough:
             start = i - run + 1
             end = i
             while end + 1 < len(outside) and outside[end + 1]:
                 end += 1
-            return _Outside(start, end, float(here[start]))
+            return _Outside(start, end, level[start])
     return None
-
-
-def _of_bad(bad: Values, of_good: Values) -> Values:
-    """The bad run's noise before each record; at its start no more than thrice the good one's, since it may part there."""
-    import numpy as np
-
-    noise_of = noise.before(bad)
-    early = min(noise.WINDOW, len(bad))
-    noise_of[:early] = np.minimum(noise_of[:early], 3 * np.maximum(of_good[:early], np.median(of_good)))
-    return np.asarray(noise_of)
-
-
-def _filled(values: Values) -> Values:
-    """The values with those that are not finite replaced by the last finite one before them."""
-    import numpy as np
-
-    good = np.isfinite(values)
-    if good.all():
-        return values
-    if not good.any():
-        return np.zeros_like(values)
-    at = np.maximum.accumulate(np.where(good, np.arange(len(values)), -1))
-    return np.asarray(values[np.where(at < 0, np.argmax(good), at)])
 
 
 def summarised(partings: Sequence[Parting]) -> list[Parting]:

@@ -34,6 +34,7 @@ MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
 _NAMES = {"local_rank", "device", "task", "pid"}
 GENERIC_EXCEPTION = "python-exception"
+MPI_EXIT = "mpirun-rank-exited"
 
 
 @dataclass(slots=True)
@@ -359,12 +360,24 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
                 break
 
 
+def _close(a: Candidate, b: Candidate, lines: int = 6) -> bool:
+    """Whether both say all they say within a few lines of one file."""
+    places = [(o.evidence[0].file, o.evidence[0].line) for o in (*a.observations, *b.observations)]
+    numbers = [line for _, line in places if line is not None]
+    return len({file for file, _ in places}) == 1 and len(numbers) == len(places) and max(numbers) - min(numbers) <= lines
+
+
 def borrow_ranks(linked: Sequence[Candidate]) -> None:
     """Let a root that names no rank take it from what the catalogue says it does to its own process.
 
-    A kernel's assertion line bears no rank; the CUDA error that the same process raises next does.
+    A kernel's assertion line bears no rank; the CUDA error that the same process raises next does. An MPI launcher says
+    in one line which rank ended, and a few lines on by which signal.
     """
     for c in linked:
+        if not c.ranks and not c.everywhere and c.signature.culprit in ("self", "named"):
+            told = {r for e in c.explains if e.signature.name == MPI_EXIT and _close(e, c) for r in e.ranks or ()}
+            if len(told) == 1:
+                c.ranks = tuple(told)
         if c.ranks or c.everywhere or c.signature.culprit != "self":
             continue
         own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks]

@@ -134,7 +134,12 @@ class _Writer:
             if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
                 return host
             known = {self.nodes[r] for r in c.ranks if r in self.nodes}
-            own = {o.identity.node for o in c.observations if world_rank(o, self.world) in c.ranks and o.identity.node}
+            own = {
+                o.identity.node
+                for o in c.observations
+                if o.identity.node
+                and (world_rank(o, self.world) in c.ranks or (o.culprits and "node" in o.captures and {*o.culprits} <= {*c.ranks}))
+            }
             both = known | own
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}

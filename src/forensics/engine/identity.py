@@ -170,7 +170,7 @@ def know_world(data: RunData) -> World:
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)
     size = stated or max(ranks | mapped, default=-1) + 1 or None
-    tasks_are_ranks = _tasks_are_ranks(identities, size, several)
+    tasks_are_ranks = _tasks_are_ranks(identities, size, several, _many_tasks_on_a_host(data.observations))
     if not several:
         ranks |= locals_seen
     if tasks_are_ranks:
@@ -192,7 +192,18 @@ def know_world(data: RunData) -> World:
     )
 
 
-def _tasks_are_ranks(identities: Sequence[Identity], size: int | None, several: bool) -> bool:
+def _many_tasks_on_a_host(observations: Iterable[Observation]) -> bool:
+    """Whether srun says of one host that it ran several tasks: `srun: error: n6: tasks 0-7: Terminated`."""
+    for o in observations:
+        tasks = o.captures.get("tasks") or o.captures.get("task") or ""
+        if re.search(r"[-,]", tasks) and not re.search(r"[\[,]", o.captures.get("node", "[")):
+            return True
+    return False
+
+
+def _tasks_are_ranks(
+    identities: Sequence[Identity], size: int | None, several: bool, many_on_a_host: bool = False
+) -> bool:
     """Whether each Slurm task drives one rank, so that its number is that rank's.
 
     The other common way is one task a host, which drives the ranks of all its devices. Then tasks are half as many as
@@ -202,7 +213,7 @@ def _tasks_are_ranks(identities: Sequence[Identity], size: int | None, several: 
     both = {(i.task, i.rank) for i in identities if i.task is not None and i.rank is not None}
     if not tasks or any(task != rank for task, rank in both):
         return False
-    if any(task for task, _ in both):
+    if any(task for task, _ in both) or many_on_a_host:
         return True
     if size is None:
         return not several

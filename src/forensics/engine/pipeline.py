@@ -86,7 +86,7 @@ def analyse_with_data(
     """`analyse`, with the data of the run. Files that an archive held can be read until the program ends."""
     run = discover(paths, sniffers(), exclude=options.exclude, since=options.since)
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
-        raise NothingToRead(_why_nothing(run))
+        raise NothingToRead(why_nothing(run))
     catalogue = catalogue if catalogue is not None else load_catalogue()
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
     found = explain_with_data(data, catalogue)
@@ -97,7 +97,8 @@ def analyse_with_data(
     return found
 
 
-def _why_nothing(run: Run) -> str:
+def why_nothing(run: Run) -> str:
+    """Why a run without any source cannot be analysed, in one line."""
     empty = sum(1 for s in run.sources if s.kind is Kind.EMPTY)
     reasons = Counter(c.reason or "?" for c in run.skipped)
     parts = ([f"{empty} empty"] if empty else []) + [f"{n} × {reason}" for reason, n in reasons.most_common(4)]

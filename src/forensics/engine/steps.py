@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
-from forensics.model import Observation
+from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
     import polars as pl
+
+VIEWS = 4096  # of marks that are kept; most runs need a handful
+VIEWS_OF_ATTEMPTS = 4  # each can hold all marks of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,77 @@ class _Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class _Lines:
+    """Marks of one file that bear a line: what is asked of them is asked for thousands of events."""
+
+    lines: Sequence[int]  # ascending
+    steps: Sequence[int]
+    highest: Sequence[int]  # of this mark's step and those of all later ones
+    lowest: Sequence[int]
+
+    @classmethod
+    def of(cls, marks: Iterable[_Mark]) -> _Lines:
+        rows = sorted(((m.line, m.step) for m in marks if m.line is not None), key=lambda row: row[0])
+        steps = [step for _, step in rows]
+        highest, lowest = ([*accumulate(reversed(steps), pick)][::-1] for pick in (max, min))
+        return cls([line for line, _ in rows], steps, highest, lowest)
+
+    def until(self, line: int) -> int:
+        """How many stand at a line or above it."""
+        return bisect_right(self.lines, line)
+
+
+@dataclass(frozen=True)
 class StepClock:
     """Every record of the metrics table that bears a step, by source in written order."""
 
     marks: dict[str, tuple[_Mark, ...]]
     unit: dict[str, str]  # source -> what its counter counts
     attempt: dict[str, int | None]
+    # source -> (line, whether it is a finite number other than 0, as which HF Trainer prints NaN) of each loss
+    losses: Mapping[str, Sequence[tuple[int, bool]]] = field(default_factory=dict)
+
+    def learns_after(self, observation: Observation, least: int = 5) -> bool:
+        """True where `least` losses or more follow an event in its file, and all of them are finite."""
+        evidence = observation.evidence[0]
+        line = evidence.line
+        after = [good for n, good in self.losses.get(evidence.file, ()) if line is not None and n > line]
+        return len(after) >= least and all(after)
+
+    @cached_property
+    def _of_rank(self) -> dict[int | None, dict[str, list[_Mark]]]:
+        """rank -> source -> its marks."""
+        found: dict[int | None, dict[str, list[_Mark]]] = {}
+        for source, marks in self.marks.items():
+            for mark in marks:
+                found.setdefault(mark.rank, {}).setdefault(source, []).append(mark)
+        return found
+
+    @cached_property
+    def _views(self) -> tuple[dict[Any, _Lines], dict[Any, _Lines]]:
+        """Of all attempts, and of some."""
+        return {}, {}
+
+    @cached_property
+    def _attempts(self) -> dict[str, int | None]:
+        """source -> the last attempt that any of its marks is of."""
+        return {
+            source: max((m.attempt for m in marks if m.attempt is not None), default=None)
+            for source, marks in self.marks.items()
+        }
+
+    def _view(self, source: str, every: bool, rank: int | None, attempt: int | None = None) -> _Lines:
+        """Marks with a line of a source: of every rank or of one, and not of an attempt after `attempt`."""
+        last = self._attempts.get(source)
+        bound = None if last is None or attempt is None or last <= attempt else attempt
+        key = (source, every, None if every else rank, bound)
+        kept, most = (self._views[0], VIEWS) if bound is None else (self._views[1], VIEWS_OF_ATTEMPTS)
+        if key not in kept:
+            if len(kept) >= most:
+                kept.clear()
+            marks = self.marks.get(source, ()) if every else self._of_rank.get(rank, {}).get(source, ())
+            kept[key] = _Lines.of(m for m in marks if m.by(bound))
+        return kept[key]
 
     def last_before(self, observation: Observation, rank: int | None) -> tuple[int, str] | None:
         """(step, unit) of the last record at or before an event: in its own file by line, else by time, else the last.
@@ -39,40 +110,40 @@ class StepClock:
         A file of the culprit's own rank is asked before other ranks' files.
         """
         evidence = observation.evidence[0]
-        own = self.marks.get(evidence.file, ())
-        in_own = [m for m in own if evidence.line is not None and m.line is not None and m.line <= evidence.line]
-        if own_rank := [m for m in in_own if rank is not None and m.rank == rank]:
-            return own_rank[-1].step, self.unit[evidence.file]
-        attempt = observation.identity.attempt
-        others = [
-            (source, marks)
-            for source, marks in self.marks.items()
-            if source != evidence.file and (attempt is None or self.attempt.get(source) in (None, attempt))
-        ]
+        if rank is not None and (step := self._last_in_file(evidence, self._view(evidence.file, False, rank))):
+            return step[0], self.unit[evidence.file]
         # A line may speak of another process than the one that wrote it: that one's own records tell more.
-        if rank is not None and (found := self._latest(others, observation, rank)):
+        if rank is not None and (found := self._latest(self._of_rank.get(rank, {}), observation)):
             return found
-        if in_own:
-            return in_own[-1].step, self.unit[evidence.file]
-        return self._latest(others, observation, None)
+        if step := self._last_in_file(evidence, self._view(evidence.file, True, None)):
+            return step[0], self.unit[evidence.file]
+        return self._latest(self.marks, observation)
 
-    def _latest(
-        self, sources: Sequence[tuple[str, Sequence[_Mark]]], observation: Observation, rank: int | None
-    ) -> tuple[int, str] | None:
-        """(step, unit) of the latest record of a rank (None: of any) that an event's time allows.
+    def _last_in_file(self, evidence: Evidence, view: _Lines) -> tuple[int] | None:
+        n = view.until(evidence.line) if evidence.line is not None else 0
+        return (view.steps[n - 1],) if n else None
+
+    def _latest(self, sources: Mapping[str, Sequence[_Mark]], observation: Observation) -> tuple[int, str] | None:
+        """(step, unit) of the latest record in other files of its attempt that an event's time allows.
 
         The time of an event that bears none itself is that of an earlier line, and no bound.
         """
+        attempt, bound = observation.identity.attempt, observation.time if observation.timed else None
         steps: list[tuple[int, str]] = []
-        for source, marks in sources:
-            rows = [m for m in marks if (rank is None or m.rank == rank) and m.by(observation.identity.attempt)]
-            if observation.time is not None and observation.timed and any(m.time is not None for m in rows):
-                rows = [m for m in rows if m.time is None or m.time <= observation.time + 2.0]
-            if rows:
-                steps.append((rows[-1].step, self.unit[source]))
+        for source, marks in sources.items():
+            if source == observation.evidence[0].file:
+                continue
+            if attempt is not None and self.attempt.get(source) not in (None, attempt):
+                continue
+            rows = (m for m in reversed(marks) if m.by(attempt))
+            if bound is not None:
+                limit = bound + 2.0
+                rows = (m for m in rows if m.time is None or m.time <= limit)
+            if (last := next(rows, None)) is not None:
+                steps.append((last.step, self.unit[source]))
         return max(steps, default=None)
 
-    @property
+    @cached_property
     def began(self) -> float | None:
         """The earliest time of any record; None where no record bears one."""
         return min((m.time for marks in self.marks.values() for m in marks if m.time is not None), default=None)
@@ -85,16 +156,14 @@ class StepClock:
         """
         if observation.time is None or not observation.timed:
             return False
-        for source, marks in self.marks.items():
+        for source, marks in self._of_rank.get(rank, {}).items():
             if source == observation.evidence[0].file:
                 continue
             attempts = (observation.identity.attempt, self.attempt.get(source))
             own = [
                 m
                 for m in marks
-                if m.rank == rank
-                and m.time is not None
-                and (m.attempt if m.attempt is not None else attempts[1]) == attempts[0]
+                if m.time is not None and (m.attempt if m.attempt is not None else attempts[1]) == attempts[0]
             ]
             before = [m.step for m in own if m.time is not None and m.time <= observation.time]
             after = [m.step for m in own if m.time is not None and m.time > observation.time]
@@ -113,8 +182,7 @@ class StepClock:
     def began_before(self, observation: Observation) -> bool:
         """Whether the event's own source recorded steps before it."""
         line = observation.evidence[0].line
-        marks = self.marks.get(observation.evidence[0].file, ())
-        return line is not None and any(m.line is not None and m.line < line for m in marks)
+        return line is not None and self._view(observation.evidence[0].file, True, None).until(line - 1) > 0
 
     def goes_on_after(
         self, observation: Observation, rank: int | None, by: int = 2, *, restarted: bool = False
@@ -127,39 +195,48 @@ class StepClock:
         if evidence.line is None:
             return False
         attempt = None if restarted else observation.identity.attempt
-        marks = [
-            m for m in self.marks.get(evidence.file, ()) if (rank is None or m.rank in (None, rank)) and m.by(attempt)
-        ]
-        before = [m.step for m in marks if m.line is not None and m.line <= evidence.line]
-        after = [m.step for m in marks if m.line is not None and m.line > evidence.line]
-        return bool(after) and max(after) >= (before[-1] if before else min(after)) + by
+        file = evidence.file
+        if rank is None:
+            views = [self._view(file, True, None, attempt)]
+        else:  # marks of no rank may be of any
+            views = [self._view(file, False, None, attempt), self._view(file, False, rank, attempt)]
+        places = [(view, view.until(evidence.line)) for view in views]
+        after = [(view.highest[n], view.lowest[n]) for view, n in places if n < len(view.lines)]
+        if not after:
+            return False
+        before = max(((view.lines[n - 1], view.steps[n - 1]) for view, n in places if n), default=None)
+        start = before[1] if before is not None else min(lowest for _, lowest in after)
+        return max(highest for highest, _ in after) >= start + by
 
 
 def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepClock:
     """The step clock of a run. A progress bar's count is a step where its source prints nothing better."""
     import polars as pl
 
-    marks: dict[str, tuple[_Mark, ...]] = {}
-    unit: dict[str, str] = {}
     if not metrics.height:
-        return StepClock(marks, unit, attempts)
+        return StepClock({}, {}, attempts)
     records = metrics.group_by(["source", "line", "step", "rank"], maintain_order=True).agg(
         pl.col("time").first(),
         pl.col("attempt").first(),
         pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
     )
-    for (source,), rows in records.group_by(["source"], maintain_order=True):
-        name = str(source)
-        stepped = rows.filter(pl.col("step").is_not_null())
-        bars = rows.filter(pl.col("step").is_null() & pl.col("progress").is_not_null())
-        chosen, column, what = (
-            (stepped, "step", "global step") if stepped.height else (bars, "progress", "progress bar")
-        )
-        if not chosen.height:
-            continue
-        marks[name] = tuple(
-            _Mark(line, time, int(step), rank, attempt)
-            for line, time, step, rank, attempt in chosen.select("line", "time", column, "rank", "attempt").iter_rows()
-        )
-        unit[name] = what
-    return StepClock(marks, unit, attempts)
+    stepped: dict[str, list[_Mark]] = {}
+    bars: dict[str, list[_Mark]] = {}
+    counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite())
+    for source, line, step, rank, time, attempt, progress in counted.iter_rows():
+        where, count = (bars, int(progress)) if step is None else (stepped, step)
+        where.setdefault(source, []).append(_Mark(line, time, count, rank, attempt))
+    unit = dict.fromkeys(bars, "progress bar") | dict.fromkeys(stepped, "global step")
+    marked = {source: tuple(marks) for source, marks in (bars | stepped).items()}
+    return StepClock(marked, unit, attempts, _losses(metrics))
+
+
+def _losses(metrics: pl.DataFrame) -> dict[str, list[tuple[int, bool]]]:
+    import polars as pl
+
+    value = pl.col("value")
+    rows = metrics.filter((pl.col("name") == "loss") & pl.col("line").is_not_null())
+    found: dict[str, list[tuple[int, bool]]] = {}
+    for source, line, good in rows.select("source", "line", value.is_finite() & (value != 0.0)).iter_rows():
+        found.setdefault(source, []).append((line, good))
+    return found

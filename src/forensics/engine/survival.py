@@ -86,9 +86,14 @@ def _survived(
     died: set[int],
 ) -> str | None:
     """Why a candidate is context; None where it is not."""
-    if c.signature.verdict not in ENDS_A_RUN:
-        return None
     last = c.observations[-1]
+    if c.signature.verdict not in ENDS_A_RUN:
+        # What a program says of a number that is not finite; what the numbers themselves show stays.
+        rules = [c.signature.evidence[o.rule] if o.rule is not None else None for o in c.observations]
+        said = c.signature.area == "numerics" and all(r is not None and r.source == "log" for r in rules)
+        if said and c.attempt not in died and steps.learns_after(last):
+            return "training went on with finite losses afterwards"
+        return None
     ended = any(finished_after(f, last) for f in finished)
     if c.signature.verdict == "interrupted":
         if ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +17,20 @@ import torch
 from torch import nn
 
 from forensics.probe import tags
-from forensics.probe.incidents import Sentinel, StepNumbers
-from forensics.probe.modules import is_sharded, parameters
-from forensics.probe.updates import Updates, ratios
-from forensics.probe.watch import INPUT, Packed, Watch
+from forensics.probe.budget import Meter, Plan, plan
+from forensics.probe.incidents import Incident, Sentinel, StepNumbers
+from forensics.probe.modules import is_sharded, local, parameters
+from forensics.probe.notice import Notice
+from forensics.probe.updates import Updates, finite_weights, ratios
+from forensics.probe.watch import INPUT, Packed, Watch, fetch, pack
 from forensics.probe.writer import EventWriter
 
-SENTINELS = ("full", "forward", "off")
+SENTINELS = ("auto", "full", "forward", "off")
 MAX_IDS = 256  # sample ids of a batch that are written out
+WARM = 3  # updates from the first that are watched in full, for the costs; the first of all is slower than any other
+PLAN_AT = WARM + 10  # when the time of a step is known well enough for the first plan
+ALERT = 100  # updates that are watched in full after a loss that was not finite
+MOST_PENDING = 1000  # updates whose numbers wait to be written
 
 
 @dataclass(slots=True)
@@ -31,11 +38,14 @@ class _Step:
     """One step, as references and numbers on the device."""
 
     step: int
+    time: float
     losses: list[torch.Tensor | float]
     applied: bool
     outputs: Packed
     gradients: Packed
     exact: bool  # the gradients are norms
+    full: bool  # everything was watched that the sentinel asks for
+    looked: bool
     samples: Any = None
     finished: bool = True
 
@@ -56,14 +66,18 @@ class Probe:
     scaler: the GradScaler, for loss scale and skipped steps.
     scheduler: a learning rate scheduler, or a function from the global step to the rate that should hold there: the
         actual rate is compared with it.
-    every: updates between two looks at the device; the first update is looked at too.
+    every: updates between two looks at the device, at the least; the first update is looked at too.
+    budget: the share of the training time that the probe may take. Looks become rarer than `every`, and the sentinel
+        "auto" watches less, where it would take more; None for neither.
     rank: the global rank, by default that of torch.distributed or of the environment (RANK).
     data_parallel: ranks that train the model on different data, by default those of DistributedDataParallel.
     start_step: global step at which a resumed run goes on.
-    sentinel: "full" watches outputs and gradients for values that are not finite in every step, "forward" outputs only,
-        "off" none. dead_units: whether to measure them. max_modules: how many modules are watched.
+    sentinel: what is watched for values that are not finite in every step. "auto": the loss, and as many outputs and
+        gradients as `budget` allows; all of them at a look, and in the steps after a loss that is not finite. "full":
+        all outputs and gradients; "forward": all outputs; "off": nothing.
+    dead_units: whether to measure them. max_modules: how many modules are watched.
 
-    Raises ValueError for an `every` below 1 and an unknown `sentinel`.
+    Raises ValueError for an `every` below 1, a `budget` that is not above 0, and an unknown `sentinel`.
     """
 
     def __init__(
@@ -75,31 +89,33 @@ class Probe:
         scaler: Any = None,
         scheduler: Any = None,
         every: int = 100,
+        budget: float | None = 0.02,
         rank: int | None = None,
         data_parallel: int | None = None,
         start_step: int = 0,
-        sentinel: str = "full",
+        sentinel: str = "auto",
         dead_units: bool = True,
         max_modules: int = 1000,
-        flush_seconds: int = 30,
     ) -> None:
         if every < 1:
             raise ValueError("every must be at least 1")
+        if budget is not None and not budget > 0:
+            raise ValueError("budget must be above 0")
         if sentinel not in SENTINELS:
             raise ValueError(f"sentinel must be one of {', '.join(SENTINELS)}")
         optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
         self.rank = _rank() if rank is None else rank
         self._optimizers: list[Any] = optimizers
         self._scaler, self._scheduler = scaler, scheduler
-        self._every = every
+        self._every, self._budget, self._mode = every, budget, sentinel
         self._known = parameters(model)
         self._sharded = any(is_sharded(p) for _, p in self._known.values())
         self._watch = Watch(model, outputs=sentinel != "off", dead_units=dead_units, most=max_modules)
-        self._updates = Updates(optimizers, self._known, gradients=sentinel == "full")
+        self._updates = Updates(optimizers, self._known)
         self._sentinel = Sentinel(self._watch.names)
         self._modules = list(dict.fromkeys(name for name, _ in self._known.values()))[:max_modules]
         folder = Path(logdir) if self.rank is None else Path(logdir) / f"rank{self.rank}"
-        self._writer = EventWriter(folder, start=start_step, flush_seconds=flush_seconds)
+        self._writer = EventWriter(folder, start=start_step)
         self._step = start_step  # the last one that is done
         self._count = 0  # updates that were attempted
         self._skipped = 0
@@ -109,6 +125,13 @@ class Probe:
         self._losses: list[torch.Tensor | float] = []
         self._samples: list[Any] = []
         self._pending: list[_Step] = []
+        self._notice = Notice()
+        self._lost = False
+        self._alert_until = 0  # update
+        self._next = every  # update that is looked at next, after the first
+        # None: everything is watched in every step, as far as the sentinel goes.
+        self._plan = Plan(every, frozenset(), gradients=False) if sentinel == "auto" and budget is not None else None
+        self._meter = Meter()
         self._closed = False
         self._updates.attach()
         self._prepare()
@@ -137,19 +160,40 @@ class Probe:
         """
         if self._closed:
             return
+        begin = time.perf_counter()
         if loss is not None:
-            # The mean is a copy, too: loops divide or reset the tensor in place.
-            self._losses.append(loss.detach().float().mean() if isinstance(loss, torch.Tensor) else float(loss))
+            self._losses.append(_copy(loss))
+            if self._mode != "off":
+                self._notice.add(self._losses[-1])
         if sample_ids is not None:
             self._samples.append(sample_ids)
         if not update:
+            self._meter.base(begin, 0.0, last=False)
             return
         self._step = self._step + 1 if step is None else step
         self._count += 1
+        took = time.perf_counter()
         self._pending.append(self._take(finished=True))
+        took = time.perf_counter() - took
         if self._due(self._count):
-            self._write(self._snapshot())
-        self._prepare()
+            waited, wrote = self._write(self._snapshot())
+            self._prepare()
+            self._meter.look(begin, waited, wrote, self._watch.spent + self._updates.spent)
+            self._replan()
+        elif self._notice.lost != self._lost or len(self._pending) >= MOST_PENDING:
+            self._lost = self._notice.lost
+            self._meter.drain(*self._write(None))
+            if self._lost and self._plan is not None:
+                self._alert()
+            self._prepare()
+            self._meter.skip()
+        else:
+            self._prepare()
+            self._meter.base(begin, took, last=True)
+        if self._count == PLAN_AT:
+            self._replan()
+            self._prepare()
+        self._watch.spent = self._updates.spent = 0.0
 
     def close(self) -> None:
         """Write what is left and remove all hooks. Called while an exception is handled, it also looks at its step."""
@@ -174,24 +218,59 @@ class Probe:
             self._writer.close()
 
     def _due(self, count: int) -> bool:
-        return count == 1 or count % self._every == 0
+        return count == 1 or count == self._next
 
     def _prepare(self) -> None:
-        """Arm the measurements of the next update, if it is one that is looked at."""
-        due = self._due(self._count + 1)
-        self._watch.want_dead = self._updates.exact = due
+        """Arm the measurements of the next update."""
+        count = self._count + 1
+        due = self._due(count)
+        full = due or self._plan is None or count <= WARM or count <= self._alert_until
+        if self._mode == "off":
+            self._watch.arm(frozenset(), dead=due)
+        else:
+            self._watch.arm(None if full or self._plan is None else self._plan.slots, dead=due)
+        wanted = self._plan is None or full or self._plan.gradients
+        self._updates.gradients = wanted and self._mode in ("auto", "full")
+        self._updates.exact = due
         if due:
             self._updates.want()
+
+    def _replan(self) -> None:
+        """Fit what is watched between looks, and the time to the next one, to what was measured."""
+        every = self._every
+        if self._budget is not None and (costs := self._meter.costs(self._watch.costs, self._updates.gradient_cost)):
+            found = plan(costs, self._budget, every)
+            every = found.every
+            if self._plan is not None:
+                self._plan = found
+        if self._due(self._count):
+            self._next = (self._count // every + 1) * every
+
+    def _alert(self) -> None:
+        """After a loss that is not finite: ask the weights, and watch what comes next if they are still good."""
+        weights = finite_weights(self._known)
+        if not self._sharded:
+            self._tell(self._sentinel.inspect(weights))
+        if all(map(math.isfinite, weights.values())) and not self._sentinel.exhausted:
+            self._alert_until = self._count + ALERT
+
+    def _tell(self, incident: Incident | None) -> None:
+        if incident is not None:
+            self._writer.numbers({tags.NONFINITE + incident.place: 1.0 + incident.unwatched}, incident.step)
+            self._writer.flush()
 
     def _take(self, *, finished: bool) -> _Step:
         samples: Any = self._samples[0] if len(self._samples) == 1 else self._samples or None
         taken = _Step(
             self._step,
+            time.time(),
             self._losses,
             self._updates.applied,
             self._watch.take(),
             self._updates.take_gradients(),
             not self._updates.partial,
+            self._watch.full or self._mode == "off",
+            self._due(self._count) and finished,
             samples,
             finished,
         )
@@ -218,18 +297,36 @@ class Probe:
             found.append(min(said, key=lambda value: abs(value - float(rate))))
         return found
 
-    def _write(self, snapshot: _Snapshot | None) -> None:
-        """Bring everything since the last time to the host, and write it."""
+    def _write(self, snapshot: _Snapshot | None) -> tuple[float, float]:
+        """Bring everything since the last time to the host, and write it.
+
+        Returns seconds: of waiting for the device, and of writing for each step.
+        """
+        begin = time.perf_counter()
         pending, self._pending = self._pending, []
-        for one in pending:
-            self._write_step(one, last=one is pending[-1])
-        if snapshot is None:
-            return
+        losses = [pack({i: v for i, v in enumerate(one.losses) if isinstance(v, torch.Tensor)}) for one in pending]
+        arrived = fetch(losses)
+        waited = time.perf_counter() - begin
+        outputs = fetch([one.outputs for one in pending])
+        gradients = fetch([one.gradients for one in pending])
+        for n, one in enumerate(pending):
+            given = [value for value in one.losses if not isinstance(value, torch.Tensor)]
+            loss = _mean([*arrived[n].values(), *given])
+            self._write_step(one, loss, outputs[n], gradients[n])
+        wrote = (time.perf_counter() - begin - waited) / max(len(pending), 1)
+        if snapshot is not None:
+            self._write_look(snapshot)
+        self._writer.flush()
+        return waited, wrote
+
+    def _write_look(self, snapshot: _Snapshot) -> None:
         values: dict[str, float] = {f"{tags.LR}{i}": float(lr) for i, lr in enumerate(snapshot.lrs)}
         values |= {f"{tags.SCHEDULED}{i}": rate for i, rate in enumerate(self._scheduled(snapshot.lrs))}
         for found in ratios(self._updates.take_measured(), self._known):
             values[tags.RATIO_TOTAL if found.module is None else tags.RATIO + found.module] = found.ratio
-        values |= {tags.DEAD + name: float(share) for name, share in snapshot.dead.items()}
+        names = list(snapshot.dead)
+        shares = pack(dict(enumerate(snapshot.dead.values()))).numbers()
+        values |= {tags.DEAD + names[i]: share for i, share in shares.items()}
         values[tags.HELD] = self._updates.held()
         if self._data_parallel is not None:
             values[tags.DATA_PARALLEL] = float(self._data_parallel)
@@ -246,10 +343,9 @@ class Probe:
         self._scale, self._skipped_then = scale, self._skipped
         return {tags.LOSS_SCALE: scale, tags.SKIPPED: float(self._skipped)}
 
-    def _write_step(self, one: _Step, *, last: bool) -> None:
-        loss = _mean([float(value) for value in one.losses])
-        outputs = one.outputs.numbers()
-        gradients = one.gradients.numbers()
+    def _write_step(
+        self, one: _Step, loss: float | None, outputs: dict[int, float], gradients: dict[int, float]
+    ) -> None:
         squares: dict[str, float] = {}
         for key, norm in gradients.items():
             name = self._known[key][0]
@@ -261,9 +357,9 @@ class Probe:
             values[tags.GRAD_NORM_LOCAL if self._sharded else tags.GRAD_NORM] = sum(squares.values()) ** 0.5
         if one.finished and self._scaler is not None and not one.applied:
             self._skipped += 1
-        if last and one.finished and one.exact:
+        if one.looked and one.exact:
             values |= {tags.MODULE_GRAD + name: squares[name] ** 0.5 for name in self._modules if name in squares}
-        ids = _ids(one.samples) if last or (loss is not None and not math.isfinite(loss)) else []
+        ids = _ids(one.samples) if one.looked or (loss is not None and not math.isfinite(loss)) else []
         if ids:
             values[tags.SAMPLES_COUNT] = float(len(ids))
             values[tags.SAMPLES_HASH] = float(zlib.crc32("\n".join(ids).encode("utf-8", "replace")) & 0xFFFFFF)
@@ -274,17 +370,25 @@ class Probe:
             squares,
             outputs.get(INPUT),
             one.finished,
+            one.full,
         )
         incident = self._sentinel.follow(numbers)
         if incident is not None:
-            values[tags.NONFINITE + incident.place] = 1.0
-        self._writer.numbers(values, one.step)
-        if incident is not None:
+            values[tags.NONFINITE + incident.place] = 1.0 + incident.unwatched
             ids = ids or _ids(one.samples)
+        self._writer.numbers(values, one.step, one.time)
         if ids:
-            self._writer.text(tags.SAMPLE_IDS, ", ".join(ids[:MAX_IDS]), one.step)
-        if incident is not None:
-            self._writer.flush()
+            self._writer.text(tags.SAMPLE_IDS, ", ".join(ids[:MAX_IDS]), one.step, one.time)
+
+
+def _copy(loss: torch.Tensor | float) -> torch.Tensor | float:
+    """A loss of one element that stays as it is when the loop divides or resets its own in place."""
+    if not isinstance(loss, torch.Tensor):
+        return float(loss)
+    value = local(loss.detach())
+    if value.dim() == 0 and value.dtype == torch.float32:
+        return value.clone()
+    return value.float().mean()
 
 
 def _mean(values: Sequence[float]) -> float | None:

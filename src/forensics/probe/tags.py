@@ -15,8 +15,9 @@ RATIO_TOTAL = "probe/update_ratio"  # canonical too
 MODULE_GRAD = "probe/module_grad_norm/"
 HELD = "probe/optimizer_holds"  # share of the trainable parameters that the optimizers hold, 0..1
 DEAD = "probe/dead_units/"  # and the module: share of units that are zero for the whole batch, 0..1
-NONFINITE = "probe/nonfinite/"  # "output/" or "gradient/" and the module; "input"; "loss"
-OUTPUT, GRADIENT, INPUT, LOSS_ONLY = "output/", "gradient/", "input", "loss"
+# Its value is 1 and the number of modules before this one that were not watched in that step.
+NONFINITE = "probe/nonfinite/"  # "output/", "gradient/" or "weights/" and the module; "input"; "loss"
+OUTPUT, GRADIENT, WEIGHTS, INPUT, LOSS_ONLY = "output/", "gradient/", "weights/", "input", "loss"
 SAMPLES_HASH = "probe/samples/hash"  # 24 bits of a CRC-32 of the ids: exact as a float32
 SAMPLES_COUNT = "probe/samples/count"
 SAMPLE_IDS = "probe/sample_ids"  # text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from forensics.probe.budget import DEVICE_BYTES
 from forensics.probe.modules import local
 from forensics.probe.watch import Packed, norms, pack
 
@@ -37,13 +39,15 @@ class Measured:
 class Updates:
     """Hooks on the steps of one or several optimizers.
 
-    They count the steps that were really made (a loss scaler leaves them out), take the norm of every gradient if
-    `gradients` is set, and measure one update of each optimizer when `want` is called.
+    They tell whether a step was really made (a loss scaler leaves some out), take the norm of every gradient while
+    `gradients` is set, and measure one update of each optimizer after `want` was called.
     """
 
     optimizers: Sequence[torch.optim.Optimizer]
     known: Mapping[int, tuple[str, nn.Parameter]]  # of modules.parameters
-    gradients: bool
+    gradients: bool = False  # take their norms in the next step
+    spent: float = 0.0  # seconds in these hooks since it was last set to 0
+    gradient_cost: float = 0.0  # seconds that the gradients of one step took the last time
     applied: bool = False  # a step was made since it was last set to False
     exact: bool = True  # whole norms are wanted; else large gradients on the CPU are looked at by their edges
     partial: bool = False  # some of the last step's numbers are not norms
@@ -73,7 +77,10 @@ class Updates:
     def take_gradients(self) -> Packed:
         """Norms of the gradients of the last step, by parameter id."""
         grads, self._grads = self._grads, {}
-        return pack(grads)
+        begin = time.perf_counter()
+        packed = pack(grads)
+        self.gradient_cost += time.perf_counter() - begin if grads else 0.0
+        return packed
 
     def take_measured(self) -> list[Measured]:
         measured, self._measured = self._measured, []
@@ -86,14 +93,23 @@ class Updates:
         return sum(p.numel() for key, (_, p) in self.known.items() if key in mine) / total if total else 1.0
 
     def _before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        wanted = id(optimizer) in self._wanted
+        if not (self.gradients or wanted):
+            return
+        begin = time.perf_counter()
         with torch.no_grad():
             if self.gradients:
-                self._measure_gradients(optimizer)
-            if id(optimizer) in self._wanted:
+                size = self._measure_gradients(optimizer)
+                took = time.perf_counter() - begin + size / DEVICE_BYTES
+                first = optimizer is self.optimizers[0]
+                self.gradient_cost = took if first else self.gradient_cost + took
+            if wanted:
                 self._copy_weights(optimizer)
+        self.spent += time.perf_counter() - begin
 
-    def _measure_gradients(self, optimizer: torch.optim.Optimizer) -> None:
-        keys, grads = [], []
+    def _measure_gradients(self, optimizer: torch.optim.Optimizer) -> int:
+        """Returns the bytes that a device other than the CPU has to read for it."""
+        keys, grads, size = [], [], 0
         self.partial = False
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -103,10 +119,12 @@ class Updates:
                 if self.exact or grad.device.type != "cpu" or grad.numel() <= SAMPLE or not grad.is_contiguous():
                     keys.append(id(p))
                     grads.append(grad)
+                    size += grad.numel() * grad.element_size() if grad.device.type != "cpu" else 0
                 else:
                     self.partial = True
                     self._grads[id(p)] = _edges(grad)
         self._grads.update(zip(keys, norms(grads), strict=True))
+        return size
 
     def _copy_weights(self, optimizer: torch.optim.Optimizer) -> None:
         for group in optimizer.param_groups:
@@ -120,6 +138,7 @@ class Updates:
         self.applied = True
         if id(optimizer) not in self._wanted or not self._old:
             return
+        begin = time.perf_counter()
         self._wanted.discard(id(optimizer))
         old, self._old = self._old, {}
         keys = list(old)
@@ -130,6 +149,18 @@ class Updates:
         self._measured.append(
             Measured(pack(dict(zip(keys, changes, strict=True))), pack(dict(zip(keys, weights, strict=True))), scale)
         )
+        self.spent += time.perf_counter() - begin
+
+
+def finite_weights(known: Mapping[int, tuple[str, nn.Parameter]]) -> dict[str, float]:
+    """Module -> a number that is finite if all its weights are. Waits for the devices."""
+    values = {key: local(p.detach()) for key, (_, p) in known.items()}
+    with torch.no_grad():
+        found = pack(dict(zip(values, norms(list(values.values())), strict=True))).numbers()
+    sums: dict[str, float] = {}
+    for key, norm in found.items():
+        sums[known[key][0]] = sums.get(known[key][0], 0.0) + norm
+    return sums
 
 
 def _edges(grad: torch.Tensor) -> torch.Tensor:

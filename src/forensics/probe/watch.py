@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from forensics.probe.budget import DEVICE_BYTES, HOOK_SECONDS
 from forensics.probe.modules import first_float, local, watchable
 
 # Modules whose output is no computation of their own.
@@ -27,10 +29,21 @@ class Packed:
 
     def numbers(self) -> dict[int, float]:
         """Slot -> number. Waits for the devices."""
-        found: dict[int, float] = {}
-        for slots, values in self.parts:
-            found.update(zip(slots, values.tolist(), strict=True))
-        return found
+        return fetch([self])[0]
+
+
+def fetch(packs: Sequence[Packed]) -> list[dict[int, float]]:
+    """Slot -> number of each, with one transfer from each device. Waits for the devices."""
+    groups: dict[tuple[torch.device, torch.dtype], list[tuple[int, list[int], torch.Tensor]]] = {}
+    for i, packed in enumerate(packs):
+        for slots, values in packed.parts:
+            groups.setdefault((values.device, values.dtype), []).append((i, slots, values))
+    found: list[dict[int, float]] = [{} for _ in packs]
+    for members in groups.values():
+        numbers = iter(torch.cat([values.reshape(-1) for _, _, values in members]).tolist())
+        for i, slots, _ in members:
+            found[i].update(zip(slots, numbers, strict=False))
+    return found
 
 
 def pack(values: Mapping[int, torch.Tensor]) -> Packed:
@@ -44,22 +57,45 @@ def pack(values: Mapping[int, torch.Tensor]) -> Packed:
 class Watch:
     """Hooks on the modules of a model: a sum of every output, which is finite if all of it is, and dead units.
 
-    A module gets its slot when it is first called, so that the order of slots is that of the computation.
+    A module gets its slot when it is first called, so that the order of slots is that of the computation. Hooks are
+    there only while they are wanted: torch takes a slower way through a module that has any.
     """
 
     def __init__(self, model: nn.Module, *, outputs: bool, dead_units: bool, most: int) -> None:
         self.names: list[str] = []  # by slot
-        self.want_dead = False
+        self.costs: dict[int, float] = {}  # slot -> seconds that watching it took the last time
+        self.spent = 0.0  # seconds in hooks since it was last set to 0
+        self._model = model
+        modules = list(watchable(model))[:most]
+        self._watched = [(name, module) for name, module in modules if outputs and not isinstance(module, _SILENT)]
+        self._rectifiers = [
+            (name, module) for name, module in modules if dead_units and isinstance(module, _RECTIFIERS)
+        ]
+        self._input = outputs
         self._slots: dict[str, int] = {}
         self._sums: dict[int, torch.Tensor] = {}
         self._dead: dict[str, torch.Tensor] = {}
         self._handles: list[Any] = []
-        if outputs:
-            self._handles.append(model.register_forward_pre_hook(self._see_input, with_kwargs=True))
-        for name, module in list(watchable(model))[:most]:
-            if outputs and not isinstance(module, _SILENT):
+        self._armed: tuple[frozenset[int] | None, bool] = (frozenset(), False)
+
+    @property
+    def full(self) -> bool:
+        """All outputs are watched now."""
+        return self._armed[0] is None
+
+    def arm(self, slots: frozenset[int] | None, *, dead: bool) -> None:
+        """From now on watch the outputs in these slots (None: all), and dead units or not."""
+        if self._armed == (slots, dead):
+            return
+        self._armed = (slots, dead)
+        self.close()
+        if self._input and (slots is None or INPUT in slots):
+            self._handles.append(self._model.register_forward_pre_hook(self._see_input, with_kwargs=True))
+        for name, module in self._watched:
+            if slots is None or self._slots.get(name) in slots:
                 self._handles.append(module.register_forward_hook(self._output_hook(name)))
-            if dead_units and isinstance(module, _RECTIFIERS):
+        if dead:
+            for name, module in self._rectifiers:
                 self._handles.append(module.register_forward_hook(self._dead_hook(name)))
 
     def take(self) -> Packed:
@@ -77,12 +113,15 @@ class Watch:
         self._handles.clear()
 
     def _see_input(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.is_grad_enabled() and (found := first_float((args, kwargs))) is not None:
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return
+        if (found := first_float((args, kwargs))) is not None:
             self._add(INPUT, found)
 
     def _output_hook(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
-            if not torch.is_grad_enabled():  # an evaluation
+            # A hook inside a graph would break it or stay in it; without gradients it is an evaluation.
+            if torch.compiler.is_compiling() or not torch.is_grad_enabled():
                 return
             found = first_float(output)
             if found is None:
@@ -96,18 +135,27 @@ class Watch:
         return hook
 
     def _add(self, slot: int, found: torch.Tensor) -> None:
+        begin = time.perf_counter()
         values = local(found.detach())
         # Sums of half precision overflow where no value does.
         total = values.sum(dtype=torch.float32 if values.element_size() < 4 else None)
         earlier = self._sums.get(slot)
         self._sums[slot] = total if earlier is None else earlier + total
+        took = time.perf_counter() - begin + HOOK_SECONDS
+        if values.device.type != "cpu":
+            took += values.numel() * values.element_size() / DEVICE_BYTES
+        self.costs[slot] = took if earlier is None else self.costs.get(slot, 0.0) + took
+        self.spent += took
 
     def _dead_hook(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
-            if self.want_dead and torch.is_grad_enabled() and isinstance(output, torch.Tensor):
-                share = dead_share(local(output.detach()), low=getattr(module, "min_val", 0.0))
-                if share is not None:
-                    self._dead[name] = share
+            if torch.compiler.is_compiling() or not (torch.is_grad_enabled() and isinstance(output, torch.Tensor)):
+                return
+            begin = time.perf_counter()
+            share = dead_share(local(output.detach()), low=getattr(module, "min_val", 0.0))
+            if share is not None:
+                self._dead[name] = share
+            self.spent += time.perf_counter() - begin
 
         return hook
 
@@ -131,11 +179,25 @@ def _all(flags: torch.Tensor, units: int) -> torch.Tensor:
 
 
 def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The 2-norm of each tensor, in single precision at least, by one call where the build has it."""
-    if not tensors:
-        return []
-    half = any(t.element_size() < 4 for t in tensors)
+    """The 2-norm of each tensor, in single precision at least; one call for all alike, where the build has it."""
+    found: list[torch.Tensor | None] = [None] * len(tensors)
+    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        groups.setdefault((tensor.device, tensor.dtype), []).append(i)
+    for (_, dtype), members in groups.items():
+        kind = torch.float32 if dtype.itemsize < 4 else dtype
+        for i, norm in zip(members, _norms([tensors[i] for i in members], kind), strict=True):
+            found[i] = norm
+    return [norm for norm in found if norm is not None]
+
+
+def _norms(tensors: list[torch.Tensor], kind: torch.dtype) -> list[torch.Tensor]:
     foreach = getattr(torch, "_foreach_norm", None)
-    if foreach is not None and not half:
-        return list(foreach(list(tensors)))
-    return [torch.linalg.vector_norm(t, dtype=torch.float32 if t.element_size() < 4 else None) for t in tensors]
+    if foreach is not None and tensors[0].dtype == kind:
+        return list(foreach(tensors))
+    if foreach is not None and tensors[0].device.type == "cuda":
+        try:
+            return list(foreach(tensors, 2, dtype=kind))
+        except TypeError:  # torch before 2.5 has no dtype here
+            pass
+    return [torch.linalg.vector_norm(t, dtype=kind) for t in tensors]

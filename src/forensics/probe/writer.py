@@ -2,63 +2,69 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
+
+from forensics.probe import records
 
 
 class EventWriter:
-    """A `SummaryWriter` that writes all numbers of a step as one record and gives up quietly after an OSError.
+    """Collects events and writes them at `flush`, in one go and to disk; gives up quietly after an OSError.
 
     folder: where the event file goes; made if need be. start: the step at which a resumed run goes on, or 0.
-    flush_seconds: how old the file on disk may be.
     """
 
-    def __init__(self, folder: Path, *, start: int, flush_seconds: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer: Any = None
+    def __init__(self, folder: Path, *, start: int) -> None:
+        self._events: list[bytes] = []
+        self._file: BinaryIO | None = None
+        now = time.time()
+        # The name by which TensorBoard finds event files, and tells those of one folder apart.
+        name = f"events.out.tfevents.{now:.6f}.{socket.gethostname()}.{os.getpid()}.probe"
         try:
-            self._writer = SummaryWriter(
-                str(folder), purge_step=start or None, flush_secs=flush_seconds, filename_suffix=".probe"
-            )
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = (folder / name).open("xb", buffering=0)
         except OSError as error:
             self._give_up(error)
-
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        if self._writer is None or not values:
             return
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        self._events.append(records.version(now))
+        if start:
+            self._events.append(records.session(now, start))
+        self.flush()
 
-        try:
-            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-            self._writer._get_file_writer().add_summary(summary, step)
-        except OSError as error:
-            self._give_up(error)
+    def numbers(self, values: Mapping[str, float], step: int, when: float | None = None) -> None:
+        """when: seconds since the epoch; now if it is not given."""
+        if self._file is not None and values:
+            self._events.append(records.numbers(time.time() if when is None else when, step, values))
 
-    def text(self, tag: str, text: str, step: int) -> None:
-        if self._writer is not None:
-            try:
-                self._writer.add_text(tag, text, step)
-            except OSError as error:
-                self._give_up(error)
+    def text(self, tag: str, text: str, step: int, when: float | None = None) -> None:
+        if self._file is not None:
+            self._events.append(records.text(time.time() if when is None else when, step, tag, text))
 
     def flush(self) -> None:
-        if self._writer is not None:
-            try:
-                self._writer.flush()
-            except OSError as error:
-                self._give_up(error)
+        if self._file is None or not self._events:
+            return
+        events, self._events = self._events, []
+        left = memoryview(records.framed(events))
+        try:
+            while left:
+                left = left[self._file.write(left) or 0 :]
+        except OSError as error:
+            self._give_up(error)
 
     def close(self) -> None:
-        if self._writer is not None:
+        self.flush()
+        if self._file is not None:
             try:
-                self._writer.close()
+                self._file.close()
             except OSError as error:
                 self._give_up(error)
-        self._writer = None
+        self._file = None
 
     def _give_up(self, error: OSError) -> None:
-        self._writer = None
+        self._file = None
         warnings.warn(f"forensics.probe stops recording: {error}", RuntimeWarning, stacklevel=3)

@@ -140,4 +140,9 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
 def render(diagnosis: Diagnosis, *, indent: int | None = 2) -> str:
     """The document as text that ends in a newline; `indent=None` gives one line, for JSON lines."""
     text = json.dumps(to_dict(diagnosis), ensure_ascii=False, allow_nan=False, indent=indent)
-    return _LIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    return escaped(text) + "\n"
+
+
+def escaped(text: str) -> str:
+    """JSON text in which what acts on a terminal or ends a line in JavaScript stands as an escape."""
+    return text if text.isascii() and "\x7f" not in text else _LIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -150,11 +150,11 @@ def _device(file: Path, o: Observation) -> Observation:
             captures["process"] = found.process
         if found.meaning is not None:
             captures["meaning"] = found.meaning.meaning
-        signature = o.signature
+        o = replace(o, identity=identity, captures=captures, note=_join(o, xid.describe(found)))
         decoded = xid.decode_link(found.number, found.body)
         if decoded is not None and not decoded[1].fatal and decoded[1].action == "ignore":
-            signature = NOTICE
-        return replace(o, signature=signature, identity=identity, captures=captures, note=_join(o, xid.describe(found)))
+            return replace(o, signature=NOTICE, rule=None)
+        return o
     if (meaning := xid.describe_switch(text)) is not None:
         return replace(o, note=_join(o, meaning))
     pid = o.captures.get("pid", "")

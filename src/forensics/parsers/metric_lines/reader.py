@@ -50,7 +50,9 @@ _BAR_RE = re.compile(
 _TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|Loss: ", re.A)
 # How loops of one's own count the batches of an epoch.
 _BATCH = frozenset({"batch", "batch_idx", "minibatch", "mini-batch", "batch idx"})
-_TUTORIAL = re.compile(r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] ", re.A)  # `[1,  2000] loss: 2.173`
+_COUNTED = re.compile(  # `[1,  2000] loss: 2.173` and ESPnet's `3epoch:train:801-900batch:`
+    r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] |\b(?P<epoch2>\d+)epoch:train:\d+-(?P<step2>\d+)batch: ", re.A
+)
 _UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
 _LOSS_AT = re.compile(
     rf"\bloss\b[\w ()]{{0,40}}? (?:at|after|on) "
@@ -348,9 +350,11 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     if tune := _TORCHTUNE.match(text[at:]):
         fields["step"] = Field("step", at + tune.start("step"), at + tune.end("step"))
         fields["epoch"] = Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
-    if (tutorial := _TUTORIAL.match(text[at:])) and "step" not in fields and "epoch" not in fields:
-        fields["step"] = Field("step", at + tutorial.start("step"), at + tutorial.end("step"))
-        fields["epoch"] = Field("epoch", at + tutorial.start("epoch"), at + tutorial.end("epoch"))
+    if "step" not in fields and "epoch" not in fields and (counted := _COUNTED.search(text[at:])):
+        suffix = "" if counted["step"] else "2"
+        for role in ("step", "epoch"):
+            start, end = counted.span(role + suffix)
+            fields[role] = Field(role, at + start, at + end)
     if open_bar := _UNKNOWN_LENGTH.search(text, at):
         which = "n" if open_bar.group("n") else "n2"
         fields["step"] = Field("step", open_bar.start(which), open_bar.end(which))

@@ -19,36 +19,77 @@ def place(evidence: Evidence) -> Markup:
     return tag("code", where, class_="place") if where else Markup("")
 
 
-def block(evidence: Evidence, around: Mapping[Place, Context]) -> Markup:
-    """The place, and below it the line that shows it with its neighbours, or its text where the file is no log."""
-    context = around.get((evidence.file, evidence.line)) if evidence.line is not None else None
-    if context is None:
-        text = tag("pre", verbatim(evidence.text.rstrip("\n"), _TEXT)) if evidence.text.strip() else None
-        return tag("figure", tag("figcaption", place(evidence)), text, class_="evidence")
-    key = next((text for _, text, is_key in context.lines if is_key), "")
+def block(evidence: Sequence[Evidence], around: Mapping[Place, Context]) -> Markup:
+    """Places in one file, and below them the lines that show them with their neighbours.
+
+    Of a file that is no log the text of its one place stands alone.
+    """
+    known = [c for e in evidence if e.line is not None and (c := around.get((e.file, e.line))) is not None]
+    first = evidence[0]
+    if not known:
+        text = tag("pre", verbatim(first.text.rstrip("\n"), _TEXT)) if first.text.strip() else None
+        return tag("figure", tag("figcaption", place(first)), text, class_="evidence")
+    lines: dict[int, tuple[str, bool]] = {}
+    for context in known:
+        for number, text_of, key in context.lines:
+            lines[number] = (text_of, key or lines.get(number, ("", False))[1])
+    shown = "".join(_essence(text_of) for text_of, _ in lines.values())
     # What was made of a record, or read from a line that only looks like that once it is cleaned.
-    first = evidence.text.strip().split("\n", 1)[0].strip()
-    said = tag("p", first, class_="said") if first and _essence(first) not in _essence(key) else None
-    width = len(str(context.lines[-1][0]))
-    rows = [
-        tag(
-            "mark" if is_key else "span",
-            tag("i", f"{number:>{width}}".replace(" ", "\u2007")),
-            verbatim(text, _LINE),
-            class_="l",
-        )
-        for number, text, is_key in context.lines
-    ]
-    pre = tag("pre", Markup("\n".join(rows)), class_="lines")
-    return tag("figure", tag("figcaption", place(evidence)), said, pre, class_="evidence")
+    said = [tag("p", text, class_="said") for e in evidence if (text := _head(e)) and _essence(text) not in shown]
+    width = len(str(max(lines)))
+    rows: list[Markup] = []
+    before: int | None = None
+    for number in sorted(lines):
+        if before is not None and number > before + 1:
+            rows.append(tag("span", "⋮", class_="l gap"))
+        text_of, key = lines[number]
+        label = tag("i", f"{number:>{width}}".replace(" ", "\u2007"))
+        rows.append(tag("mark" if key else "span", label, verbatim(text_of, _LINE), class_="l"))
+        before = number
+    return tag(
+        "figure",
+        tag("figcaption", Markup(", ".join(place(e) for e in evidence))),
+        *said,
+        tag("pre", *rows, class_="lines"),
+        class_="evidence",
+    )
+
+
+def _head(evidence: Evidence) -> str:
+    return evidence.text.strip().split("\n", 1)[0].strip()
 
 
 def _essence(text: str) -> str:
     return "".join(text.split())
 
 
-def blocks(shown: Sequence[Evidence], around: Mapping[Place, Context], limit: int) -> Markup:
-    """The first `limit` places, and how many more there are."""
+def blocks(shown: Sequence[Evidence], around: Mapping[Place, Context], limit: int, unfolded: int = 2) -> Markup:
+    """The first `limit` places, of which `unfolded` blocks are open to the eye, and how many more there are."""
+    groups = _together(shown[:limit], around)
     rest = len(shown) - limit
     more = tag("p", f"… and {words.plural(rest, 'more place')}", class_="more") if rest > 0 else None
-    return join(*(block(e, around) for e in shown[:limit]), more)
+    folded = None
+    if groups[unfolded:]:
+        count = sum(map(len, groups[unfolded:]))
+        summary = tag("summary", words.plural(count, "more place"))
+        folded = tag("details", summary, *(block(group, around) for group in groups[unfolded:]))
+    return join(*(block(group, around) for group in groups[:unfolded]), folded, more)
+
+
+def _together(shown: Sequence[Evidence], around: Mapping[Place, Context]) -> list[list[Evidence]]:
+    """Places whose neighbours overlap, as one."""
+    groups: list[list[Evidence]] = []
+    for evidence in shown:
+        near = next((g for g in groups if any(_overlap(e, evidence, around) for e in g)), None)
+        if near is None:
+            groups.append([evidence])
+        else:
+            near.append(evidence)
+    return groups
+
+
+def _overlap(one: Evidence, other: Evidence, around: Mapping[Place, Context]) -> bool:
+    if one.file != other.file or one.line is None or other.line is None:
+        return False
+    a, b = around.get((one.file, one.line)), around.get((other.file, other.line))
+    return a is not None and b is not None and a.lines[0][0] <= b.lines[-1][0] and b.lines[0][0] <= a.lines[-1][0]

@@ -60,9 +60,9 @@ def _group(progress: CollectiveProgress, picture: Markup | None) -> Markup:
         tag(
             "tr",
             tag("td", words.ranks_phrase(entry.ranks)),
-            tag("td", f"#{entry.seq}"),
+            tag("td", f"#{entry.seq}", class_="n"),
             tag("td", tag("code", entry.call) if entry.call else ""),
-            tag("td", entry.state),
+            tag("td", entry.state, class_="n"),
             tag("td", tag("code", entry.place) if entry.place else ""),
             class_="behind" if entry.behind else None,
         )

@@ -14,7 +14,7 @@ T = TypeVar("T")
 def pictures(data: RunData, diagnosis: Diagnosis) -> Pictures:
     """What can be drawn of a run: `data` as `engine.pipeline.analyse_with_data` gives it, with its diagnosis.
 
-    Raw text; redact it with `redaction.redact_tree`. A fault in one picture costs that picture only, and is noted.
+    Text is raw (`report.html.material` redacts it). A fault in one picture costs that picture only, and is noted.
     """
     from forensics.report.plots import lanes, sequences, series
 

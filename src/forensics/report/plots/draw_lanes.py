@@ -47,7 +47,7 @@ def draw(swimlane: Swimlane) -> Figure:
             _draw_sign(ax, sign, swimlane, middle)
             if sign.root and named < _LABELS and len(lane.ranks) <= 1:
                 named += 1
-                _name(ax, sign, (sign.x - swimlane.start) / span, sign.x - swimlane.start, middle)
+                _name(ax, sign, lane, swimlane, middle)
         if lane.reached:
             ax.text(
                 1.012, middle, words(lane.reached, 34), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
@@ -112,17 +112,21 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
     ax.broken_barh(
         [(start, max(length, span / 400)) for start, length in bars], (middle - 5, 10), facecolor=COLOURS["life"]
     )
-    if not lane.spans:
+    if not lane.spans and not lane.signs:
         ax.text(end / 2, middle, "nothing of it is known", ha="center", va="center", fontsize=9, color=COLOURS["muted"])
+    if not lane.spans:
         return
     last = max(0.0, max(high for _, high in lane.spans) - swimlane.start)
     if last < end - 0.01 * span:
         ax.plot([last, end], [middle, middle], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (2, 2)))
-        if end - last > 0.2 * span and lane.culprit and swimlane.axis == "time":
-            ax.text(
-                (last + end) / 2, middle - 1, f"silent for {_span(end - last)}", ha="center", va="bottom", fontsize=9,
-                color=COLOURS["bad"],
-            )  # fmt: skip
+
+
+def _silence(lane: Lane, swimlane: Swimlane) -> str:
+    """How long nothing more was heard of a culprit, where that is a good part of the picture."""
+    if swimlane.axis != "time" or not lane.spans or not lane.culprit:
+        return ""
+    quiet = swimlane.end - max(high for _, high in lane.spans)
+    return f", silent for {_span(quiet)}" if quiet > 0.2 * (swimlane.end - swimlane.start) else ""
 
 
 def _span(seconds: float) -> str:
@@ -156,13 +160,15 @@ def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
     )  # fmt: skip
 
 
-def _name(ax: Axes, sign: Sign, share: float, x: float, middle: float) -> None:
-    if not 0 <= share <= 1:
+def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -> None:
+    x, span = sign.x - swimlane.start, swimlane.end - swimlane.start
+    if not 0 <= x <= span:
         return
-    left = share > 0.6
+    left = x > 0.6 * span
     ax.annotate(
-        words(sign.name, 40), (x, middle), xytext=(-8 if left else 8, 0), textcoords="offset points", va="center",
-        ha="right" if left else "left", fontsize=10, color=COLOURS["bad"], fontweight="bold", zorder=6,
+        words(sign.name, 40) + _silence(lane, swimlane), (x, middle), xytext=(-8 if left else 8, 0),
+        textcoords="offset points", va="center", ha="right" if left else "left", fontsize=10, color=COLOURS["bad"],
+        fontweight="bold", zorder=6,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from forensics.report.plots.canvas import COLOURS, SERIES, figure, placed, words
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 470.0, 210.0
 _LEGEND = 5  # curves that are named
+_DECADES = 1e8  # shown of an axis that goes through zero
+_MARKS = 5
 
 
 def draw(panel: Panel) -> Figure:
@@ -59,15 +62,41 @@ def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
 
 
 def _scaled(ax: Axes, panel: Panel) -> None:
-    values = [abs(y) for c in panel.curves for y in c.ys if y == y and y not in (0.0, float("inf"), float("-inf"))]
-    if panel.scale == "log2":
-        ax.set_yscale("log", base=2)
-    elif panel.scale == "log":
-        ax.set_yscale("log")
-    elif panel.scale == "symlog" and values:
-        ax.set_yscale("symlog", linthresh=max(sorted(values)[len(values) // 4], 1e-12))
-    if panel.scale in ("log", "log2") and not values:
-        ax.set_yscale("linear")
+    """Sets the y axis, with few marks on it: matplotlib's own crowd an axis of many decades."""
+    known = [y for c in panel.curves for y in c.ys if math.isfinite(y)]
+    if panel.spread is not None:
+        known += [y for y in (*panel.spread.low, *panel.spread.high) if math.isfinite(y)]
+    if not known:
+        ax.set_yticks([])
+        return
+    low, high = min(known), max(known)
+    if panel.scale == "linear":
+        if low == high:  # else the axis magnifies the seventh digit
+            room = 0.5 * abs(low) or 1.0
+            ax.set_ylim(low - room, high + room)
+        return
+    if panel.scale in ("log", "log2"):
+        base = 2.0 if panel.scale == "log2" else 10.0
+        ax.set_yscale("log", base=base)
+        ax.set_yticks(_powers(low, high, base))
+        return
+    sizes = sorted(abs(y) for y in known if y)
+    small = max(sizes[len(sizes) // 4], sizes[-1] / _DECADES)
+    ax.set_yscale("symlog", linthresh=small)
+    up, down = (max(high, 0.0), max(-low, 0.0))
+    ax.set_yticks(
+        [*(-p for p in reversed(_powers(small, down, 10.0)) if p > 2 * small), 0.0]
+        + [p for p in _powers(small, up, 10.0) if p > 2 * small]
+    )
+
+
+def _powers(low: float, high: float, base: float) -> list[float]:
+    """At most _MARKS powers of `base` from about `low` to about `high`, evenly apart."""
+    if high < low:
+        return []
+    first, last = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
+    every = max(1, -(-(last - first) // (_MARKS - 1)))
+    return [base**n for n in range(first, last + 1, every) if abs(n * math.log10(base)) < 300]
 
 
 def _onsets(ax: Axes, panel: Panel) -> None:
@@ -93,9 +122,11 @@ def _ticks(ax: Axes, panel: Panel) -> None:
 
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=panel.axis != "epoch"))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    if panel.scale == "linear":
+    known = any(math.isfinite(y) for c in panel.curves for y in c.ys)
+    if panel.scale == "linear" and known:
         ax.yaxis.set_major_locator(MaxNLocator(5))
     else:
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.yaxis.set_major_formatter(FuncFormatter((lambda v, _: number(v)) if panel.scale == "log2" else short))
+    if known:
+        ax.yaxis.set_major_formatter(FuncFormatter((lambda v, _: number(v)) if panel.scale == "log2" else short))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from forensics.model import Diagnosis, Observation, Role, RunData
 from forensics.report.plots.model import CollectiveProgress, Lane, Sign, Swimlane
-from forensics.report.words import rank_list
+from forensics.report.words import plural, rank_list
 
 SINGLE = 40  # ranks that still get a lane each
 BANDS = 32  # lanes that stand for all ranks of a larger run
@@ -158,12 +158,15 @@ def _picture(
         odd = _odd(ranks, lives, culprits, sequences)
         lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in odd]
         lanes += _bands(ranks, lives, culprits, start, end)
-        notes.append(f"Each band stands for several ranks; {len(odd)} stand out and have a lane of their own.")
-    shown = sorted(files, key=lambda path: (files[path].first is None, not files[path].signs, path))[:FILES]
-    lanes += [_file(path, files[path]) for path in shown if files[path].first is not None or files[path].signs]
-    if len(files) > FILES:
-        notes.append(f"{len(files) - FILES:,} more files whose rank is not known are left out.")
-    return Swimlane(axis, start, end, tuple(lanes), tuple(notes))
+        notes.append("A band stands for several ranks, and its height says how many of them have begun and not yet ended.")
+        notes.append(f"{plural(len(odd), 'rank')} that stand out have a lane of their own." if odd else "")
+    within = (path for path, life in files.items() if life.signs or (life.last is not None and life.last >= start))
+    told = sorted(within, key=lambda path: (not files[path].signs, path))
+    shown = told[: FILES if len(ranks) <= SINGLE else FILES // 2]
+    lanes += [_file(path, files[path], shown) for path in shown]
+    if len(told) > len(shown):
+        notes.append(f"{plural(len(told) - len(shown), 'more file')} whose rank is not known are left out.")
+    return Swimlane(axis, start, end, tuple(lanes), tuple(note for note in notes if note))
 
 
 def _window(axis: str, start: float, end: float, signs: Sequence[float]) -> tuple[float, list[str]]:
@@ -192,8 +195,11 @@ def _single(rank: int, life: _Life, culprit: bool, reached: str) -> Lane:
     return Lane(f"rank {rank}", (rank,), life.parts, ordered, culprit=culprit, reached=reached)
 
 
-def _file(path: str, life: _Life) -> Lane:
-    return Lane(path.rsplit("/", 1)[-1], (), life.parts, (life.first_sign,) if life.first_sign else ())
+def _file(path: str, life: _Life, shown: Sequence[str]) -> Lane:
+    base = path.rsplit("/", 1)[-1]
+    alone = sum(1 for other in shown if other.rsplit("/", 1)[-1] == base) == 1
+    label = base if alone else "/".join(path.split("/")[-2:])
+    return Lane(label, (), life.parts, (life.first_sign,) if life.first_sign else ())
 
 
 def _odd(

@@ -1,0 +1,102 @@
+"""Addresses and hardware: IPv4, IPv6, MAC, GUIDs, UUIDs of GPUs and machines, serial numbers."""
+
+from __future__ import annotations
+
+import re
+
+from forensics.report.redaction.memory import Memory, second
+
+_IPV4 = re.compile(r"(?<![0-9A-Za-z.])(?:\d{1,3}\.){3}\d{1,3}(?![0-9A-Za-z]|\.\d)", re.ASCII)
+_VERSION_BEFORE = re.compile(
+    r"(?i)(?:version|versions|\bver|release|cudnn|nccl|cuda|cublas|cufft|toolkit|firmware|\bfw|vbios|rocm|\bhip|torch|python|"
+    r"\.so|cu\d\d|[=<>~!]=|nvidia\w*|driver|inforom|\bv)[\"']?(?:[\s:=(_-]|is ){0,3}[\"'v]?\Z",
+    re.ASCII,
+)
+_VERSION_AFTER = re.compile(r"-(?:py|cp)\d|\.dist-info|\.(?:whl|tar|so)\b|\+cu\d", re.ASCII)
+_ADDRESS_BEFORE = re.compile(
+    r"(?i)(?:\bip\w*|addr\w*|host\w*|node\w*|peer|server|\bto|\bfrom|\bat|\bby|via|connect\w*|endpoint|master|://|@)[\"']?[\s:=(<\[]{0,3}\Z",
+    re.ASCII,
+)
+_ADDRESS_AFTER = re.compile(r"[:<]\d|/\d|%")
+# Loopback, unspecified, netmasks, and the metadata service that is the same in every cloud.
+_OPEN_IPS = re.compile(r"(?:127\.|0\.0\.0\.0\Z|255\.255\.|169\.254\.169\.254\Z)", re.ASCII)
+# After a colon too: NCCL prints `[1]eth0:fe80::1%eth0<0>`.
+_IPV6 = re.compile(r"(?:(?<![\w:.])|(?<=\w:))[0-9A-Fa-f:]{4,40}(?![\w:]|\.\d)", re.ASCII)
+_MAC = re.compile(
+    r"(?<![0-9A-Fa-f:-])(?:(?:[0-9A-Fa-f]{2}:){5,19}|(?:[0-9A-Fa-f]{2}-){5,7})[0-9A-Fa-f]{2}(?![0-9A-Fa-f:-])", re.ASCII
+)
+_UUID = re.compile(
+    r"(?P<gpu>\b(?:GPU|MIG)-(?:GPU-)?)?(?<![0-9A-Fa-f-])"
+    r"(?P<uuid>[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})(?:/\d{1,3}/\d{1,3})?(?![0-9A-Fa-f-])",
+    re.ASCII,
+)
+_GPU_SHORT = re.compile(r"(\b(?:GPU|MIG)-)([0-9a-f]{8,}[0-9a-f-]*)(?![\w-])", re.ASCII)  # a UUID that is cut
+_SERIAL = re.compile(
+    r"(?i)(\b(?:serial|chassis)(?:[ _-]?(?:number|num|no\.?|#))?\\?[\"']?\s{0,40}[:=#]\s{0,4}\\?[\"']?)(?=[A-Z0-9-]*\d)([A-Z0-9][A-Z0-9-]{5,40})\b",
+    re.ASCII,
+)
+_GUID = re.compile(r"(?i)(\b(?:node|port|sys(?:tem)?|board|sys_image)?[ _]?guid\\?[\"']?\s{0,40}[:=]\s{0,4})(0x[0-9a-f]{12,16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b", re.ASCII)  # fmt: skip
+_MACHINE_ID = re.compile(
+    r"(?i)(\b(?:machine|boot|host)[ _-]?id\\?[\"']?\s{0,20}[:=]\s{0,4}\\?[\"']?)([0-9a-f]{12,64})\b", re.ASCII
+)
+
+
+def _mac(match: re.Match[str], memory: Memory) -> str:
+    value = match[0].lower()
+    # Six pairs of digits with hyphens are a time stamp in a file name.
+    return match[0] if "-" in value and not re.search("[a-f]", value) else memory.of("mac", value)
+
+
+def _v4(match: re.Match[str], memory: Memory) -> str:
+    parts = match[0].split(".")
+    if any(int(part) > 255 or (len(part) > 1 and part[0] == "0") for part in parts) or _OPEN_IPS.match(match[0]):
+        return match[0]
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    after = match.string[match.end() : match.end() + 12]
+    if _VERSION_BEFORE.search(before) or _VERSION_AFTER.match(after):
+        return match[0]
+    first, second_, third, _ = map(int, parts)
+    if first < 10 and second_ <= 40 and third <= 40 and not (_ADDRESS_BEFORE.search(before) or _ADDRESS_AFTER.match(after)):
+        return match[0]  # 2.13.0.1: four small numbers with nothing that says address are a version
+    return memory.of("ip", match[0])
+
+
+def _v6(match: re.Match[str], memory: Memory) -> str:
+    value = match[0]
+    if value.count(":") < 2 or not any(char.isdigit() for char in value):
+        return value  # `abc::dead` is a name in C++ sooner than an address
+    from ipaddress import AddressValueError, IPv6Address
+
+    colon = ":" if value.endswith(":") and not value.endswith("::") else ""
+    try:
+        address = IPv6Address(value.removesuffix(colon))
+    except AddressValueError:
+        return value
+    if address.is_loopback or address.is_unspecified:
+        return value
+    return memory.of("ip", address.compressed) + colon
+
+
+def _uuid(match: re.Match[str], memory: Memory) -> str:
+    return memory.of("gpu" if match["gpu"] else "uuid", match["uuid"].lower())
+
+
+def addresses(text: str, memory: Memory) -> str:
+    """`text` without network addresses; loopback, unspecified addresses and netmasks stay, as do version numbers."""
+    if ":" in text or "-" in text:
+        text = _MAC.sub(lambda match: _mac(match, memory), text)
+    if "." in text:
+        text = _IPV4.sub(lambda match: _v4(match, memory), text)
+    if ":" in text:
+        text = _IPV6.sub(lambda match: _v6(match, memory), text)
+    return text
+
+
+def hardware(text: str, memory: Memory) -> str:
+    """`text` without UUIDs, GUIDs and serial numbers of GPUs, boards and machines; PCI bus ids stay."""
+    if "-" in text:
+        text = _UUID.sub(lambda match: _uuid(match, memory), text)
+        text = _GPU_SHORT.sub(lambda match: memory.of("gpu", match[2]), text)
+    for kind, pattern in (("serial", _SERIAL), ("guid", _GUID), ("uuid", _MACHINE_ID)):
+        text = second(pattern, lambda value, kind=kind: memory.of(kind, value), text)  # type: ignore[misc]
+    return text

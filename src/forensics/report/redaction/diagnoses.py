@@ -1,0 +1,115 @@
+"""A whole diagnosis, redacted."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from forensics.model import Diagnosis
+from forensics.report.redaction.memory import telling
+from forensics.report.redaction.redactor import Redactor
+
+_HOST_CAPTURES = frozenset({"host", "hostname", "node", "nodename", "peer_host", "master_addr"})
+# What no log can reach: identities of signatures, links between findings and the words of the contract.
+_OURS: Mapping[str, frozenset[str]] = {
+    "Diagnosis": frozenset({"fingerprint"}),
+    "Finding": frozenset({"id", "name", "codes", "severity", "step_is", "explains", "explained_by", "see_also"}),
+    "RuledOut": frozenset({"name"}),
+    "Coverage": frozenset({"kind"}),
+    "Hint": frozenset({"name", "codes", "check", "supports"}),
+}
+
+T = TypeVar("T")
+
+
+def _mapped(value: T, change: Callable[[str], str]) -> T:
+    """A copy of a tree of dataclasses, tuples and mappings with `change` applied to every plain string."""
+    result: Any = value
+    if type(value) is str:
+        result = change(str(value))
+    elif isinstance(value, tuple):
+        result = tuple(_mapped(item, change) for item in value)
+    elif isinstance(value, Mapping):
+        result = {_mapped(key, change): _mapped(item, change) for key, item in value.items()}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        result = type(value)(
+            **{
+                name: item if name in _OURS.get(type(value).__name__, ()) else _mapped(item, change)
+                for name, item in fields.items()
+            }
+        )
+    return result  # type: ignore[no-any-return]
+
+
+def _captured(redactor: Redactor, key: str, value: str) -> str:
+    """A captured value, whose name may say what its shape does not."""
+    if key in _HOST_CAPTURES:
+        return redactor.host(redactor.redact(value), everywhere=telling(value))
+    return redactor.redact(f"{key}={value}").removeprefix(f"{key}=")
+
+
+def _node(redactor: Redactor, node: str | None) -> str | None:
+    """A node is a host also where it is a word or two letters; what is no host name is text like any other."""
+    return redactor.host(redactor.redact(node)) if node else node
+
+
+def _spoken(diagnosis: Diagnosis) -> Iterator[str]:
+    """Words of the slugs that a report names."""
+    for item in (*diagnosis.findings, *diagnosis.ruled_out, *diagnosis.hints):
+        yield from re.findall(r"[a-z]+", item.name)
+
+
+def redact_diagnosis(
+    diagnosis: Diagnosis, redactor: Redactor | None = None, *, patterns: Sequence[str] = ()
+) -> Diagnosis:
+    """The diagnosis with every string that a log can reach redacted; ranks, steps, times and slugs stay.
+
+    Hosts are learnt from the nodes of findings and sources, and users from any path, before anything is replaced, so
+    that a name is replaced also where it stands before the place that gives it away. `redactor` may be given by who
+    has more texts to redact with the same stand-ins; `patterns` are the user's own, for a new one.
+
+    Raises RedactionError as Redactor does.
+    """
+    nodes = [f.node for f in diagnosis.findings if f.node] + [c.node for c in diagnosis.coverage if c.node]
+    redactor = redactor or Redactor(patterns=patterns)
+    learnt: dict[str, None] = {}
+    _mapped(diagnosis, lambda text: learnt.setdefault(text) or text)
+    redactor.memory.spoken.update(_spoken(diagnosis))
+    for text in learnt:
+        redactor.memory.stand_ins.reserve(text)
+    for node in nodes:
+        redactor.host(node)
+    first = {text: redactor.redact(text) for text in learnt}
+    for finding in diagnosis.findings:
+        for key, value in finding.captures.items():
+            _captured(redactor, key, value)
+    known: dict[str, str] = {}
+
+    def change(text: str) -> str:
+        if text not in known:
+            known[text] = redactor.again(first[text]) if text in first else redactor.redact(text)
+        return known[text]
+
+    redacted = _mapped(diagnosis, change)
+    return dataclasses.replace(
+        redacted,
+        findings=tuple(
+            dataclasses.replace(
+                after,
+                node=_node(redactor, before.node),
+                captures={change(key): _captured(redactor, key, value) for key, value in before.captures.items()},
+            )
+            for before, after in zip(diagnosis.findings, redacted.findings, strict=True)
+        ),
+        coverage=tuple(
+            dataclasses.replace(after, node=_node(redactor, before.node))
+            for before, after in zip(diagnosis.coverage, redacted.coverage, strict=True)
+        ),
+        environment=tuple(
+            dataclasses.replace(after, value=_captured(redactor, before.name, before.value))
+            for before, after in zip(diagnosis.environment, redacted.environment, strict=True)
+        ),
+    )

@@ -1,0 +1,134 @@
+"""What is known of one report's names, and their stand-ins: hosts, users and accounts that are replaced wherever met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from forensics.report.redaction.stand_ins import StandIns, is_stand_in
+from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PUBLIC_OWNERS
+
+# Names that say what a machine is for and nothing about whose it is: the story of a report is told in them.
+_PLAIN_HOST = re.compile(
+    r"(?:localhost|local|localdomain|none|unknown|the|train|test|null|true|false|auto|all|head_node|[0-9]+|"
+    r"(?:(?:node|worker|host|rank|gpu|server|machine|master|head|compute|launcher|pod|trainer)(?:[-_.]?(?:\d+|[a-z]))?))\Z",
+    re.ASCII | re.I,
+)
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*", re.ASCII)
+_PLACEHOLDER = ("$", "{", "%", "*", "~", "<")
+
+
+def second(pattern: re.Pattern[str], make: Callable[[str], str], text: str) -> str:
+    """Replaces group 2 of each match by `make` of it, and keeps group 1 and what follows group 2."""
+
+    def replace(match: re.Match[str]) -> str:
+        return match[1] + make(match[2]) + match[0][match.end(2) - match.start() :]
+
+    return pattern.sub(replace, text)
+
+
+def telling(name: str) -> bool:
+    """Whether a name that a pattern took for a host's may be replaced wherever it occurs, and not only there.
+
+    A place can be misread, and a plain word is then to stay a word everywhere else.
+    """
+    return any(char in name for char in "-.0123456789")
+
+
+class Memory:
+    """The names that one report has met so far, each with its stand-in.
+
+    `spoken` are words that the report itself is told in: a user of such a name is replaced in paths only.
+    """
+
+    def __init__(self, spoken: Iterable[str] = ()) -> None:
+        self.stand_ins = StandIns()
+        self.spoken: set[str] = set(spoken)
+        self._hosts: dict[str, str] = {}  # lower-case name -> stand-in
+        self._people: dict[str, str] = {}  # users and accounts
+        self._host_pattern: re.Pattern[str] | None = None
+        self._people_patterns: tuple[re.Pattern[str], re.Pattern[str] | None] | None = None
+
+    def of(self, kind: str, value: str) -> str:
+        """The stand-in of `value` as a thing of `kind`; placeholders (`$USER`, `<your token>`) stay as they are."""
+        return value if not value or value.startswith(_PLACEHOLDER) else self.stand_ins.of(kind, value)
+
+    def secret(self, value: str) -> str:
+        """The stand-in of a secret."""
+        return self.stand_ins.of("secret", value)
+
+    def host(self, name: str, *, everywhere: bool = True) -> str:
+        """The stand-in of a host name or address; `everywhere`: it is replaced in any text from now on."""
+        bare = name.strip().strip(".[]")
+        if is_stand_in(bare) or not re.fullmatch(r"[\w.:%-]{1,253}", bare, re.ASCII):
+            return name
+        if _ADDRESS.fullmatch(bare):
+            from forensics.report.redaction.addresses import addresses
+
+            return addresses(name, self)
+        full, short = bare.lower(), bare.split(".")[0].lower()
+        if _PLAIN_HOST.match(short):
+            # Of `worker-3.some-job.svc.cluster.local` the domain is what tells, and the name what one needs.
+            return bare if full == short else short
+        stand_in = self._hosts.get(full) or self._hosts.get(short) or self.stand_ins.of("host", short)
+        # Of a name with a domain, "data" or "login" alone are words. One or two letters are a word in any text.
+        forms = (full, short) if full == short or any(char in short for char in "-0123456789") else (full,)
+        for form in forms:
+            if everywhere and len(form) > 2 and form not in self._hosts and form not in ORDINARY:
+                self._hosts[form] = stand_in
+                self._host_pattern = None
+        return stand_in
+
+    def user(self, name: str) -> str:
+        """The stand-in of a user's name; accounts that everybody has (`root`, `ubuntu`) stay."""
+        return self._person("user", name, COMMON_USERS)
+
+    def account(self, name: str) -> str:
+        """The stand-in of an organisation's or person's account at a service; well-known publishers stay."""
+        return self._person("account", name, PUBLIC_OWNERS)
+
+    def _person(self, kind: str, name: str, common: frozenset[str]) -> str:
+        lowered = name.lower()
+        if lowered in common or not name or is_stand_in(name) or name.startswith(_PLACEHOLDER):
+            return name
+        if lowered not in self._people:
+            self._people[lowered] = self.stand_ins.of(kind, lowered)
+            self._people_patterns = None
+        return self._people[lowered]
+
+    # --- known names, wherever they stand
+
+    def known_people(self, text: str) -> str:
+        """`text` without users and accounts that are known: as a part of a path, and anywhere if the name is no word."""
+        if not self._people:
+            return text
+        if self._people_patterns is None:
+            names = sorted((name for name in self._people if not is_stand_in(name)), key=len, reverse=True)
+            anywhere = [name for name in names if self._no_word(name)]
+            joined = "|".join(map(re.escape, names)) or r"(?!)"
+            self._people_patterns = (
+                re.compile(rf"(?i)(?<=[/\\~])(?:{joined})(?=[/\\\s:\"'>,)]|\Z)"),
+                re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, anywhere))})(?![A-Za-z0-9])")
+                if anywhere
+                else None,
+            )
+        for pattern in self._people_patterns:
+            if pattern is not None:
+                text = pattern.sub(lambda match: self._people.get(match[0].lower(), match[0]), text)
+        return text
+
+    def _no_word(self, name: str) -> bool:
+        if name in ORDINARY or name in self.spoken or len(name) < 3:
+            return False
+        return len(name) > 3 or any(char.isdigit() for char in name)
+
+    def known_hosts(self, text: str) -> str:
+        """`text` without the names of hosts that are known, as whole words."""
+        if not self._hosts:
+            return text
+        if self._host_pattern is None:
+            names = sorted(self._hosts, key=len, reverse=True)
+            # Where "dgx" is a host, "dgx-17" is another one.
+            forms = (re.escape(name) + (r"(?!-\d)" if name[-1].isalpha() else "") for name in names)
+            self._host_pattern = re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(forms)})(?![A-Za-z0-9])")
+        return self._host_pattern.sub(lambda match: self._hosts.get(match[0].lower(), match[0]), text)

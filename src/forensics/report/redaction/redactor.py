@@ -1,0 +1,62 @@
+"""The rules in their order, applied until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from forensics.report.redaction.addresses import addresses, hardware
+from forensics.report.redaction.also import also, compile_also
+from forensics.report.redaction.hosts import host_names, node_lists, pods
+from forensics.report.redaction.memory import Memory
+from forensics.report.redaction.named import named_secrets
+from forensics.report.redaction.people import emails, phones, users
+from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
+from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
+
+_MAX_PASSES = 6
+
+# Secrets go first, for they can hold what other rules would take a part of; known names go last.
+_RULES: tuple[Callable[[str, Memory], str], ...] = (
+    shaped_secrets, signed_urls, buckets, url_users, named_secrets, chats, repositories, trackers, accounts, emails,
+    users, phones, hardware, addresses, node_lists, pods, host_names,
+)  # fmt: skip
+
+
+class Redactor:
+    """Replaces what should not leave the house by stand-ins that are stable within one report.
+
+    `hosts` are names known to be hosts (a finding's node); they are replaced wherever they stand as a whole word, also
+    in file names. Names that tell nothing (`node-7`, `localhost`, `worker-0`) stay. `patterns` are the user's own
+    regular expressions, which go before all rules; `spoken` are words that are no names here.
+
+    Raises RedactionError for a pattern that is none, and from `redact` for one that takes too long.
+    """
+
+    def __init__(self, hosts: Iterable[str] = (), *, patterns: Sequence[str] = (), spoken: Iterable[str] = ()) -> None:
+        self.memory = Memory(spoken)
+        self._also = compile_also(patterns)
+        hosts = tuple(hosts)
+        for host in hosts:
+            self.memory.stand_ins.reserve(host)
+        for host in hosts:
+            self.host(host)
+
+    def host(self, name: str, *, everywhere: bool = True) -> str:
+        """The stand-in of a host name or address; `everywhere`: it is replaced in any text from now on."""
+        return self.memory.host(name, everywhere=everywhere)
+
+    def redact(self, text: str) -> str:
+        """`text` with stand-ins; redacting the result again changes nothing."""
+        # What one rule leaves can be another's: repeat until nothing changes (two rounds, the second to see that).
+        for _ in range(_MAX_PASSES):
+            redacted = also(text, self.memory, self._also) if self._also else text
+            for rule in _RULES:
+                redacted = rule(redacted, self.memory)
+            if redacted == text:
+                break
+            text = redacted
+        return text
+
+    def again(self, redacted: str) -> str:
+        """What `redact` made, without the names that were learnt since; all rules need not run for it again."""
+        return self.memory.known_hosts(self.memory.known_people(redacted))

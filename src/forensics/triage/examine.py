@@ -1,0 +1,187 @@
+"""One job, from its path to its row: what every engine runs, and nothing that depends on the engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forensics.triage.model import (
+    FAULT,
+    NOTHING,
+    OUT_OF_MEMORY,
+    RESULT_VERSION,
+    UNREADABLE,
+    Job,
+    JobResult,
+)
+
+LEVEL = 6  # of zlib, for reports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a worker needs once. Plain data, so that it can be sent to another process or machine."""
+
+    signature_folders: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    recipe: str = ""
+    store: str | None = None  # a store of this machine, asked (never written) whether a content is known already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A job and what is known of it from an earlier triage ("" for nothing)."""
+
+    job: Job
+    quick: str = ""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a task. row: the JSON of a JobResult without its place; None where the known one still holds."""
+
+    path: str
+    quick: str
+    fingerprint: str
+    modified: float | None
+    row: str | None = None
+    report: bytes = field(default=b"", repr=False)  # the diagnosis as JSON (docs/json.md), compressed with zlib
+    error: str | None = None
+
+
+class Tools:
+    """What is loaded once a worker: the catalogue, its compiled patterns, a connection to the store."""
+
+    def __init__(self, setup: Setup) -> None:
+        from forensics.engine.matcher import Matcher
+        from forensics.signatures.schema import load_catalogue
+
+        self.setup = setup
+        self.catalogue = load_catalogue(*map(Path, setup.signature_folders))
+        self.matcher = Matcher(self.catalogue)
+        self.known: Any = None
+        if setup.store is not None:
+            from forensics.triage.store import Known
+
+            self.known = Known(Path(setup.store), setup.recipe)
+
+
+def recipe_of(signature_folders: Sequence[str], exclude: Sequence[str]) -> str:
+    """What a result depends on beside the content of its job: the program, its catalogue, what is left out."""
+    from forensics import __version__
+    from forensics.signatures import schema
+
+    digest = hashlib.sha256(f"{RESULT_VERSION}\0{__version__}\0{sorted(exclude)}\0".encode())
+    built_in = Path(schema.__file__).parent
+    for folder in (built_in, *map(Path, signature_folders)):
+        for file in sorted(folder.rglob("*.toml")):
+            try:
+                digest.update(file.name.encode("utf-8", "replace") + b"\0" + file.read_bytes())
+            except OSError:
+                continue
+    return digest.hexdigest()[:32]
+
+
+def examine(task: Task, tools: Tools, now: float) -> Outcome:
+    """Analyse a job unless it is known. Never raises an Exception; what goes wrong is the outcome's `error`.
+
+    now: seconds since the epoch, for the quick key.
+    """
+    from forensics.triage import fingerprint as prints
+
+    key = prints.quick(task.job.parts, now)
+    if task.fingerprint and key.key and key.key == task.quick:
+        return Outcome(path=task.job.path, quick=key.key, fingerprint=task.fingerprint, modified=key.modified)
+    temporary = tempfile.mkdtemp(prefix="forensics-job-")
+    before = tempfile.tempdir
+    tempfile.tempdir = temporary  # what archives and URLs hold is unpacked there, and must not outlive the job
+    try:
+        return _examined(task, tools, key)
+    except MemoryError:
+        return _failed(task, key, f"{OUT_OF_MEMORY}: the analysis needs more memory than a job may take")
+    except Exception as error:
+        return _failed(task, key, _why(error))
+    finally:
+        tempfile.tempdir = before
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _why(error: Exception) -> str:
+    from forensics.run import NothingToRead
+
+    if isinstance(error, NothingToRead):
+        said = str(error)
+        gone = "no such file" in said or "cannot be" in said or "ermission" in said
+        return f"{UNREADABLE if gone else NOTHING}: {said[:300]}"
+    if isinstance(error, OSError):
+        return f"{UNREADABLE}: {error.strerror or error}"
+    return f"{FAULT}: {type(error).__name__}: {str(error)[:200]}"
+
+
+def _failed(task: Task, key: Any, error: str, fingerprint: str = "", size: int = 0, files: int = 0) -> Outcome:
+    row = error_row(error, fingerprint=fingerprint, size=size, files=files)
+    return Outcome(
+        path=task.job.path, quick=key.key, fingerprint=fingerprint, modified=key.modified, row=row, error=error
+    )
+
+
+def error_row(error: str, *, fingerprint: str = "", size: int = 0, files: int = 0) -> str:
+    """The row of a job that could not be analysed."""
+    from forensics.triage import codec
+
+    return codec.dumps(
+        JobResult(path="", layout="", fingerprint=fingerprint, bytes=size, files=files, modified=None, error=error)
+    )
+
+
+def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
+    from forensics.engine import pipeline
+    from forensics.model import Kind
+    from forensics.report import jsonreport
+    from forensics.run import discover
+    from forensics.triage import codec
+    from forensics.triage import fingerprint as prints
+    from forensics.triage.result import result_of
+
+    job = task.job
+    run = discover(job.parts, pipeline.sniffers(), exclude=tools.setup.exclude)
+    size = sum(s.size for s in run.sources) + sum(row.bytes for row in run.skipped)
+    files = len(run.sources) + len(run.skipped)
+    content = prints.fingerprint(run)
+    if content == task.fingerprint or (tools.known is not None and tools.known.has(content)):
+        return Outcome(path=job.path, quick=key.key, fingerprint=content, modified=key.modified)
+    if not any(s.kind is not Kind.EMPTY for s in run.sources):
+        reason = pipeline.why_nothing(run).removeprefix(f"{run.path}: ")
+        return _failed(task, key, f"{NOTHING}: {reason}", content, size, files)
+    data = pipeline.read(run, tools.matcher, pipeline.Options(threads=1))
+    analysis = pipeline.explain_with_data(data, tools.catalogue)
+    result = result_of(analysis, path="", layout="", fingerprint=content, size=size, files=files)
+    document = jsonreport.to_dict(analysis.diagnosis)
+    document["run"]["path"] = ""  # the same content lies in several places
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Outcome(
+        path=job.path,
+        quick=key.key,
+        fingerprint=content,
+        modified=key.modified,
+        row=codec.dumps(result),
+        report=zlib.compress(text.encode("utf-8", "replace"), LEVEL),
+    )
+
+
+def placed(result: JobResult, job: Job, modified: float | None) -> JobResult:
+    """A row whose content is known, at the place of a job: its path, layout, time, and what the place states."""
+    from dataclasses import replace
+
+    labels: Mapping[str, str] = result.labels
+    if job.labels:
+        labels = dict(sorted((dict(labels) | dict(job.labels)).items()))
+    return replace(result, path=job.path, layout=job.layout, modified=modified, labels=labels)

@@ -1,0 +1,191 @@
+"""What the names in a folder say of the jobs in it: one function a launcher, on names alone.
+
+Sources of the forms:
+- Hydra (hydra/core/utils.py, basic_sweeper.py): `.hydra/` in each job's folder, `multirun.yaml` in a sweep's; its
+  submitit launcher writes to `.submitit/<job id>/`.
+- Ray Tune (ray/tune/execution/tune_controller.py, experiment/trial.py): `experiment_state-<date>.json` and `tuner.pkl`
+  in the experiment's folder, `params.json` with `result.json` or `progress.csv` in each trial's.
+- W&B (wandb_settings.py): `run-<date>_<time>-<id>` and `offline-run-<date>_<time>-<id>`.
+- torchrun (torch/distributed/elastic/multiprocessing/api.py, agent/server/api.py): `<rdzv id>_<eight characters of
+  mkdtemp>/attempt_<n>/<local rank>/std{out,err}.log`; the rendezvous id is "none" where none is given.
+- sbatch: `slurm-%j.out`, `slurm-%A_%a.out` for arrays; whatever else users give to --output. submitit
+  (submitit/core/utils.py): `<job id>_<task>_log.{out,err}`, where an array's job id is `<array>_<index>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+_WANDB_RUN = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-[\w.-]{1,128}\Z")
+_TORCHRUN = re.compile(r"(?P<id>.+)_[a-z0-9_]{8}\Z")
+_ATTEMPT = re.compile(r"attempt_\d+\Z")
+_TUNE_STATE = re.compile(r"experiment_state-.*\.json\Z|tuner\.pkl\Z|searcher-state-.*\.pkl\Z")
+_END = r"(?:\.(?:log|txt))?(?:\.(?:out|err|o|e|log|txt))(?:\.(?:gz|xz|bz2|zst))?\Z"
+# slurm-123_4.out, train-123_4.err, 123_4.log; submitit's 123_4_0_log.out
+_ARRAY = re.compile(
+    rf"(?P<stem>|.*?[^0-9A-Za-z]|.*[A-Za-z])(?P<job>\d{{3,12}})_(?P<task>\d{{1,7}})(?P<rank>_\d{{1,6}})?(?P<own>_log)?{_END}"
+)
+# slurm-123.out, train-123.err, 123.out; no dates, and no numbers with a zero before them, which count ranks or steps
+_SINGLE = re.compile(
+    r"(?:slurm-(?P<job>[1-9]\d{0,11})|(?:.*[^0-9A-Za-z])?(?!20\d{6}\.)(?P<id>[1-9]\d{3,11}))\.(?:out|err|o|e)(?:\.(?:gz|xz|bz2|zst))?\Z"
+)
+# SGE's and PBS's: train.o123, train.e123.4
+_PBS = re.compile(r"(?P<stem>.+)\.(?:o|e|po|pe)(?P<job>\d{3,12})(?:[.-](?P<task>\d{1,7}))?\Z")
+# Folders that are parts of one run, and never a job each.
+_PART = re.compile(
+    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry|"
+    r"checkpoint|ckpt|step|epoch|global_step|iter|version)s?[-_.=]?\d+\Z"
+    r"|(?:logs?|std(?:out|err)|checkpoints?|ckpts?|models?|weights|tensorboard|tb(?:_logs?)?|events|wandb|mlruns|"
+    r"lightning_logs|runs?|configs?|conf|code|src|source|data|artifacts?|plots?|figures|images|samples|cores?|dumps?|"
+    r"nccl|nccl_logs?|flight_recorder|fr_traces?|traces?|profil(?:e|er|es|ing)|metrics|results?|outputs?|eval|"
+    r"files|media|hf|final|best|last|latest|kernel|dmesg|slurm|ray|torchelastic|system|meta)\Z",
+    re.I,
+)
+_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T_-].*)?\Z|\d{2}-\d{2}-\d{2}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The names in one folder, without those that were excluded; hidden ones included."""
+
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A job within a folder: which of its entries belong to it."""
+
+    name: str
+    entries: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key by which task 9 comes before task 10."""
+    return [
+        (1, int(part), "") if part.isdecimal() and part.isascii() and len(part) < 19 else (2, 0, part)
+        for part in re.split(r"([0-9]+)", name)
+        if part
+    ]
+
+
+def is_hydra_job(listing: Listing) -> bool:
+    return ".hydra" in listing.folders
+
+
+def is_hydra_sweep(listing: Listing) -> bool:
+    return "multirun.yaml" in listing.files
+
+
+def is_tune_trial(listing: Listing) -> bool:
+    files = set(listing.files)
+    return "params.json" in files and not files.isdisjoint({"result.json", "progress.csv", "error.txt", "params.pkl"})
+
+
+def is_tune_experiment(listing: Listing) -> bool:
+    return any(map(_TUNE_STATE.match, listing.files))
+
+
+def is_wandb_run(name: str) -> bool:
+    return _WANDB_RUN.match(name) is not None
+
+
+def is_torchrun(listing: Listing) -> bool:
+    """Whether a folder holds the attempts of one torchrun agent."""
+    return any(map(_ATTEMPT.match, listing.folders))
+
+
+def is_date(name: str) -> bool:
+    return _DATE.match(name) is not None
+
+
+def is_agent(name: str) -> bool:
+    """Whether a folder can be that of a torchrun agent, by its name."""
+    return _TORCHRUN.match(name) is not None
+
+
+def is_part(name: str) -> bool:
+    """Whether a folder's name is that of a part of a run, or hidden."""
+    return name.startswith(".") or _PART.match(name) is not None
+
+
+def is_one_run(listing: Listing) -> bool:
+    """Whether the sub-folders are what one run consists of: ranks, nodes, attempts, checkpoints, logs."""
+    visible = [name for name in listing.folders if not name.startswith(".")]
+    return bool(visible) and all(_PART.match(name) for name in visible)
+
+
+def torchrun_jobs(names: Iterable[str]) -> tuple[Cut, ...]:
+    """Log folders of torchrun agents by job: those with one rendezvous id belong together, unless it is "none"."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        m = _TORCHRUN.match(name)
+        groups.setdefault(m["id"] if m and m["id"] != "none" else name, []).append(name)
+    return tuple(Cut(members[0] if len(members) == 1 else job, tuple(members)) for job, members in groups.items())
+
+
+def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[tuple[Cut, ...], tuple[str, ...]]:
+    """(jobs of which a scheduler wrote one file each or a few, files that are of none of them).
+
+    No jobs where the files do not show two of them. Tasks of one job (`<job>_<rank>`) look like an array's; whoever
+    can read the files tells them apart (`ranks_of_one_job`). arrays_only: several job ids are one job that was
+    submitted again.
+    """
+    found: dict[tuple[str, str | None], list[str]] = {}
+    rest: list[str] = []
+    for file in files:
+        m = _ARRAY.match(file) or _PBS.match(file) or _SINGLE.match(file)
+        if m is None:
+            rest.append(file)
+            continue
+        parts = m.groupdict()
+        found.setdefault((parts["job"] or parts["id"], parts.get("task")), []).append(file)
+    if arrays_only:
+        rest += [file for (_, task), members in found.items() if task is None for file in members]
+        found = {key: members for key, members in found.items() if key[1] is not None}
+    if len(found) < 2:
+        return (), tuple(files)
+    cuts = tuple(
+        Cut(
+            job if task is None else f"{job}_{task}",
+            tuple(sorted(members, key=natural)),
+            {"job_id": job} if task is None else {"job_id": job, "array_task": task},
+        )
+        for (job, task), members in found.items()
+    )
+    return tuple(sorted(cuts, key=lambda cut: natural(cut.name))), tuple(rest)
+
+
+def may_be_ranks(cuts: Sequence[Cut]) -> dict[str, list[Cut]]:
+    """Job id -> its cuts, where they can be the ranks of one job: numbered from 0 without a gap, and not by Slurm's
+    own name for arrays.
+    """
+    groups: dict[str, list[Cut]] = {}
+    for cut in cuts:
+        if "array_task" in cut.labels:
+            groups.setdefault(cut.labels["job_id"], []).append(cut)
+    return {
+        job: members
+        for job, members in groups.items()
+        if len(members) > 1
+        and {int(cut.labels["array_task"]) for cut in members} == set(range(len(members)))
+        and not any(entry.startswith("slurm-") for cut in members for entry in cut.entries)
+    }
+
+
+# How a launcher or a framework says how many processes there are: torch's init lines, NCCL's, Slurm's variables,
+# Lightning's "GLOBAL_RANK: 0, MEMBER: 1/8", DeepSpeed's and Megatron's tables.
+_WORLD = re.compile(
+    rb"(?:world[_ -]?size|WORLD_SIZE|nranks|SLURM_NTASKS|num_processes)[\"' .]{0,40}[=:]?[\"' ]{0,4}(\d{1,6})"
+    rb"|MEMBER: \d+/(\d{1,6})",
+    re.I,
+)
+
+
+def ranks_of_one_job(heads: Iterable[bytes], count: int) -> bool:
+    """Whether the first bytes of numbered files say that their writers are `count` processes of one world."""
+    sizes = [int(m[1] or m[2]) for head in heads for m in _WORLD.finditer(head)]
+    return any(size >= count > 1 for size in sizes)
