@@ -7,10 +7,13 @@ of three), so that a busy machine changes them little.
 from __future__ import annotations
 
 import functools
+import gzip
 import json
+import pickle
 import random
 import struct
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +23,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from forensics.engine.matcher import Matcher
+    from forensics.engine.scan import Scan
+    from forensics.model import Source
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,231 @@ def _read_settings(path: Path) -> int:
     return len(run_files.read_head(text) if path.suffix == ".out" else run_files.read_text(text, path.name).items)
 
 
+def _read_stream(path: Path) -> tuple[Source, Scan]:
+    from forensics.engine.scan import scan_span
+    from forensics.model import Kind, Source
+
+    size = path.stat().st_size
+    return Source(path.name, path, Kind.LOG, size), scan_span(_matcher().database, path, 0, size)
+
+
+def _coll_trace(folder: Path, count: int = 60_000) -> Path:
+    """NCCL_DEBUG_SUBSYS=INIT,COLL of two processes of a job: a call a line."""
+    head = "node-0:{pid}:{pid} [{rank}] NCCL INFO "
+    birth = "comm 0x55d1 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}7000 commId 0xab12 - Init COMPLETE\n"
+    call = (
+        "AllReduce: opCount {n:x} sendbuff 0x7f0000000000 recvbuff 0x7f0000000000 count {size} datatype 7 op 0 root 0 "
+        "comm 0x55d1 [nranks=2] stream 0x55aa\n"
+    )
+    lines = [(head + birth).format(pid=100 + rank, rank=rank) for rank in range(2)]
+    lines += [(head + call).format(pid=100 + n % 2, rank=n % 2, n=n // 2, size=1024 + n // 2 % 7) for n in range(count)]
+    return _settings(folder, "nccl.log", "".join(lines))
+
+
+def _read_calls(path: Path) -> int:
+    """Lines of calls; of each rank the newest 2,000 become rows."""
+    from forensics.model import Kind, Source
+    from forensics.parsers.nccl import calls
+
+    source = Source(path.name, path, Kind.LOG, path.stat().st_size)
+    frame, _ = calls.collective_calls([source], 2)
+    assert frame is not None and frame.height
+    return path.read_bytes().count(b"opCount")
+
+
+def _recorder(count: int = 2_000) -> dict[str, object]:
+    """One rank's dump as torch 2.8 lays it out, with the buffer full."""
+    frames = [{"name": f"f{n}", "filename": f"/workspace/train/part{n % 5}.py", "line": n} for n in range(12)]
+    entries = [
+        {
+            "record_id": n, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": n, "p2p_seq_id": 0,
+            "op_id": n, "profiling_name": "nccl:all_reduce", "time_created_ns": 1_700_000_000_000_000_000 + n * 10**6,
+            "input_sizes": [[256, n % 7]], "input_dtypes": ["Float"], "output_sizes": [[256, n % 7]],
+            "output_dtypes": ["Float"], "state": "completed", "time_discovered_started_ns": None,
+            "time_discovered_completed_ns": None, "retired": True, "timeout_ms": 600000, "is_p2p": False,
+            "frames": [dict(frame) for frame in frames],
+        }
+        for n in range(count)
+    ]  # fmt: skip
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    status = {"0": {"last_enqueued_collective": count, "last_started_collective": count, "last_completed_collective": count}}
+    return {"version": "2.10", "pg_config": config, "pg_status": status, "entries": entries}
+
+
+def _recorder_pickle(folder: Path) -> Path:
+    path = folder / "nccl_trace_rank_0"
+    path.write_bytes(pickle.dumps(_recorder(), protocol=2))
+    return path
+
+
+def _recorder_json(folder: Path) -> Path:
+    return _settings(folder, "nccl_trace_rank_0.json", json.dumps(_recorder()))
+
+
+def _read_recorder(path: Path) -> int:
+    from forensics.model import Kind, Source
+    from forensics.parsers import flight_recorder
+
+    source = Source(path.name, path, Kind.FLIGHT_RECORDER, path.stat().st_size)
+    dump = flight_recorder.read_dump(path, source)
+    assert dump.problem is None
+    return flight_recorder.collectives(dump, source).height
+
+
+def _weights(folder: Path, tensors: int = 64, size: int = 1 << 20) -> Path:
+    """A safetensors file of fp32, finite but for the last value: all of it has to be read."""
+    length = size * 4
+    header = {
+        f"layers.{n}.weight": {"dtype": "F32", "shape": [size], "data_offsets": [n * length, (n + 1) * length]}
+        for n in range(tensors)
+    }
+    head = json.dumps(header).encode()
+    path = folder / "model.safetensors"
+    with path.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(head)) + head)
+        block = struct.pack("<1024f", *(n / 1024 for n in range(1024))) * (size // 1024)
+        for n in range(tensors):
+            stream.write(block if n < tensors - 1 else block[:-4] + struct.pack("<f", float("nan")))
+    return path
+
+
+def _read_weights(path: Path) -> int:
+    from forensics.parsers.checkpoints import deep
+
+    found = deep.scan(path, path.name, deep.Allowance())
+    assert found.bad and found.problem is None
+    return found.tensors
+
+
+_SHAPES = {
+    "plain": "[rank0]: 2026-01-02 03:04:05,000 INFO step {n} loss: {a:.4f} grad_norm: {b:.3f} lr: 1.0e-04",
+    "hf": "{{'loss': {a:.4f}, 'grad_norm': {b:.3f}, 'learning_rate': 1e-05, 'epoch': {e:.2f}}}",
+    "megatron": (
+        " iteration {n:8d}/  900000 | consumed samples: {n} | elapsed time per iteration (ms): 812.1 | learning rate: "
+        "1.0E-04 | global batch size:   512 | lm loss: {a:.6E} | loss scale: 1.0 | grad norm: {b:.3f} |"
+    ),
+    "bar": "Epoch 0:  12%|#2        | {n}/900000 [01:02<07:45, 12.30it/s, loss={a:.3f}]",
+}
+
+
+def _metric_log(folder: Path, shape: str, size: int = 8_000_000) -> Path:
+    draw = random.Random(0)
+    lines, length = [], 0
+    while length < size:
+        n = len(lines)
+        lines.append(_SHAPES[shape].format(n=n, a=2 + draw.random(), b=draw.random(), e=n / 1000) + "\n")
+        length += len(lines[-1])
+    return _settings(folder, "train.log", "".join(lines))
+
+
+def _read_lines(path: Path) -> int:
+    from forensics.model import Kind, Source
+    from forensics.parsers.metric_lines import LogText, extract
+    from forensics.parsers.prefixes import sample_lines, vote
+
+    data = path.read_bytes()
+    source = Source(path.name, path, Kind.LOG, len(data))
+    return extract([LogText(source, [(data, 1)], vote(sample_lines(data[:65536])), 1.7e9)]).height
+
+
+def _metric_records(count: int = 40_000) -> Iterator[dict[str, float]]:
+    draw = random.Random(0)
+    for n in range(count):
+        yield {"step": n, "loss": 2 + draw.random(), "grad_norm": draw.random(), "lr": 1e-4, "epoch": n / 1000}
+
+
+def _json_lines(folder: Path) -> Path:
+    return _settings(folder, "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in _metric_records()))
+
+
+def _metric_table(folder: Path) -> Path:
+    rows = [",".join(map(str, record.values())) for record in _metric_records(60_000)]
+    return _settings(folder, "metrics.csv", "\n".join(["step,loss,grad_norm,lr,epoch", *rows]) + "\n")
+
+
+def _read_metrics(path: Path) -> int:
+    from forensics.model import Kind, Source
+    from forensics.parsers import metric_files
+
+    frame, problem = metric_files.read(path, Source(path.name, path, Kind.METRICS, path.stat().st_size))
+    assert problem is None, problem
+    return frame.height
+
+
+def _raised(folder: Path, count: int = 150) -> Path:
+    """Tracebacks of 40 frames, of four ranks whose lines interleave."""
+    frames = [f'  File "/workspace/train/part{n}.py", line {n}, in f{n}\n    return g(x)' for n in range(40)]
+    text = ["Traceback (most recent call last):", *"\n".join(frames).split("\n"), "ValueError: bad value"]
+    lines = (f"[rank{rank}]: {line}\n" for _ in range(count // 4) for line in text for rank in range(4))
+    return _settings(folder, "train.err", "".join(lines))
+
+
+def _read_raised(path: Path) -> int:
+    from forensics.parsers.logs import read_log
+
+    source, scan = _read_stream(path)
+    found = read_log(source, scan, _matcher(), reference=1.7e9).tracebacks
+    assert found
+    return len(found)
+
+
+def _stack_dump(folder: Path, count: int = 500) -> Path:
+    """What faulthandler prints at a timeout, in 500 threads of 40 frames."""
+    frames = "".join(f'  File "/workspace/train/part{n}.py", line {n} in f{n}\n' for n in range(40))
+    dump = "".join(f"Thread 0x{n + 4096:016x} (most recent call first):\n{frames}\n" for n in range(count))
+    return _settings(folder, "hang.err", f"Timeout (0:10:00)!\n{dump}")
+
+
+def _read_dumped(path: Path) -> int:
+    from forensics.engine.matcher import STACK
+    from forensics.parsers import stacks
+
+    source, scan = _read_stream(path)
+    starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
+    assert stacks.in_log(source, starts, reference=1.7e9)
+    return len(starts)
+
+
+def _packed(folder: Path, kind: str) -> Path:
+    log = _metric_log(folder, "plain", 30_000_000)
+    path = folder / ("train.log.gz" if kind == "gzip" else "logs.tar")
+    if kind == "gzip":
+        path.write_bytes(gzip.compress(log.read_bytes(), 6))
+    else:
+        with tarfile.open(path, "w") as archive:
+            for n in range(4):
+                archive.add(log, f"logs/rank{n}.log")
+    return path
+
+
+def _read_archive(path: Path) -> int:
+    """Members unpacked into the temporary folder. MB/s are those of the packed file."""
+    from forensics.archives import Unpacked, Unpacker, format_of
+
+    what = format_of(path.read_bytes()[:16384], path.name)
+    assert what is not None
+    found = Unpacked()
+    members = list(Unpacker().members(path, path.name, what, found, lambda _: None, lambda *_: None))
+    assert found.problem is None
+    for member in members:
+        member.file.unlink()
+    return len(members)
+
+
 PARSERS: dict[str, Parser] = {
+    "tracebacks": Parser(_raised, _read_raised),
+    "stacks faulthandler": Parser(_stack_dump, _read_dumped),
+    **{
+        f"metric lines {shape}": Parser(functools.partial(_metric_log, shape=shape), _read_lines) for shape in _SHAPES
+    },
+    "metric files jsonl": Parser(_json_lines, _read_metrics),
+    "metric files csv": Parser(_metric_table, _read_metrics),
+    "nccl COLL trace": Parser(_coll_trace, _read_calls),
+    "flight recorder pickle": Parser(_recorder_pickle, _read_recorder),
+    "flight recorder json": Parser(_recorder_json, _read_recorder),
+    "checkpoints deep": Parser(_weights, _read_weights),
+    "archives gz": Parser(functools.partial(_packed, kind="gzip"), _read_archive),
+    "archives tar": Parser(functools.partial(_packed, kind="tar"), _read_archive),
     "run files json": Parser(_json_settings, _read_settings),
     "run files yaml": Parser(_yaml_settings, _read_settings),
     "run files log head": Parser(_log_head, _read_settings),

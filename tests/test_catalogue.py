@@ -23,7 +23,17 @@ BENCH = Bench(CATALOGUE)
 # Families of failures and how many there are: language models, vision, diffusion, reinforcement learning,
 # vision-language, checkpoints, distributed, precision, optimisation, data pipeline.
 FAMILIES = {"L": 10, "V": 7, "DF": 7, "R": 6, "X": 5, "C": 18, "D": 23, "P": 19, "O": 26, "DP": 15}
-CODES = [f"{letters}{n}" for letters, count in FAMILIES.items() for n in range(1, count + 1)]
+# Memory, throughput, what any job meets, several nodes: families of which some numbers alone are failures of training.
+OTHER = {
+    "M": (1, 5, 9, 10, 12, 13, 16),
+    "T": (4, 5, 6, 7, 8),
+    "U": (2, 3, 6, 7, 8, 9, 10, 11, 21, 24, 25, 28, 33, 34, 35, 36),
+    "MN": (1, 2, 3, 4, 5),
+}
+CODES = [
+    *(f"{letters}{n}" for letters, count in FAMILIES.items() for n in range(1, count + 1)),
+    *(f"{letters}{n}" for letters, numbers in OTHER.items() for n in numbers),
+]
 LABELS = """
     collective-timeout collective-desync collective-op-mismatch collective-shape-mismatch collective-dtype-mismatch
     rank-conditional-collective uneven-inputs subgroup-order-mismatch p2p-mismatch straggler-rank rank0-side-work
@@ -71,7 +81,7 @@ HEALTHY = [
 
 
 def test_every_code_is_covered() -> None:
-    assert len(CODES) == 136
+    assert len(CODES) == 169
     covered = index.codes(CATALOGUE)
     assert [code for code in CODES if code not in covered] == []
 
@@ -119,6 +129,8 @@ def test_the_index_is_about_signatures() -> None:
         ("DP15", ["shm-exhausted", "fd-exhausted"]),
         ("dp15", ["shm-exhausted", "fd-exhausted"]),
         ("P12", ["loss-divergence", "loss-spike"]),
+        ("U11", ["gpu-busy", "gpu-shared-with-other-process"]),
+        ("mn4", ["mtu-mismatch"]),
         ("cuda-oom", ["cuda-oom"]),
         ("CUDA_OOM", ["cuda-oom"]),
         ("too-many-open-files", ["fd-exhausted"]),

@@ -15,17 +15,21 @@ from collections.abc import Callable
 from io import BufferedReader, FileIO
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forensics.engine.detectors import series
 from forensics.engine.matcher import scan_expression
 from forensics.engine.scan import Database, Pattern, scan_span
+from forensics.engine.steps import step_clock
 from forensics.files import buffered, opened
-from forensics.model import MAX_RANKS, Identity
+from forensics.model import MAX_RANKS, METRICS_COLUMNS, Evidence, Identity, Observation, schema
 from forensics.parsers import metric_windows
 from forensics.parsers.metric_windows import read_part
 from forensics.parsers.prefixes import clean, rank_list
+from forensics.signatures.schema import LARGEST, SignatureError, load_catalogue
 
 ASSERT = b"RuntimeError: CUDA error: device-side assert triggered"
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB"
@@ -60,7 +64,21 @@ INPUTS: dict[str, bytes] = {
     "digits.jsonl": b'{"step": 1, "loss": 1}\n' + b'{"step": ' + b"9" * 5000 + b', "loss": 1}\n',
     "names.jsonl": b"".join(b'{"step": %d, "loss": 1.5, "a%d/loss": 2}\n' % (i, i) for i in range(5000)),
     "a\n\x1b[31mb.log": OOM + b"\n",
+    "wide.csv": b"step,loss," + b",".join(b"train/p%d_loss" % i for i in range(30_000)) + (b"\n1" + b",1" * 30_001) * 9,
+    "handled.log": b"".join(
+        b"step: %d loss: 1.5\nTraceback (most recent call last):\n  File 't.py', line 1, in f\n%s\n" % (i, OOM)
+        for i in range(4_000)
+    ),
+    "banners.log": b"".join(b"torchrun starting workers\nstep: %d loss: 1.5\nKeyError: 1\n" % i for i in range(4_000)),
+    "shell.sh.txt": b"#!/bin/sh\n" + b"if [ -x /bin/x ]; then\n    exit 0\nfi\ncheck || exit 0\n" * 20,
+    "code.txt": b"".join(
+        b"def f%d(x):\n    if x is None:\n        raise RuntimeError('CUDA out of memory. Tried to allocate 1.00 GiB')\n"
+        b"    # Distributed package doesn't have NCCL built in\n    return x\n\n\n" % i
+        for i in range(99)
+    ),
+    "xid.log": b"NVRM: Xid (PCI:0000:3b:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 0 (0x00000000 0x00000000)\n" * 2,
 }
+NO_RUNS = ("shell.sh.txt", "code.txt")
 WRONG_RANKS = ("rank-of-ten-digits.log", "rank-of-5000-digits.log")
 
 _CHILD = """
@@ -122,6 +140,14 @@ def test_an_absurd_rank_names_nobody(name: str, results: dict[str, dict[str, obj
     assert report["verdict"] == "failed"
     assert all(rank < MAX_RANKS for finding in report["findings"] for rank in finding["ranks"] or ())
     assert (report["run"]["world_size"] or 0) <= 2
+
+
+@pytest.mark.parametrize("name", NO_RUNS)
+def test_what_is_no_run_is_neither_healthy_nor_failed(name: str, results: dict[str, dict[str, object]]) -> None:
+    report = results[name]["report"]
+    assert isinstance(report, dict)
+    assert report["verdict"] == "unknown"
+    assert [f["name"] for f in report["findings"] if f["role"] == "root"] == []
 
 
 def test_an_absurd_world_is_none(results: dict[str, dict[str, object]]) -> None:
@@ -236,5 +262,69 @@ def test_what_is_no_file_any_more_is_refused(tmp_path: Path, open_: Callable[[Pa
 def test_a_file_of_the_kernel_that_has_nothing_to_give_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stat.S_ISREG", lambda mode: True)
     os.mkfifo(tmp_path / "x.log")
-    with open(tmp_path / "x.log", "rb+", buffering=0), buffered(tmp_path / "x.log") as stream:  # a writer that is silent
+    with (
+        (tmp_path / "x.log").open("rb+", buffering=0),  # a writer that is silent
+        buffered(tmp_path / "x.log") as stream,
+    ):
         assert stream.read(10) == stream.read() == b""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["analyze", "--help"], ["signatures", "list"]])
+def test_a_full_disk_is_said_in_one_line(arguments: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "forensics", *arguments], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1 and b"No space left" in done.stderr
+
+
+def test_signature_folders_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match="is no folder"):
+        load_catalogue(Path(os.devnull))
+    (tmp_path / "a.toml").write_bytes(b"#" * (LARGEST + 1))
+    with pytest.raises(SignatureError, match="larger than"):
+        load_catalogue(tmp_path)
+    (tmp_path / "a.toml").unlink()
+    (tmp_path / "a.toml").symlink_to(os.devnull)
+    with pytest.raises(SignatureError, match="no regular file"):
+        load_catalogue(tmp_path)
+
+
+def test_streams_by_the_ten_thousand_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST_STREAMS", 3)
+    base = dict.fromkeys(METRICS_COLUMNS) | {"source": "a", "name": "loss", "step": 1}
+    rows = [base | {"rank": rank, "line": rank, "value": float("nan") if rank == 7 else 1.0} for rank in range(9)]
+    rows += [base | {"rank": 5, "line": 10, "step": 2, "value": 1.0}]
+    found = series.streams(pl.DataFrame(rows, schema=schema(METRICS_COLUMNS)), ["loss"])
+    assert {stream.rank for stream in found} == {0, 5, 7}
+    assert [len(stream) for stream in found] == [1, 2, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from([None, 0, 1]), st.sampled_from([None, 0, 1])), max_size=8),
+    st.integers(0, 9),
+    st.sampled_from([None, 0, 1]),
+    st.sampled_from([None, 0, 1]),
+)
+def test_what_follows_an_event(
+    marks: list[tuple[int, int | None, int | None]], line: int, rank: int | None, attempt: int | None
+) -> None:
+    base = dict.fromkeys(METRICS_COLUMNS) | {"source": "a", "name": "loss", "value": 1.0}
+    rows = [base | {"line": n, "step": step, "rank": r, "attempt": a} for n, (step, r, a) in enumerate(marks, 1)]
+    clock = step_clock(pl.DataFrame(rows, schema=schema(METRICS_COLUMNS)), {})
+    event = Observation(
+        signature="x", weight=1, evidence=(Evidence("a", line, None, ""),), identity=Identity(attempt=attempt)
+    )
+    own = [
+        (n, step)
+        for n, (step, r, a) in enumerate(marks, 1)
+        if (rank is None or r in (None, rank)) and (a is None or attempt is None or a <= attempt)
+    ]
+    before, after = [s for n, s in own if n <= line], [s for n, s in own if n > line]
+    goes_on = bool(after) and max(after) >= (before[-1] if before else min(after)) + 2
+    assert clock.goes_on_after(event, rank) == goes_on
+    assert clock.began_before(event) == any(n < line for n in range(1, len(marks) + 1))

@@ -221,7 +221,7 @@ def test_resumed_run_says_from_where(tmp_path: Path) -> None:
     assert [s.step for s in tb.read_events(path).sessions] == [40]
 
 
-def test_nothing_waits_for_the_device_between_looks(tmp_path: Path) -> None:
+def test_nothing_waits_for_the_device_between_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Readings(TorchDispatchMode):
@@ -233,6 +233,8 @@ def test_nothing_waits_for_the_device_between_looks(tmp_path: Path) -> None:
             self.count += function.overloadpacket in (torch.ops.aten._local_scalar_dense, torch.ops.aten.equal)
             return function(*args, **(kwargs or {}))
 
+    # A loss on the CPU is at hand; this is about the rest.
+    monkeypatch.setattr("forensics.probe.notice.Notice.add", lambda self, loss: None)
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     read = []
@@ -680,3 +682,71 @@ def test_edges_of_a_large_gradient_show_a_bad_value(tmp_path: Path, where: tuple
     found = series(tmp_path)
     assert [step for step, _ in found["probe/nonfinite/gradient/0"]] == [21]
     assert next(step for step, value in found["probe/grad_norm"] if math.isnan(value)) == 21
+
+
+# --- the budget ------------------------------------------------------------------------------------------------------
+
+
+def test_plan_keeps_to_the_share() -> None:
+    from forensics.probe.budget import Costs, plan
+
+    outputs = {slot: 20e-6 for slot in range(-1, 60)}
+    dear = plan(Costs(0.010, 30e-6, 0.020, outputs, 2e-3), 0.02, 100)
+    assert (dear.gradients, dear.every) == (False, 400)  # 20 ms in 300 steps of 10 ms would be more than 0.7 % already
+    assert 0 < len(dear.slots) < 10
+    assert -1 in dear.slots
+    cheap = plan(Costs(1.0, 30e-6, 0.020, outputs, 2e-3), 0.02, 100)
+    assert (cheap.gradients, cheap.every, len(cheap.slots)) == (True, 100, 61)
+    nothing = plan(Costs(1e-4, 30e-6, 0.020, outputs, 2e-3), 0.02, 100)
+    assert nothing.slots == frozenset()
+
+
+def test_little_is_watched_in_short_steps(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Budgeted(model, optimizer, tmp_path, budget=1e-9) as probe:
+        for step in range(40):
+            x, y = batch(step)
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            probe.step(loss)
+        assert not any(module._forward_hooks for module in model.modules())
+    found = series(tmp_path)
+    assert len(found["probe/loss"]) == 40
+    assert [step for step, _ in found["probe/grad_norm"]] == [1, 2, 3]
+
+
+def test_unwatched_stretch_is_named_by_a_later_step_or_the_weights() -> None:
+    sentinel = Sentinel(["a", "b", "c"])
+    assert sentinel.follow(numbers(5, math.nan, {}, full=False)) is None
+    assert sentinel.unnamed == 5
+    assert sentinel.inspect({"a": 1.0, "b": 1.0, "c": 1.0}) is None
+    incident = sentinel.follow(numbers(7, math.nan, {0: 1.0, 1: math.nan, 2: math.nan}))
+    assert incident is not None
+    assert (incident.step, incident.place) == (7, "output/b")
+    sentinel = Sentinel(["a", "b", "c"])
+    sentinel.follow(numbers(5, math.nan, {}, full=False))
+    incident = sentinel.inspect({"a": math.nan, "b": math.nan, "c": 1.0})
+    assert incident is not None
+    assert incident.place == "weights/b"
+    sentinel = Sentinel(["a", "b", "c"])
+    sentinel.follow(numbers(5, math.nan, {}, full=False))
+    assert sentinel.inspect(dict.fromkeys("abc", math.nan)) is None  # of the forward pass, or clipped: not told
+
+
+def test_modules_that_were_not_watched_are_counted() -> None:
+    incident = Sentinel(list("abcde")).follow(numbers(3, math.nan, {0: 1.0, 3: math.nan}, full=False))
+    assert incident is not None
+    assert (incident.place, incident.unwatched) == ("output/d", 2)
+
+
+def test_tensorboard_reads_the_file(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    model = model_of()
+    train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01), steps=12)
+    read = EventAccumulator(str(tmp_path)).Reload()
+    assert [event.step for event in read.Scalars("probe/loss")] == list(range(1, 13))
+    assert read.Tags()["tensors"] == ["probe/sample_ids/text_summary"]

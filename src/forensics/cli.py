@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,18 @@ import click
 from forensics import __version__
 
 if TYPE_CHECKING:
+    from forensics.engine.pipeline import Analysis
     from forensics.model import Diagnosis, Verdict
     from forensics.settings import Settings
     from forensics.signatures.schema import Signature
 
 FORMATS = ("terminal", "json", "markdown")
+REPORTS = (*FORMATS, "html", "github", "junit", "sarif")
+_PRIVATE = ("terminal", "json")  # redacted on request only; the others are made to be shared
+_FORMAT_OF = {  # by suffix
+    ".md": "markdown", ".html": "html", ".htm": "html", ".json": "json", ".txt": "terminal", ".xml": "junit",
+    ".sarif": "sarif",
+}  # fmt: skip
 
 
 class _Commands(click.Group):
@@ -75,12 +83,12 @@ def main() -> None:
 
 @main.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
+@click.option("--format", "format_", type=click.Choice(REPORTS), default="terminal", help="What to print.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to a file; without --format, the format follows its suffix (.md, .json, .txt).",
+    help="Write to a file; without --format, the format follows its suffix (.md, .html, .json, .txt, .xml, .sarif).",
 )
 @click.option(
     "--exclude", multiple=True, metavar="GLOB", help="Leave out files whose path or name matches. Can be repeated."
@@ -91,7 +99,16 @@ def main() -> None:
 @click.option(
     "--redact/--no-redact",
     default=None,
-    help="Take names, hosts, addresses and secrets out. Default: only in Markdown.",
+    help="Take names, hosts, addresses and secrets out. Default: in all but the terminal's report and JSON.",
+)
+@click.option(
+    "--redact-also",
+    multiple=True,
+    metavar="PATTERN",
+    help="Take out what this regular expression matches as well, or its group 1. Can be repeated.",
+)
+@click.option(
+    "--annotate", is_flag=True, help="Also write the causes as GitHub workflow commands (::error ...) to stderr."
 )
 @click.option(
     "--fail-on", type=click.Choice(("any", "failed", "never")), default="any", help="Which verdicts exit with status 1."
@@ -112,6 +129,12 @@ def main() -> None:
     type=click.Path(exists=True, path_type=Path),
     help="The training code, read (never run) for what only code can show. Can be repeated.",
 )
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also draw ranks over time, metrics and collectives, each as PNG and SVG, into DIR.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 @click.pass_context
@@ -123,10 +146,13 @@ def analyze(
     exclude: tuple[str, ...],
     since: str | None,
     redact: bool | None,
+    redact_also: tuple[str, ...],
+    annotate: bool,
     fail_on: str,
     signature_folders: tuple[Path, ...],
     deep: bool,
     sources: tuple[Path, ...],
+    plots: Path | None,
     threads: int | None,
     quiet: bool,
 ) -> None:
@@ -141,8 +167,11 @@ def analyze(
       2  nothing could be analysed, or wrong usage
       3  unknown: no failure found, and no sign of a normal end either
     """
+    # Modules and the catalogue are a hundred thousand objects that stay: looking for garbage among them while they are
+    # made takes a tenth of a small analysis.
+    gc.set_threshold(100_000, 50, 50)
     from forensics import settings
-    from forensics.engine.pipeline import Options, analyse
+    from forensics.engine.pipeline import Options, analyse_with_data
     from forensics.run import NothingToRead
     from forensics.signatures.schema import SignatureError, load_catalogue
 
@@ -155,20 +184,39 @@ def analyze(
     if output is not None:
         _check_output(output, paths)
         if ctx.get_parameter_source("format_") is click.core.ParameterSource.DEFAULT:
-            format_ = {".md": "markdown", ".json": "json", ".txt": "terminal"}.get(output.suffix.lower(), format_)
+            format_ = _FORMAT_OF.get(output.suffix.lower(), format_)
+    if plots is not None:
+        _check_plots(plots, paths)
+    _check_redaction(redact, redact_also)
     show = _progress_display() if not quiet and sys.stderr is not None and sys.stderr.isatty() else None
     try:
         project = settings.load(Path(), paths)
-        redact = redact if redact is not None else project.redact
+        redact = redact if redact is not None else True if redact_also else project.redact
         exclude = (*project.exclude, *exclude)
         options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep, sources=sources)
-        diagnosis = analyse(paths, options, load_catalogue(*_signature_folders(project, signature_folders)))
+        catalogue = load_catalogue(*_signature_folders(project, signature_folders))
+        found = analyse_with_data(paths, options, catalogue)
     except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
     finally:
         if show is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
-    text = _render(diagnosis, format_, redact, to_file=output is not None)
+    diagnosis = found.diagnosis
+    from forensics.report.redaction.also import RedactionError
+
+    try:
+        if format_ == "html":
+            text = _page(found, redact, redact_also)
+        else:
+            shown = _redacted(diagnosis, format_, redact, redact_also)
+            text = _render(shown, format_, catalogue, to_file=output is not None)
+        commands = _annotations(diagnosis, redact, redact_also) if annotate else ""
+    except RedactionError as error:
+        raise _stop(f"--redact-also: {error}") from None
+    if os.environ.get("GITHUB_ACTIONS") == "true" and format_ == "terminal":
+        from forensics.report import github
+
+        text = github.no_commands(text)
     if output is None:
         _print(text)
     else:
@@ -176,6 +224,10 @@ def analyze(
             output.write_text(text, "utf-8")
         except OSError as error:
             raise _stop(f"{output}: {error.strerror}") from None
+    if commands:
+        click.echo(commands, nl=False, err=True)
+    if plots is not None:
+        _draw(found, redact, plots, redact_also)
     sys.exit(exit_status(diagnosis.verdict, fail_on))
 
 
@@ -373,6 +425,32 @@ def _check_output(output: Path, paths: Sequence[str]) -> None:
             raise _stop(f"{output}: is a file of the run, and would be lost; choose another name for the report")
 
 
+def _check_plots(folder: Path, paths: Sequence[str]) -> None:
+    """Refuse, before any work is done, plots that cannot be drawn or would be written into the run."""
+    import importlib.util
+
+    from forensics.report.plots.files import within_run
+
+    if within_run(folder, paths):
+        raise _stop(f"{folder}: lies in the run, where nothing is written; choose another folder for the plots")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise _stop("--plots needs matplotlib: python -m pip install matplotlib")
+
+
+def _check_redaction(redact: bool | None, patterns: Sequence[str]) -> None:
+    """Refuse, before any work is done, patterns that are none, and patterns for a report that is not redacted."""
+    if not patterns:
+        return
+    from forensics.report.redaction.also import RedactionError, compile_also
+
+    if redact is False:
+        raise click.UsageError("--redact-also asks for what --no-redact turns off")
+    try:
+        compile_also(patterns)
+    except RedactionError as error:
+        raise click.BadParameter(str(error), param_hint="--redact-also") from None
+
+
 def _print(text: str) -> None:
     """To stdout in UTF-8 whatever the locale is; a reader that closes the pipe early is no error, a full disk is."""
     if sys.stdout is None:  # closed by the caller
@@ -393,11 +471,24 @@ def _give_up_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file: bool) -> str:
-    if redact if redact is not None else format_ == "markdown":
-        from forensics.report.redaction import redact_diagnosis
+def _redacted(diagnosis: Diagnosis, format_: str, redact: bool | None, patterns: Sequence[str]) -> Diagnosis:
+    if not (redact if redact is not None else format_ not in _PRIVATE):
+        return diagnosis
+    from forensics.report.redaction import redact_diagnosis
 
-        diagnosis = redact_diagnosis(diagnosis)
+    return redact_diagnosis(diagnosis, patterns=patterns)
+
+
+def _annotations(diagnosis: Diagnosis, redact: bool | None, patterns: Sequence[str]) -> str:
+    from forensics.report import github
+
+    shown = _redacted(diagnosis, "github", redact, patterns)
+    # A path inside the checkout becomes a link; any other is only a name.
+    base = shown.run.path if not Path(shown.run.path).is_absolute() and ".." not in Path(shown.run.path).parts else ""
+    return github.commands(shown, "" if base in (".", "-") else base)
+
+
+def _render(diagnosis: Diagnosis, format_: str, catalogue: Mapping[str, Signature], *, to_file: bool) -> str:
     if format_ == "json":
         from forensics.report import jsonreport
 
@@ -406,13 +497,49 @@ def _render(diagnosis: Diagnosis, format_: str, redact: bool | None, *, to_file:
         from forensics.report import markdown
 
         return markdown.render(diagnosis)
+    if format_ == "github":
+        from forensics.report import github
+
+        return github.render(diagnosis)
+    if format_ == "junit":
+        from forensics.report import junit
+
+        return junit.render(diagnosis)
+    if format_ == "sarif":
+        from forensics.report import sarif
+
+        return sarif.render(diagnosis, catalogue)
     import shutil
 
     from forensics.report import terminal
 
-    isatty = not to_file and sys.stdout is not None and sys.stdout.isatty()
-    colour = terminal.use_colour(isatty=isatty, environ=os.environ)
+    isatty = sys.stdout is not None and sys.stdout.isatty()
+    colour = not to_file and terminal.use_colour(isatty=isatty, environ=os.environ)
     return terminal.render(diagnosis, width=shutil.get_terminal_size((100, 40)).columns, colour=colour)
+
+
+def _page(found: Analysis, redact: bool | None, patterns: Sequence[str]) -> str:
+    from forensics.report import html
+
+    material = html.gather(found.diagnosis, found.data)
+    return html.render(material if redact is False else html.redact(material, patterns))
+
+
+def _draw(found: Analysis, redact: bool | None, folder: Path, patterns: Sequence[str]) -> None:
+    from forensics.report import html
+    from forensics.report.plots import files
+    from forensics.report.plots.canvas import NoMatplotlib
+
+    material = html.gather(found.diagnosis, found.data, lines=False)
+    try:
+        shown = material if redact is False else html.redact(material, patterns)
+        names = files.write(shown.pictures, folder)
+    except NoMatplotlib as error:
+        raise _stop(str(error)) from None
+    except OSError as error:
+        raise _stop(f"{error.filename or folder}: {error.strerror or error}") from None
+    said = f"{len(names)} plots in {folder}" if names else "nothing to plot: no times, metrics or collectives"
+    click.echo(said, err=True)
 
 
 def exit_status(verdict: Verdict, fail_on: str = "any") -> int:

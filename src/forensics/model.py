@@ -305,9 +305,16 @@ class Diagnosis:
     coverage: tuple[Coverage, ...]
     environment: tuple[Fact, ...] = ()
     hints: tuple[Hint, ...] = ()  # what the training code shows, where it was given
+    fingerprint: str | None = None  # the same for the same failure elsewhere: report/fingerprint.py
 
     def of_role(self, role: Role) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.role is role)
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it: redacted, in a frame of its own."""
+        from forensics.report.html.notebook import embedded
+
+        return embedded(self)
 
 
 # One row a number. `step` is the run's own count where the record has one; None where it must be inferred (an HF

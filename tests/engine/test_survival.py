@@ -9,7 +9,7 @@ from forensics.engine import causes
 from forensics.engine.identity import World
 from forensics.engine.steps import step_clock
 from forensics.model import METRICS_COLUMNS, Evidence, Identity, Observation, schema
-from forensics.signatures.schema import Signature
+from forensics.signatures.schema import EvidenceRule, Signature
 
 
 def signature(name: str, kind: str = "cause", severity: str = "fatal", area: str = "x", **fields: str) -> Signature:
@@ -176,3 +176,24 @@ def test_an_exception_that_one_line_of_code_raised_often_is_handled_there() -> N
         "python-exception"
     ]
     assert judge(often[2:], TRAINING)[0] == ["python-exception"]
+
+
+def numbers_of(file: str, rows: list[tuple[int, float]]) -> list[dict[str, object]]:
+    """rows: (line, loss); the line is the step."""
+    return [
+        row | {"value": loss} for row, (_, loss) in zip(steps_of(file, [(n, n) for n, _ in rows]), rows, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "roots"),
+    [(1.0, []), (float("nan"), ["nan-said"]), (0.0, ["nan-said"])],
+    ids=["finite", "nan", "zero, as HF Trainer prints NaN"],
+)
+def test_what_is_said_of_nan_is_context_where_finite_losses_follow(
+    monkeypatch: pytest.MonkeyPatch, after: float, roots: list[str]
+) -> None:
+    said = signature("nan-said", area="numerics", verdict="diverged", evidence=(EvidenceRule("log", pattern="x"),))  # type: ignore[arg-type]
+    monkeypatch.setitem(CATALOGUE, "nan-said", said)
+    rows = numbers_of("a.log", [*((n, 1.0) for n in range(1, 20)), *((n, after) for n in range(21, 40))])
+    assert judge([seen("nan-said", 20, rule=0)], rows)[0] == roots

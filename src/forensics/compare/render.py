@@ -10,19 +10,46 @@ from typing import Any
 
 from forensics import __version__
 from forensics.compare import words
-from forensics.compare.model import Comparison
+from forensics.compare.model import Change, Comparison, Sign
 from forensics.report.inert import one_line
-from forensics.report.redaction import Redactor, redact_tree
+from forensics.report.redaction import Redactor
 
 SCHEMA_VERSION = 1
 
 
+# Words of ours that no log can reach.
+_OURS = frozenset({"kind", "role", "metric", "unit", "what", "verdict"})
+
+
 def redacted(comparison: Comparison) -> Comparison:
-    """The comparison with names, hosts, addresses and secrets replaced by stand-ins."""
+    """The comparison with names, hosts, addresses and secrets replaced by stand-ins.
+
+    Everything is gone through twice, so that a name is replaced also where it stands before what gives it away.
+    """
     redactor = Redactor()
-    # Twice, so that a name is replaced also where it stands before the place that gives it away.
-    redact_tree(comparison, redactor)
-    return redact_tree(comparison, redactor)
+    _redact(comparison, redactor)
+    result: Comparison = _redact(comparison, redactor)
+    return result
+
+
+def _redact(value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if isinstance(value, tuple):
+        return tuple(_redact(item, redactor) for item in value)
+    if isinstance(value, Change):  # the name of a setting can say that its value is a secret
+        said = {
+            side: None if text is None else redactor.redact(f"{value.name}={text}").removeprefix(f"{value.name}=")
+            for side, text in (("good", value.good), ("bad", value.bad))
+        }
+        places = {at: _redact(getattr(value, at), redactor) for at in ("good_at", "bad_at")}
+        return dataclasses.replace(value, **said, **places)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        own = _OURS | {"name"} if isinstance(value, Sign) and value.role != "message" else _OURS
+        changed = {name: item if name in own else _redact(item, redactor) for name, item in fields.items()}
+        return type(value)(**changed)
+    return value
 
 
 def terminal(comparison: Comparison, *, width: int = 100) -> str:

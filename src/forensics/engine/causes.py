@@ -300,6 +300,9 @@ def explain(
         if reasons:
             _link(reasons[0], c)
     symptoms = sorted((c for c in live if c.signature.kind == "symptom" and c.explained_by is None), key=_symptom_order)
+    if symptoms and is_stop(symptoms[0]):  # a launcher's own stop follows from what one rank raised above it
+        raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and _stands_above(c, symptoms[0])]
+        symptoms = [*raised[:1], *(c for c in symptoms if c not in raised[:1])]
     for c in symptoms[1:]:  # 5: the first symptom explains the others
         if _before(symptoms[0], c):
             _link(symptoms[0], c)
@@ -360,11 +363,20 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
                 break
 
 
+def _stands_above(a: Candidate, b: Candidate) -> bool:
+    """Whether all that b says in the file where a speaks first stands below a, and b speaks there."""
+    first = a.observations[0].evidence[0]
+    lines = [o.evidence[0].line for o in b.observations if o.evidence[0].file == first.file]
+    return bool(lines) and first.line is not None and all(line is not None and line > first.line for line in lines)
+
+
 def _close(a: Candidate, b: Candidate, lines: int = 6) -> bool:
     """Whether both say all they say within a few lines of one file."""
     places = [(o.evidence[0].file, o.evidence[0].line) for o in (*a.observations, *b.observations)]
     numbers = [line for _, line in places if line is not None]
-    return len({file for file, _ in places}) == 1 and len(numbers) == len(places) and max(numbers) - min(numbers) <= lines
+    return (
+        len({file for file, _ in places}) == 1 and len(numbers) == len(places) and max(numbers) - min(numbers) <= lines
+    )
 
 
 def borrow_ranks(linked: Sequence[Candidate]) -> None:

@@ -37,6 +37,7 @@ FINISHED = "run-finished"
 INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
+ANYBODYS_END = 0.6  # weight of words for an end that programs of every kind print
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
 # Commands that show a kernel's log: not asked for where the run holds one.
 _KERNEL_COMMANDS = re.compile(r"^ *(?:dmesg|journalctl -k)\b[^;]*$")
@@ -138,7 +139,10 @@ class _Writer:
                 o.identity.node
                 for o in c.observations
                 if o.identity.node
-                and (world_rank(o, self.world) in c.ranks or (o.culprits and "node" in o.captures and {*o.culprits} <= {*c.ranks}))
+                and (
+                    world_rank(o, self.world) in c.ranks
+                    or (o.culprits and "node" in o.captures and {*o.culprits} <= {*c.ranks})
+                )
             }
             both = known | own
             return next(iter(both)) if len(both) == 1 else None
@@ -249,9 +253,21 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         if first.signature.verdict == "failed" and is_hang(first) and _nothing_ended_it(first, found):
             return Verdict.HUNG
         return Verdict(first.signature.verdict)
-    if any(c.signature.name == FINISHED for c in found) or _progress(data):
+    if _ended(found, data) or _progress(data):
         return Verdict.HEALTHY
     return Verdict.UNKNOWN
+
+
+def _ended(found: Sequence[Candidate], data: RunData) -> bool:
+    """Whether something says that a run came to its end.
+
+    Any program says "done" and "exit 0": that is the end of a run only where something else is of one.
+    """
+    ends = [c for c in found if c.signature.name == FINISHED]
+    if any(c.weight > ANYBODYS_END for c in ends):
+        return True
+    others = any(c.signature.name != FINISHED and c.signature.name != "process-seen" for c in found)
+    return bool(ends) and (others or data.metrics.height > 0)
 
 
 def _nothing_ended_it(hang: Candidate, found: Sequence[Candidate]) -> bool:

@@ -31,6 +31,7 @@ from forensics.model import (
 from forensics.parsers import error_files, kernel, metric_lines, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
+from forensics.report.fingerprint import fingerprint
 from forensics.run import NothingToRead, Run, Sniffers, discover
 from forensics.signatures.schema import Signature, load_catalogue
 
@@ -391,7 +392,8 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     causes.borrow_ranks(linked)
     clocks.doubt(linked, offsets, nodes)
     clocks.admit(linked, offsets, nodes)
-    return Analysis(diagnosis.diagnose(data, candidates, linked, world, clock, catalogue), data)
+    made = diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
+    return Analysis(replace(made, fingerprint=fingerprint(made)), data)
 
 
 def often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:

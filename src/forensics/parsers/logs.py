@@ -16,7 +16,7 @@ from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, 
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
 from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source, Traceback, Writer
-from forensics.parsers import launchers
+from forensics.parsers import launchers, program_text
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
@@ -284,7 +284,7 @@ def _observations(
                     break
             else:
                 continue
-            if not lines.near_enough(rule, hit):
+            if not lines.near_enough(rule, hit) or lines.of_a_program(line, hit):
                 continue
             seen.add((hit.offset, id(rule)))
             key = (hit.pattern, id(rule))
@@ -353,6 +353,7 @@ class _Lines:
         self._reference = reference
         self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
         self._near: dict[tuple[str, int, int], bool] = {}
+        self._programs: dict[int, bool] = {}
 
     def of(self, hit: Hit) -> list[tuple[CleanLine, str]]:
         """(the cleaned line, the line as printed without ANSI codes); several where ranks wrote into one line."""
@@ -362,6 +363,18 @@ class _Lines:
                 (clean(part, self._voted, self._reference), strip_ansi(part)) for part in segments(raw)
             ]
         return self._cleaned[hit.offset]
+
+    def of_a_program(self, line: CleanLine, hit: Hit) -> bool:
+        """Whether a matched line stands in the source of a program, which nobody printed by running it."""
+        if line.prefix.strip() or not program_text.may_be(line.text):
+            return False
+        if hit.offset not in self._programs:
+            size = program_text.AROUND * LINE
+            start = max(0, hit.offset - size)
+            before = self._reader.read(start, hit.offset - start).decode("utf-8", "replace").splitlines()
+            after = self._reader.read(hit.offset, size).decode("utf-8", "replace").splitlines()
+            self._programs[hit.offset] = program_text.among_statements(before, after[1:])
+        return self._programs[hit.offset]
 
     def near_enough(self, rule: Rule, hit: Hit) -> bool:
         """Whether a rule's `near` has a match within its lines, and its `unless_near` none."""

@@ -37,9 +37,9 @@ _SPELLINGS: dict[str, str] = {
     "loss": (
         "loss lm_loss total_loss train_loss training_loss loss_step train_loss_step loss_epoch train_loss_epoch "
         "reduced_train_loss loss_total loss_train loss_training gpt_loss loss_mean avg_loss mean_loss loss_avg "
-        "crossentropyloss global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
+        "global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
         "crossentropy cross_entropy running_loss lm_loss_training cur_loss current_loss tr_loss average_loss "
-        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss ce"
+        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss crossentropyloss ce"
     ),
     "eval_loss": (
         "loss_eval loss_val loss_valid loss_validation lm_loss_validation lm_loss_value lm_loss_value_validation "
@@ -147,7 +147,13 @@ NAMES = frozenset(_SPELLINGS) | {"loss_part", "overflow", "progress"} | {f"eval_
 
 # HF's train/train_loss is the mean over a whole run, written at its end; a critic's optimizer is not the policy's.
 _NEVER = frozenset({"train/train_loss", "critic/grad_norm", "critic/lr", "critic/lr(1e-4)", "critic/lr(1e-3)"})
-_WHOLE = {"train/ce loss": "loss", "timing_s/step": "step_time", "time/batch": "step", "time/token": "tokens", "time/sample": "samples_seen"}
+_WHOLE = {
+    "train/ce loss": "loss",
+    "timing_s/step": "step_time",
+    "time/batch": "step",
+    "time/token": "tokens",
+    "time/sample": "samples_seen",
+}
 # What forensics.probe writes of the run itself; all else of it is about modules, and keeps its name.
 _WHOLE |= {f"probe/{name}": name for name in ("loss", "grad_norm", "loss_scale", "skipped_total", "update_ratio")}
 _WHOLE |= {"probe/lr/group0": "lr"}

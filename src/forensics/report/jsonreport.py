@@ -132,6 +132,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
             for fact in diagnosis.environment
         ],
         "hints": [_hint(hint) for hint in diagnosis.hints],
+        "fingerprint": diagnosis.fingerprint,
     }
     cleaned: dict[str, Any] = _clean(document)
     return cleaned

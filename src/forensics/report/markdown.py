@@ -24,7 +24,8 @@ _EVIDENCE_SHOWN = 8
 
 _MARKUP = re.compile(r"[\\`*_\[\]~|]")
 # What GitHub links by itself: @user, #1, GH-1, o/r#1, URLs, addresses. A link to an issue also leaves a trace there.
-_LINKED = re.compile(r"@\w|#\d|\bGH-\d|\w://|\bwww\.|\bmailto:|\bxmpp:", re.I)
+# `:x:` and its like become pictures.
+_LINKED = re.compile(r"@\w|#\d|\bGH-\d|\w://|\bwww\.|\bmailto:|\bxmpp:|:[\w+-]+:", re.I)
 _BLOCK_START = re.compile(r"(?:#+|[-+=>:]+|\d{1,9}(?=[.)]))")
 
 
@@ -141,6 +142,8 @@ def _core(diagnosis: Diagnosis) -> _Section:
         names = ", ".join(roots[0].codes)
         rows.append(("signature", _cell(roots[0].name + (f" ({names})" if names else ""))))
     rows.append(("run", _cell("; ".join([diagnosis.run.path, *words.run_phrase(diagnosis.run)]))))
+    if diagnosis.fingerprint:
+        rows.append(("fingerprint", _cell(diagnosis.fingerprint)))
     text += "\n| | |\n| --- | --- |\n" + "".join(f"| {label} | {value} |\n" for label, value in rows)
     if roots and roots[0].why.strip():
         text += f"\n### Why\n\n{escape(roots[0].why, 2000)}\n"
@@ -168,8 +171,9 @@ def _sections(diagnosis: Diagnosis) -> list[_Section]:
     if roots:
         top = roots[0]
         sections.append(_Section(8, "\n" if top.notes else "", [f"- {escape(note, 600)}\n" for note in top.notes]))
-        shown = [_evidence(evidence) for evidence in top.evidence[:_EVIDENCE_SHOWN]]
-        if (rest := len(top.evidence) - _EVIDENCE_SHOWN) > 0:
+        told = words.telling(top.evidence)
+        shown = [_evidence(evidence) for evidence in told[:_EVIDENCE_SHOWN]]
+        if (rest := len(top.evidence) - len(told[:_EVIDENCE_SHOWN])) > 0:
             shown.append(f"\n… and {words.plural(rest, 'more place')}\n")
         sections.append(_Section(9, "", shown))
         if top.fix:

@@ -10,15 +10,20 @@ from forensics.patterns import lazy
 _VERDICTS = "|".join(verdict.value.upper() for verdict in Verdict).encode()
 _STYLE = rb"(?:\x1b\[[\d;]*m)*"
 _JSON = lazy(rb'\s*\{\s*"schema_version":\s*\d+,\s*"tool":\s*\{\s*"name":\s*"forensics"')
-_MARKDOWN = lazy(rb"## (?:" + _VERDICTS + rb"): .*\n\| \| \|\n\| --- \| --- \|\n\| ", re.S)
+_MARKDOWN = lazy(rb"\s*## (?:" + _VERDICTS + rb"): .*\n\| \| \|\n\| --- \| --- \|\n\| ", re.S)
 _TERMINAL = lazy(
     _STYLE + rb"(?:" + _VERDICTS + rb")" + _STYLE + rb"  .*\n\n" + _STYLE
     + rb"(?:WHERE|SEEN|(?:NOT )?READ|MISSING EVIDENCE|RULED OUT)" + _STYLE + rb"\n  ",
     re.S,
 )  # fmt: skip
+_JUNIT = lazy(rb'<\?xml version="1\.0" encoding="UTF-8"\?>\s*<testsuites name="forensics" ')
+_SARIF = lazy(
+    rb'\s*\{\s*"\$schema": "[^"]*sarif[^"]*",\s*"version": "2\.1\.0",\s*"runs": \[\s*\{\s*"tool": \{\s*"driver": \{\s*'
+    rb'"name": "forensics"'
+)
 
 
 def is_report(head: bytes) -> bool:
     """Whether a file that begins with `head` is a report of this program, in any of its formats."""
     head = head.replace(b"\r\n", b"\n")
-    return any(pattern.match(head) is not None for pattern in (_JSON, _MARKDOWN, _TERMINAL))
+    return any(pattern.match(head) is not None for pattern in (_JSON, _MARKDOWN, _TERMINAL, _JUNIT, _SARIF))

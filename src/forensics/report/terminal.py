@@ -45,16 +45,23 @@ Part = tuple[str, str]  # text, style ("" or a key of _STYLES)
 
 
 def use_colour(*, isatty: bool, environ: Mapping[str, str]) -> bool:
-    """Whether to colour: on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb."""
-    return isatty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    """Whether to colour: on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
+
+    FORCE_COLOR (https://force-color.org) asks for it in a pipe as well; NO_COLOR wins, as in Python itself.
+    """
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0") or environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return isatty and environ.get("TERM") != "dumb"
 
 
 def _cells(char: str) -> int:
     """Columns that a character takes in a terminal."""
     if char.isascii():
         return 1
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
-        return 0
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me") or "\u1160" <= char <= "\u11ff":
+        return 0  # the last: vowels and finals of Hangul, which join the consonant before them
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
@@ -142,6 +149,10 @@ class _Page:
             )
 
 
+def _columns(text: str) -> int:
+    return sum(map(_cells, text))
+
+
 def _reference(evidence: Evidence) -> str:
     return one_line(words.place(evidence), 400)
 
@@ -161,11 +172,10 @@ def _headline(page: _Page, diagnosis: Diagnosis) -> None:
 def _where(page: _Page, finding: Finding, diagnosis: Diagnosis) -> None:
     page.heading("WHERE")
     rows = words.where(finding, diagnosis.run)
-    margin = max((len(label) for label, _ in rows), default=0) + 2
-    margin = min(margin, 24)
-    for label, value in rows:
-        label = one_line(label, 22)
-        page.say(value, "  " + label.ljust(margin), " " * (margin + 2), limit=3)
+    labels = [one_line(label, 16) for label, _ in rows]
+    margin = max(map(_columns, labels), default=0) + 2
+    for label, (_, value) in zip(labels, rows, strict=True):
+        page.say(value, "  " + label + " " * (margin - _columns(label)), " " * (margin + 2), limit=3)
 
 
 def _why(page: _Page, finding: Finding) -> None:
@@ -175,9 +185,10 @@ def _why(page: _Page, finding: Finding) -> None:
     for note in finding.notes[:_ITEMS_SHOWN]:
         page.say(note, "  - ", "    ", limit=4)
     page.more(len(finding.notes) - _ITEMS_SHOWN, "note")
-    for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
+    shown = words.telling(finding.evidence)[:_EVIDENCE_SHOWN]
+    for evidence in shown:
         page.evidence(evidence)
-    page.more(len(finding.evidence) - _EVIDENCE_SHOWN, "place")
+    page.more(len(finding.evidence) - len(shown), "place")
 
 
 def _numbered(page: _Page, texts: Sequence[str]) -> None:
@@ -259,9 +270,12 @@ def _ruled_out(page: _Page, diagnosis: Diagnosis) -> None:
     if not diagnosis.ruled_out:
         return
     page.heading("RULED OUT")
+    shown = {words.place(e) for root in diagnosis.of_role(Role.ROOT)[:1] for e in root.evidence}
     for item in diagnosis.ruled_out[:_ITEMS_SHOWN]:
         page.say(f"{item.name}: {item.reason}", "  - ", "    ", limit=3)
         for evidence in item.evidence[:1]:
+            if words.place(evidence) in shown:
+                continue  # it stands above, with its text
             page.flow((_reference(evidence), "file"), first="    ", rest="      ", width=page.width, limit=2)
     page.more(len(diagnosis.ruled_out) - _ITEMS_SHOWN, "candidate")
 
@@ -288,6 +302,9 @@ def _coverage(page: _Page, diagnosis: Diagnosis) -> None:
         page.say(f"{status.value}: {names}: {reason}", "  - ", "    ", limit=2)
     rest = groups[_NOT_READ_SHOWN:]
     page.more(sum(len(paths) for _, _, paths in rest), "file")
+    if diagnosis.fingerprint:
+        page.lines.append("")
+        page.say(f"Fingerprint {diagnosis.fingerprint}: the same for this failure in other runs.", "")
 
 
 def render(diagnosis: Diagnosis, *, width: int, colour: bool) -> str:

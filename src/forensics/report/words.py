@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from forensics.model import Coverage, Diagnosis, Evidence, Finding, Role, RunSummary, Status, Verdict
 
 _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(Z?)\Z", re.ASCII)
+# Lines that say that something follows, and not what.
+_BARE = frozenset({"Traceback (most recent call last):"})
 # How a step is said where it is not simply the step at which it happened.
 _STEP_IS = {"first_logged": "first logged at", "last_seen": "after"}
 
@@ -107,6 +109,12 @@ def place(evidence: Evidence) -> str:
     if evidence.line is not None:
         return f"{evidence.file}:{evidence.line}"
     return evidence.file if evidence.offset is None else f"{evidence.file} (byte {evidence.offset})"
+
+
+def telling(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The places worth showing first: without bare headers of tracebacks, and each text once where it says it all."""
+    kept = [e for e in evidence if e.text.strip() not in _BARE]
+    return kept or list(evidence)
 
 
 def located(finding: Finding) -> str:

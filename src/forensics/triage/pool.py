@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from forensics.triage.examine import Outcome, Setup, Task, Tools, error_row, examine
+from forensics.triage.fingerprint import quick
 from forensics.triage.model import CRASHED, OUT_OF_MEMORY, TIMED_OUT
 
 AHEAD = 4  # tasks that a worker holds, so that it need not wait for the next one
@@ -219,6 +220,14 @@ class _Pool:
         for worker in list(self.workers):
             worker.process.kill()
             self._remove(worker)
+
+
+def given_up(task: Task, error: str) -> Outcome:
+    """The outcome of a job whose analysis could not be ended."""
+    key = quick(task.job.parts, time.time())
+    return Outcome(
+        path=task.job.path, quick=key.key, fingerprint="", modified=key.modified, row=error_row(error), error=error
+    )
 
 
 def _ending(code: int | None) -> str:

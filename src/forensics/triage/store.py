@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,8 +230,8 @@ class Store:
     def history(self, since: str | None = None) -> dict[str, History]:
         """Cause -> all jobs of it that the store knows. since: ISO 8601; earlier failures do not count."""
         rows = self._asked(
-            "SELECT cause, count(*), coalesce(sum(gpu_hours), 0), min(time), max(time), min(coalesce(time, '9') || path) "
-            "FROM jobs WHERE ? IS NULL OR time >= ? GROUP BY cause ORDER BY count(*) DESC, cause",
+            "SELECT cause, count(*), coalesce(sum(gpu_hours), 0), min(time), max(time), "
+            "min(coalesce(time, '9') || path) FROM jobs WHERE ? IS NULL OR time >= ? GROUP BY cause ORDER BY count(*) DESC, cause",
             (since, since),
         )
         found = {}
@@ -247,7 +246,3 @@ class Store:
                 path,
             )
         return found
-
-
-def now() -> float:
-    return time.time()

@@ -207,11 +207,12 @@ def _spiked(part: Stream, factor: float, noise: float, points: int, within: int,
         past = values[max(0, k - 50) : k]
         if values[k] < usual + noise * _noise(past, [usual] * len(past)):
             continue
-        band = max(factor, 2.0) * usual
-        above = [j for j in range(k, min(len(values), k + within)) if values[j] > band]
         norms = [g for i in at[max(0, k - 50) : k] if (g := grad[i]) is not None and math.isfinite(g)]
         jump = grad[at[k]]
         sharp = jump is not None and bool(norms) and jump > 10 * median(norms)
+        # Where the gradient norm jumps as well, the records behind the first are on their way back from there.
+        band = (2.0 if sharp else max(factor, 2.0)) * usual
+        above = [j for j in range(k, min(len(values), k + within)) if values[j] > band]
         if values[k] < 2 * max(values[max(0, k - 200) : k]):
             continue
         if sum(j <= k + points for j in above) < points and not (values[k] >= 20 * usual and sharp):

@@ -56,12 +56,19 @@ def _nonfinite(stream: Stream, name: str) -> Sign | None:
     if at is None or finite(loss[at + 1 :]):
         return None
     place, _, module = name.removeprefix(tags.NONFINITE).partition("/")
+    skipped = round(marked[at] or 1.0) - 1 if math.isfinite(marked[at] or 1.0) else 0
     before = next((i for i in range(at - 1, -1, -1) if (v := loss[i]) is not None and math.isfinite(v)), None)
     what = {
         "output": f"the output of module {module} is the first that is not finite",
         "gradient": f"the gradient of module {module} is not finite, while all outputs and the loss are",
         "input": "the model's input is not finite",
+        "weights": f"the weights of module {module} are no longer finite, and those of the last modules are: its "
+        "gradient was not",
     }.get(place, "all outputs are finite, and the loss is not")
+    if place == "output" and skipped > 0:
+        what += f" of those that were watched (the {skipped} before it were not)"
+    if place == "weights":
+        place = "gradient"
     value = loss[at]
     then = f", and the loss is {number(value)}" if value is not None and not math.isfinite(value) else ""
     was = f" (it was {number(loss[before] or 0.0)} at {stream.where(before)})" if before is not None else ""

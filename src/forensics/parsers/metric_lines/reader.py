@@ -56,7 +56,8 @@ _COUNTED = re.compile(  # `[1,  2000] loss: 2.173` and ESPnet's `3epoch:train:80
 _UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
 _LOSS_AT = re.compile(
     rf"\bloss\b[\w ()]{{0,40}}? (?:at|after|on) "
-    rf"(?:(?:step|iteration|iter|batch) (?P<step>\d+)|(?P<step2>\d+) (?:steps|iterations|batches)) ?[:=] *(?P<loss>{_VALUE})\s*$",
+    rf"(?:(?:step|iteration|iter|batch) (?P<step>\d+)|(?P<step2>\d+) (?:steps|iterations|batches))"
+    rf" ?[:=] *(?P<loss>{_VALUE})\s*$",
     re.I | re.A,
 )
 _OF = re.compile(r"\s*/\s*(\d+)", re.A)
@@ -351,10 +352,9 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         fields["step"] = Field("step", at + tune.start("step"), at + tune.end("step"))
         fields["epoch"] = Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
     if "step" not in fields and "epoch" not in fields and (counted := _COUNTED.search(text[at:])):
-        suffix = "" if counted["step"] else "2"
         for role in ("step", "epoch"):
-            start, end = counted.span(role + suffix)
-            fields[role] = Field(role, at + start, at + end)
+            begin, stop = counted.span(role if counted["step"] else f"{role}2")
+            fields[role] = Field(role, at + begin, at + stop)
     if open_bar := _UNKNOWN_LENGTH.search(text, at):
         which = "n" if open_bar.group("n") else "n2"
         fields["step"] = Field("step", open_bar.start(which), open_bar.end(which))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forensics.model import Diagnosis, Evidence, Kind, RunData, Source
+from forensics.patterns import lazy
 
 AROUND = 3  # lines before and after
 _REACH = 16 << 10  # bytes that are looked at to either side
@@ -128,9 +129,9 @@ def _text(line: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
-_BEGIN, _END = re.compile(r"-----BEGIN [A-Z0-9 ]{3,40}-----"), re.compile(r"-----END [A-Z0-9 ]{3,40}-----")
+_BEGIN, _END = lazy(r"-----BEGIN [A-Z0-9 ]{3,40}-----"), lazy(r"-----END [A-Z0-9 ]{3,40}-----")
 # A line of a key whose head stands outside of the lines that are shown.
-_ENCODED = re.compile(r"\s*[A-Za-z0-9+/_-]{40,}={0,2}\s*\Z", re.ASCII)
+_ENCODED = lazy(r"\s*[A-Za-z0-9+/_-]{40,}={0,2}\s*\Z", re.ASCII)
 HIDDEN = "(a line of a key or certificate)"
 
 

@@ -35,7 +35,8 @@ def block(evidence: Sequence[Evidence], around: Mapping[Place, Context]) -> Mark
             lines[number] = (text_of, key or lines.get(number, ("", False))[1])
     shown = "".join(_essence(text_of) for text_of, _ in lines.values())
     # What was made of a record, or read from a line that only looks like that once it is cleaned.
-    said = [tag("p", text, class_="said") for e in evidence if (text := _head(e)) and _essence(text) not in shown]
+    heads = [head for e in evidence if (head := _head(e)) and _essence(head) not in shown]
+    said = [tag("p", head, class_="said") for head in heads]
     width = len(str(max(lines)))
     rows: list[Markup] = []
     before: int | None = None

@@ -6,7 +6,7 @@ from forensics.report import words
 from forensics.report.html.markup import Markup, join, tag
 from forensics.report.plots import draw
 from forensics.report.plots.canvas import NoMatplotlib
-from forensics.report.plots.model import CollectiveProgress, Pictures, Swimlane
+from forensics.report.plots.model import CollectiveProgress, Panel, Pictures, Swimlane
 
 Section = tuple[str, str, Markup]
 
@@ -26,10 +26,7 @@ def figures(pictures: Pictures) -> list[Section]:
     if lanes is not None and pictures.swimlane is not None:
         title = "Ranks over time" if pictures.swimlane.axis == "time" else "Ranks over steps"
         found.append(("ranks", title, _figure(lanes, _about(pictures.swimlane))))
-    panels = [
-        _figure(by_name[name], " ".join(panel.notes))
-        for panel, name in _named(pictures, by_name)
-    ]
+    panels = [_figure(by_name[name], " ".join(panel.notes)) for panel, name in _named(pictures, by_name)]
     if panels:
         found.append(("metrics", "Metrics", tag("div", *panels, class_="panels")))
     groups = [_group(p, by_name.get(f"collectives-{n}")) for n, p in enumerate(pictures.sequences, 1)]
@@ -40,7 +37,7 @@ def figures(pictures: Pictures) -> list[Section]:
     return found
 
 
-def _named(pictures: Pictures, drawn: dict[str, Markup]) -> list[tuple[object, str]]:
+def _named(pictures: Pictures, drawn: dict[str, Markup]) -> list[tuple[Panel, str]]:
     plans = [plan.name for plan in draw.plans(pictures) if plan.name.startswith("metric-")]
     return [(panel, name) for panel, name in zip(pictures.panels, plans, strict=True) if name in drawn]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from forensics.model import Diagnosis, RunData
 from forensics.report.html.context import Context, Place, contexts, without_keys
 from forensics.report.plots.model import Pictures
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +32,19 @@ def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
 
     patterns: the user's own, as `redaction.Redactor` takes and refuses them.
     """
-    from forensics.report.redaction import Redactor, redact_diagnosis
+    from forensics.report.redaction import Redactor, redact_diagnosis, redact_tree
 
     redactor = Redactor(patterns=patterns)
     around = {place: without_keys(context) for place, context in material.contexts.items()}
     redact_diagnosis(material.diagnosis, redactor)  # learns
     for part in (tuple(around.values()), material.pictures):  # so do these: a host may stand in one of them only
-        _mapped(part, redactor.redact)
+        redact_tree(part, redactor)
     return replace(
         material,
         diagnosis=redact_diagnosis(material.diagnosis, redactor),
-        pictures=_mapped(material.pictures, redactor.redact),
+        pictures=redact_tree(material.pictures, redactor),
         contexts={
-            (redactor.redact(file), line): _mapped(context, redactor.redact) for (file, line), context in around.items()
+            (redactor.redact(file), line): redact_tree(context, redactor) for (file, line), context in around.items()
         },
         redacted=True,
     )
-
-
-def _mapped(value: T, change: Callable[[str], str]) -> T:
-    """A copy of frozen dataclasses and tuples with `change` applied to every string in them."""
-    result: Any = value
-    if type(value) is str:
-        result = change(str(value))
-    elif isinstance(value, tuple):
-        result = tuple(_mapped(item, change) for item in value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        result = type(value)(**{f.name: _mapped(getattr(value, f.name), change) for f in fields(value)})
-    return result  # type: ignore[no-any-return]

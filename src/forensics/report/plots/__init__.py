@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forensics.model import Diagnosis, RunData
-from forensics.report.plots.model import Pictures
+from forensics.report.plots.model import CollectiveProgress, Panel, Pictures
 
 T = TypeVar("T")
 
@@ -27,9 +27,11 @@ def pictures(data: RunData, diagnosis: Diagnosis) -> Pictures:
             notes.append(f"{what}: not drawn, a fault of forensics: {type(error).__name__}: {str(error)[:200]}")
             return otherwise
 
-    progress = made("Collectives", lambda: sequences.sequences(data, diagnosis.run.world_size), ())
+    none: tuple[CollectiveProgress, ...] = ()
+    empty: tuple[Panel, ...] = ()
+    progress = made("Collectives", lambda: sequences.sequences(data, diagnosis.run.world_size), none)
     swimlane = made("Ranks over time", lambda: lanes.swimlane(data, diagnosis, progress), None)
-    panels = made("Metrics", lambda: series.panels(data, diagnosis), ())
+    panels = made("Metrics", lambda: series.panels(data, diagnosis), empty)
     if swimlane is None and not notes:
         notes.append("Ranks over time: no line of this run bears a time or a step.")
     if not panels and not data.metrics.height:

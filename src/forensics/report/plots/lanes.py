@@ -158,7 +158,9 @@ def _picture(
         odd = _odd(ranks, lives, culprits, sequences)
         lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in odd]
         lanes += _bands(ranks, lives, culprits, start, end)
-        notes.append("A band stands for several ranks, and its height says how many of them have begun and not yet ended.")
+        notes.append(
+            "A band stands for several ranks, and its height says how many of them have begun and not yet ended."
+        )
         notes.append(f"{plural(len(odd), 'rank')} that stand out have a lane of their own." if odd else "")
     within = (path for path, life in files.items() if life.signs or (life.last is not None and life.last >= start))
     told = sorted(within, key=lambda path: (not files[path].signs, path))

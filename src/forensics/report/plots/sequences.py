@@ -59,7 +59,9 @@ def _of_watchdogs(data: RunData, world_size: int | None) -> list[CollectiveProgr
             continue
         ranks = groups.setdefault(default_name(said["group"]) if said.get("group") else "", {})
         known = ranks.get(rank)
-        if known is None or (told.state == "timed out in it" and (told.seq, not told.call) < (known.seq, not known.call)):
+        if known is None or (
+            told.state == "timed out in it" and (told.seq, not told.call) < (known.seq, not known.call)
+        ):
             ranks[rank] = told
     if "" in groups and len(groups) > 1:  # the line that names the operation does not name the group
         unnamed = groups.pop("")
@@ -88,4 +90,6 @@ def _sequence(group: str, told_by: str, told: Mapping[int, _Told], silent: set[i
         Reached(tuple(ranks), t.seq, t.call, t.state, t.place, fewer and t.seq < furthest) for t, ranks in same.items()
     ]
     entries.sort(key=lambda e: (not e.behind, e.seq, len(e.ranks), e.ranks))
-    return CollectiveProgress(group, told_by, tuple(entries[:ENTRIES]), tuple(sorted(silent)), max(0, len(entries) - ENTRIES))
+    return CollectiveProgress(
+        group, told_by, tuple(entries[:ENTRIES]), tuple(sorted(silent)), max(0, len(entries) - ENTRIES)
+    )

@@ -74,7 +74,7 @@ def _panel(name: str, rows: pl.DataFrame, diagnosis: Diagnosis, culprits: frozen
 
 
 def _one_source_a_rank(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of several files in which a rank records a metric of one attempt, the fullest; rankless ones only where they say more."""
+    """Of several files in which a rank records a metric of one attempt, the fullest; without a rank where it says more."""
     import polars as pl
 
     keys = ["rank", "attempt", "source"]
@@ -123,22 +123,23 @@ def _curves(rows: pl.DataFrame, culprits: frozenset[int]) -> tuple[list[Curve], 
         label = alike or f"rank {first}"
         return [_curve(rows.filter(pl.col("rank") == first), label, "all")], None, []
     if len(ranks) <= FEW:
-        return [
-            _curve(rows.filter(pl.col("rank") == rank), f"rank {rank}", "culprit" if rank in culprits else "rank")
-            for rank in ranks
-        ], None, []
-    xs, low = decimated(by_x["x"].to_list(), by_x["low"].to_list())
-    more_xs, high = decimated(by_x["x"].to_list(), by_x["high"].to_list())
-    spread = _envelope(by_x) if (xs, more_xs) != ([], []) and low and high else None
+        return _each(rows, ranks, culprits), None, []
+    spread = _envelope(by_x) if by_x.height else None
     curves = [_points(by_x["x"].to_list(), by_x["middle"].to_list(), f"median of {len(ranks):,} ranks", "middle")]
     odd = _odd(finite, by_x, culprits)
-    curves += [
-        _curve(rows.filter(pl.col("rank") == rank), f"rank {rank}", "culprit" if rank in culprits else "rank")
-        for rank in odd
-    ]
+    curves += _each(rows, odd, culprits)
     silent = sorted(set(culprits) - set(ranks))
     notes = [f"Rank {rank_list(silent)} recorded none."] if silent else []
     return curves, spread, notes
+
+
+def _each(rows: pl.DataFrame, ranks: Sequence[int], culprits: frozenset[int]) -> list[Curve]:
+    import polars as pl
+
+    return [
+        _curve(rows.filter(pl.col("rank") == rank), f"rank {rank}", "culprit" if rank in culprits else "rank")
+        for rank in ranks
+    ]
 
 
 def _envelope(by_x: pl.DataFrame) -> Spread:
@@ -180,7 +181,8 @@ def _curve(rows: pl.DataFrame, label: str, role: str) -> Curve:
 
 
 def _points(xs: Sequence[float], ys: Sequence[float], label: str, role: str) -> Curve:
-    return Curve(label, *(tuple(part) for part in decimated(xs, ys)), role)
+    short_xs, short_ys = decimated(xs, ys)
+    return Curve(label, tuple(short_xs), tuple(short_ys), role)
 
 
 def _scale(name: str, values: pl.Series) -> str:

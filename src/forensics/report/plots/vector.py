@@ -1,7 +1,7 @@
 """Matplotlib's SVG made fit for a page: no styles, no scripts, two themes, a few known elements only.
 
-A page whose Content-Security-Policy admits one style sheet by its hash admits no `style` attribute, so that declarations
-become presentation attributes, and the colours of `canvas.COLOURS` become classes, which the page's style sheet sets.
+A page whose Content-Security-Policy admits one style sheet by its hash admits no `style` attribute: declarations become
+presentation attributes, and the colours of `canvas.COLOURS` become classes, which the page's style sheet sets.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from html import escape
 from xml.etree import ElementTree
 
+from forensics.patterns import lazy
 from forensics.report.plots.canvas import COLOURS
 
 _CLASS = {value: name for name, value in COLOURS.items()}
@@ -21,9 +22,9 @@ _DECLARATIONS = frozenset(
     {"stroke-width", "stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin", "opacity",
      "fill-opacity", "stroke-opacity", "text-anchor", "font-size", "font-weight", "fill-rule"}
 )  # fmt: skip
-_LOCAL = re.compile(r"url\(#([\w-]+)\)\Z|#([\w-]+)\Z", re.ASCII)
-_FONT_SIZE = re.compile(r"([\d.]+)px")
-_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_LOCAL = lazy(r"url\(#([\w-]+)\)\Z|#([\w-]+)\Z", re.ASCII)
+_FONT_SIZE = lazy(r"([\d.]+)px")
+_NUMBER = lazy(r"-?\d+\.\d{3,}")
 
 
 def inline(document: str, key: str, title: str) -> str:

@@ -4,39 +4,48 @@ from __future__ import annotations
 
 import re
 
+from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
 
-_IPV4 = re.compile(r"(?<![0-9A-Za-z.])(?:\d{1,3}\.){3}\d{1,3}(?![0-9A-Za-z]|\.\d)", re.ASCII)
-_VERSION_BEFORE = re.compile(
-    r"(?i)(?:version|versions|\bver|release|cudnn|nccl|cuda|cublas|cufft|toolkit|firmware|\bfw|vbios|rocm|\bhip|torch|python|"
+_IPV4 = lazy(r"(?<![0-9A-Za-z.])(?:\d{1,3}\.){3}\d{1,3}(?![0-9A-Za-z]|\.\d)", re.ASCII)
+_VERSION_BEFORE = lazy(
+    r"(?i)(?:version|versions|\bver|release|cudnn|nccl|cuda|cublas|cufft|toolkit|firmware|\bfw|vbios|rocm"
+    r"|\bhip|torch|python|"
     r"\.so|cu\d\d|[=<>~!]=|nvidia\w*|driver|inforom|\bv)[\"']?(?:[\s:=(_-]|is ){0,3}[\"'v]?\Z",
     re.ASCII,
 )
-_VERSION_AFTER = re.compile(r"-(?:py|cp)\d|\.dist-info|\.(?:whl|tar|so)\b|\+cu\d", re.ASCII)
-_ADDRESS_BEFORE = re.compile(
-    r"(?i)(?:\bip\w*|addr\w*|host\w*|node\w*|peer|server|\bto|\bfrom|\bat|\bby|via|connect\w*|endpoint|master|://|@)[\"']?[\s:=(<\[]{0,3}\Z",
+_VERSION_AFTER = lazy(r"-(?:py|cp)\d|\.dist-info|\.(?:whl|tar|so)\b|\+cu\d", re.ASCII)
+_ADDRESS_BEFORE = lazy(
+    r"(?i)(?:\bip\w*|addr\w*|host\w*|node\w*|peer|server|\bto|\bfrom|\bat|\bby|via|connect\w*|endpoint"
+    r"|master|://|@)[\"']?[\s:=(<\[]{0,3}\Z",
     re.ASCII,
 )
-_ADDRESS_AFTER = re.compile(r"[:<]\d|/\d|%")
+_ADDRESS_AFTER = lazy(r"[:<]\d|/\d|%")
 # Loopback, unspecified, netmasks, and the metadata service that is the same in every cloud.
-_OPEN_IPS = re.compile(r"(?:127\.|0\.0\.0\.0\Z|255\.255\.|169\.254\.169\.254\Z)", re.ASCII)
+_OPEN_IPS = lazy(r"(?:127\.|0\.0\.0\.0\Z|255\.255\.|169\.254\.169\.254\Z)", re.ASCII)
 # After a colon too: NCCL prints `[1]eth0:fe80::1%eth0<0>`.
-_IPV6 = re.compile(r"(?:(?<![\w:.])|(?<=\w:))[0-9A-Fa-f:]{4,40}(?![\w:]|\.\d)", re.ASCII)
-_MAC = re.compile(
+_IPV6 = lazy(r"(?:(?<![\w:.])|(?<=\w:))[0-9A-Fa-f:]{4,40}(?![\w:]|\.\d)", re.ASCII)
+_MAC = lazy(
     r"(?<![0-9A-Fa-f:-])(?:(?:[0-9A-Fa-f]{2}:){5,19}|(?:[0-9A-Fa-f]{2}-){5,7})[0-9A-Fa-f]{2}(?![0-9A-Fa-f:-])", re.ASCII
 )
-_UUID = re.compile(
+_UUID = lazy(
     r"(?P<gpu>\b(?:GPU|MIG)-(?:GPU-)?)?(?<![0-9A-Fa-f-])"
-    r"(?P<uuid>[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})(?:/\d{1,3}/\d{1,3})?(?![0-9A-Fa-f-])",
+    r"(?P<uuid>[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})(?:/\d{1,3}/\d{"
+    r"1,3})?(?![0-9A-Fa-f-])",
     re.ASCII,
 )
-_GPU_SHORT = re.compile(r"(\b(?:GPU|MIG)-)([0-9a-f]{8,}[0-9a-f-]*)(?![\w-])", re.ASCII)  # a UUID that is cut
-_SERIAL = re.compile(
-    r"(?i)(\b(?:serial|chassis)(?:[ _-]?(?:number|num|no\.?|#))?\\?[\"']?\s{0,40}[:=#]\s{0,4}\\?[\"']?)(?=[A-Z0-9-]*\d)([A-Z0-9][A-Z0-9-]{5,40})\b",
+_GPU_SHORT = lazy(r"(\b(?:GPU|MIG)-)([0-9a-f]{8,}[0-9a-f-]*)(?![\w-])", re.ASCII)  # a UUID that is cut
+_SERIAL = lazy(
+    r"(?i)(\b(?:serial|chassis)(?:[ _-]?(?:number|num|no\.?"
+    r"|#))?\\?[\"']?\s{0,40}[:=#]\s{0,4}\\?[\"']?)(?=[A-Z0-9-]*\d)([A-Z0-9][A-Z0-9-]{5,40})\b",
     re.ASCII,
 )
-_GUID = re.compile(r"(?i)(\b(?:node|port|sys(?:tem)?|board|sys_image)?[ _]?guid\\?[\"']?\s{0,40}[:=]\s{0,4})(0x[0-9a-f]{12,16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b", re.ASCII)  # fmt: skip
-_MACHINE_ID = re.compile(
+_GUID = lazy(
+    r"(?i)(\b(?:node|port|sys(?:tem)?|board|sys_image)?[ _]?guid\\?[\"']?\s{0,40}[:=]\s{0,4})(0x[0-9a-f]{1"
+    r"2,16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b",
+    re.ASCII,
+)
+_MACHINE_ID = lazy(
     r"(?i)(\b(?:machine|boot|host)[ _-]?id\\?[\"']?\s{0,20}[:=]\s{0,4}\\?[\"']?)([0-9a-f]{12,64})\b", re.ASCII
 )
 
@@ -56,7 +65,12 @@ def _v4(match: re.Match[str], memory: Memory) -> str:
     if _VERSION_BEFORE.search(before) or _VERSION_AFTER.match(after):
         return match[0]
     first, second_, third, _ = map(int, parts)
-    if first < 10 and second_ <= 40 and third <= 40 and not (_ADDRESS_BEFORE.search(before) or _ADDRESS_AFTER.match(after)):
+    if (
+        first < 10
+        and second_ <= 40
+        and third <= 40
+        and not (_ADDRESS_BEFORE.search(before) or _ADDRESS_AFTER.match(after))
+    ):
         return match[0]  # 2.13.0.1: four small numbers with nothing that says address are a version
     return memory.of("ip", match[0])
 

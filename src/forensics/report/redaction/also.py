@@ -51,14 +51,14 @@ def also(text: str, memory: Memory, patterns: Sequence[Pattern[str]]) -> str:
         assert isinstance(match, Match)
         group = 1 if match.re.groups and match[1] is not None else 0
         start, end = match.start(group) - match.start(), match.end(group) - match.start()
-        whole, value = match[0], match[group]
+        whole, value = str(match[0]), str(match[group] or "")
         if not value or is_stand_in(value):
             return whole
         return whole[:start] + memory.of("private", value) + whole[end:]
 
     for pattern in patterns:
         try:
-            text = pattern.sub(replace, text, timeout=_TIME_A_TEXT)
+            text = str(pattern.sub(replace, text, timeout=_TIME_A_TEXT))
         except TimeoutError:
             raise RedactionError(f"{pattern.pattern!r} takes more than {_TIME_A_TEXT:g} s on one text") from None
     return text

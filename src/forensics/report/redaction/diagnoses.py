@@ -58,8 +58,9 @@ def _node(redactor: Redactor, node: str | None) -> str | None:
 
 def _spoken(diagnosis: Diagnosis) -> Iterator[str]:
     """Words of the slugs that a report names."""
-    for item in (*diagnosis.findings, *diagnosis.ruled_out, *diagnosis.hints):
-        yield from re.findall(r"[a-z]+", item.name)
+    names = [f.name for f in diagnosis.findings] + [o.name for o in diagnosis.ruled_out]
+    for name in (*names, *(hint.name for hint in diagnosis.hints)):
+        yield from re.findall(r"[a-z]+", name)
 
 
 def redact_diagnosis(
@@ -113,3 +114,11 @@ def redact_diagnosis(
             for before, after in zip(diagnosis.environment, redacted.environment, strict=True)
         ),
     )
+
+
+def redact_tree(value: T, redactor: Redactor) -> T:
+    """A copy of any tree of dataclasses, tuples and mappings with every string redacted; what it holds is learnt too.
+
+    Call it twice where a name can stand before the place that gives it away. Raises RedactionError as Redactor does.
+    """
+    return _mapped(value, redactor.redact)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second, telling
 from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import ORDINARY, PUBLIC_HOSTS
@@ -11,7 +12,7 @@ from forensics.report.redaction.words import ORDINARY, PUBLIC_HOSTS
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # Two kinds of domain: those that no module of a program is called, and those that are told from `threading.local` or
 # `google.protobuf.internal` by a digit or hyphen in the name before them.
-_FQDN = re.compile(
+_FQDN = lazy(
     rf"(?<![\w.-])(?:{_LABEL}\.){{1,8}}(?:(?:corp|lan|intranet|localdomain|ec2\.internal|compute\.internal|"
     rf"compute(?:-\d)?\.amazonaws\.com|cluster\.local|cloudapp\.net|cloudapp\.azure\.com|oraclevcn\.com|"
     rf"googleusercontent\.com|edu|gov|mil|ac\.[a-z]{{2}}|edu\.[a-z]{{2}})|(?P<open>com|net|org)"
@@ -20,70 +21,84 @@ _FQDN = re.compile(
     re.ASCII | re.I,
 )
 # In an address any domain is one.
-_URL_HOST = re.compile(
-    r"(?i)(\b(?:https?|wss?|tcp|udp|grpcs?|ssh|sftp|ftps?|nfs|redis|rediss|postgres(?:ql)?|mysql|mongodb(?:\+srv)?|amqps?|kafka|"
+_URL_HOST = lazy(
+    r"(?i)(\b(?:https?|wss?|tcp|udp|grpcs?|ssh|sftp|ftps?|nfs|redis|rediss|postgres(?:ql)?|mysql"
+    r"|mongodb(?:\+srv)?|amqps?|kafka|"
     r"ray|env|etcd|ldaps?|smb|hdfs|jdbc:\w+)://(?:[^\s/@\"'<>]{1,200}@)?)([A-Za-z0-9][\w.-]{0,252})",
     re.ASCII,
 )
-_UNC = re.compile(r"((?<![\w\\:])\\\\)([A-Za-z][\w.-]{1,62})(?=\\[\w$])", re.ASCII)
-_EC2 = re.compile(r"(?<![\w-])(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|i-[0-9a-f]{8,17})(?![\w-])", re.ASCII)
+_UNC = lazy(r"((?<![\w\\:])\\\\)([A-Za-z][\w.-]{1,62})(?=\\[\w$])", re.ASCII)
+_EC2 = lazy(r"(?<![\w-])(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|i-[0-9a-f]{8,17})(?![\w-])", re.ASCII)
 # GKE, AKS and EKS name nodes after cluster and pool; a Deployment's pods end in two words of a reduced alphabet
 # (k8s.io/apimachinery util/rand: no vowels, and no digits that look like letters).
-_CLOUD_NODE = re.compile(
-    r"(?<![\w-])(?:gke-[a-z0-9-]{4,60}|aks-[a-z0-9]{1,20}-\d{6,10}-vmss[0-9a-z]{3,8}|eks-[a-z0-9-]{6,60}|inst-[a-z0-9-]{4,40})(?![\w-])",
+_CLOUD_NODE = lazy(
+    r"(?<![\w-])(?:gke-[a-z0-9-]{4,60}|aks-[a-z0-9]{1,20}-\d{6,10}-vmss[0-9a-z]{3,8}|eks-[a-z0-9-]{6,60}"
+    r"|inst-[a-z0-9-]{4,40})(?![\w-])",
     re.ASCII,
 )
-_POD = re.compile(
-    r"(?<![\w-])([a-z][a-z0-9-]{0,60}-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5})(?![\w-])", re.ASCII
+_POD = lazy(
+    r"(?<![\w-])([a-z][a-z0-9-]{0,60}-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5})(?![\w-])",
+    re.ASCII,
 )
-_POD_PLACE = re.compile(
-    r"((?<![A-Za-z])(?:\[pod/|pods?/|pod\s?[=:]\s?|pod [\"'`]|pod[_-]?name\\?[\"']?\s?[=:]\s?\\?[\"']?|POD_NAME=|Successfully assigned [\w.-]{1,63}/))"
+_POD_PLACE = lazy(
+    r"((?<![A-Za-z])(?:\[pod/|pods?/|pod\s?[=:]\s?|pod [\"'`]|pod[_-]?name\\?[\"']?\s?[=:]\s?\\?[\"']?"
+    r"|POD_NAME=|Successfully assigned [\w.-]{1,63}/))"
     r"([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,
 )
-_POD_PATH = re.compile(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
-_NAMESPACE = re.compile(
-    r"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{0,60}?-n |namespace\\?[\"']?\s?[=:]\s?\\?[\"']?|namespaces/|POD_NAMESPACE=))"
+_POD_PATH = lazy(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
+_NAMESPACE = lazy(
+    r"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{0,60}?-n |namespace\\?[\"']?\s?[=:]\s?\\?[\"']?"
+    r"|namespaces/|POD_NAMESPACE=))"
     r"([a-z0-9][a-z0-9-]{1,62})(?![\w.])",
     re.ASCII,
 )
 _PLAIN_NAMESPACE = frozenset({"default", "kube-system", "kube-public", "kubeflow", "none", "null"})
 
-_NODE_LIST_PLACE = re.compile(
-    r"(?i)((?:\b(?:slurm_)?(?:step_|job_|launch_)?(?:node_?list|nodes)\\?[\"']?\s?[=:]\s?\\?[\"']?|--nodelist[= ]|--exclude[= ]|\b-w )"
-    r"\(?)([a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}\])?(?:[\w.-]{0,40})(?:,[a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}\])?){0,200})(?=[\s)\"',;]|\Z)",
+_NODE_LIST_PLACE = lazy(
+    r"(?i)((?:\b(?:slurm_)?(?:step_|job_|launch_)?(?:node_?list|nodes)\\?[\"']?\s?[=:]\s?\\?[\"']?"
+    r"|--nodelist[= ]|--exclude[= ]|\b-w )"
+    r"\(?)([a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}\])?(?:[\w.-]{0,40})(?:,[a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}"
+    r"\])?){0,200})(?=[\s)\"',;]|\Z)",
     re.ASCII,
 )
 # Padded numbers, or a name that is no word, tell `node[001-064]` and `dgx-a[1-8]` from a slice `x[0-7]` and a shape.
-_NODE_LIST = re.compile(
-    r"(?<![\w.-])(?:[A-Za-z][A-Za-z0-9.-]{0,60}\[(?=[\d,-]*(?<!\d)0\d)|[A-Za-z][A-Za-z0-9]{0,40}-[A-Za-z0-9.-]{0,40}\[(?=\d+-))"
+_NODE_LIST = lazy(
+    r"(?<![\w.-])(?:[A-Za-z][A-Za-z0-9.-]{0,60}\[(?=[\d,-]*(?<!\d)0\d)"
+    r"|[A-Za-z][A-Za-z0-9]{0,40}-[A-Za-z0-9.-]{0,40}\[(?=\d+-))"
     r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?){0,200}\](?![\w\[(=])",
     re.ASCII,
 )
 _NAME = r"[A-Za-z][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*"
 # Places in which programs print the name of a host, whatever it looks like; group 2 is the name.
 _HOST_PLACES = tuple(
-    re.compile(pattern, re.ASCII | re.M)
+    lazy(pattern, re.ASCII | re.M)
     for pattern in (
         rf"(tfevents\.\d+\.)({_NAME}?)(?=\.\d+\.\d+|\.profile|\.v2|[\s\"']|\Z)",  # TensorBoard puts it into file names
         rf"((?:^|[\s\]>|]))({_NAME})(?=:\d+:\d+ (?:\[\d+\] )?NCCL )",
         rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({_NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)",  # syslog
         rf"^(\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}(?:Z|[+-]\d\d:?\d\d) )({_NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)",
-        rf"(\b(?:HOSTNAME|MASTER_ADDR|SLURMD_NODENAME|NODENAME|COMPUTERNAME|USERDOMAIN|SLURM_SUBMIT_HOST|SLURM_TOPOLOGY_ADDR|"
-        rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host_name|fqdn|master_addr|master-addr|main_process_ip|node_?name"
+        rf"(\b(?:HOSTNAME|MASTER_ADDR|SLURMD_NODENAME|NODENAME|COMPUTERNAME|USERDOMAIN|SLURM_SUBMIT_HOST"
+        rf"|SLURM_TOPOLOGY_ADDR|"
+        rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host_name|fqdn|master_addr|master-addr"
+        rf"|main_process_ip|node_?name"
         rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:\s?[=:]\s?|\s)\\?[\"']?)({_NAME})(?![\w(\[])",
-        rf"(--(?:master[-_]addr|rdzv[-_]endpoint|main_process_ip|head[-_]node|hostname|host|hosts|address|local[-_]addr)[= ])({_NAME})",
+        rf"(--(?:master[-_]addr|rdzv[-_]endpoint|main_process_ip|head[-_]node|hostname|host|hosts|address"
+        rf"|local[-_]addr)[= ])({_NAME})",
         rf"(\b(?:rdzv_)?endpoint\s*[:=]\s*[\"']?)({_NAME})(?=:\d)",
         rf"(\bhost\s{{1,10}}: )({_NAME})",  # torchrun's summary of a failure
-        rf"(\b(?:Local host|Host|Hostname|Node name|Node|System name):\s{{1,12}})({_NAME})(?=\s*$)",  # Open MPI, collect_env
+        rf"(\b(?:Local host|Host|Hostname|Node name|Node|System name):\s{{1,12}})({_NAME})(?=\s*$"
+        rf")",  # Open MPI, collect_env
         rf"(\bsrun: error: )({_NAME})(?=: task)",
         rf"(\bON )({_NAME})(?= CANCELLED)",
         rf"(\bon node )({_NAME})",  # mpirun
         rf"(\bon host )({_NAME})",
         rf"(^\[)({_NAME})(?=:\d+\])",  # Open MPI: [host:pid]
-        rf"(\bconnect(?:ed|ing)? to (?:\[|\(|host |peer |server |store )?[\"']?)({_NAME})(?=\]?[\"']?[:,] ?\d)",  # c10d sockets
+        rf"(\bconnect(?:ed|ing)? to (?:\[|\(|host |peer |server "
+        rf"|store )?[\"']?)({_NAME})(?=\]?[\"']?[:,] ?\d)",  # c10d sockets
         rf"(\baddresses of \()({_NAME})(?=, \d)",
-        rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup|reach) \[?[\"']?)({_NAME})(?=\]?[\"']?:\d)",
+        rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup"
+        rf"|reach) \[?[\"']?)({_NAME})(?=\]?[\"']?:\d)",
         rf"(\bssh: connect to host )({_NAME})",
         rf"(\bssh: Could not resolve hostname )({_NAME})",
         rf"(\b(?:Linux|Darwin) )({_NAME})(?= \d+\.\d+)",  # uname -a

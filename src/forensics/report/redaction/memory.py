@@ -1,4 +1,4 @@
-"""What is known of one report's names, and their stand-ins: hosts, users and accounts that are replaced wherever met."""
+"""The names that one report has met: hosts, users and accounts, which are replaced wherever they stand."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Memory:
     # --- known names, wherever they stand
 
     def known_people(self, text: str) -> str:
-        """`text` without users and accounts that are known: as a part of a path, and anywhere if the name is no word."""
+        """`text` without known users and accounts: as a part of a path, and anywhere if the name is no word."""
         if not self._people:
             return text
         if self._people_patterns is None:

@@ -1,13 +1,14 @@
-"""Secrets that are told by their name: `password=...`, `--token ...`, `WANDB_KEY=...`, and passwords in command lines."""
+"""Secrets that are told by their name (`password=...`, `--token ...`, `WANDB_KEY=...`), and those in command lines."""
 
 from __future__ import annotations
 
 import re
 
+from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.stand_ins import is_stand_in
 
-_KEY = re.compile(
+_KEY = lazy(
     r"(?i)(?P<key>pass(?:word|wd|phrase)|passwd|pwd|passcode|secret(?:s|[_-]?(?:access[_-]?)?key)?|api[_-]?key|"
     r"access[_-]?key(?:[_-]?id)?|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
     r"encryption[_-]?key|license[_-]?key|credentials?|client[_-]?secret|token|x-amz-security-token|sig(?:nature)?)"
@@ -20,35 +21,40 @@ _KEY = re.compile(
 # These words have other uses than to name a secret: they need more than a name and a value.
 _WEAK_KEYS = frozenset({"token", "secrets", "credential", "credentials"})
 # Language models speak of tokens all day: these are counts, special tokens and settings, and no secrets.
-_NO_SECRET_BEFORE = re.compile(
-    r"(?i)(?<![A-Za-z])(?:pad|eos|bos|unk|sep|cls|mask|special|max|min|num|n|image|img|per|next|stop|end|start|begin|first|last|new|"
+_NO_SECRET_BEFORE = lazy(
+    r"(?i)(?<![A-Za-z])(?:pad|eos|bos|unk|sep|cls|mask|special|max|min|num|n|image|img|per|next|stop|end"
+    r"|start|begin|first|last|new|"
     r"add|skip|audio|video|vision|think|tool|extra|prev|current|cur|each|every|total|avg|mean|prompt|input|output|"
     r"generated|a|the|of|unexpected|invalid|unknown|this|that|no|by|ms|forced|decoder|encoder|placeholder|"
     r"model|draft|target|global|sample|bad|second|sequence|seq|time|label|ignore)[ _.-]?\Z",
     re.ASCII,
 )
-_NO_SECRET = re.compile(
+_NO_SECRET = lazy(
     r"(?i)(?:true|false|none|null|nil|undefined|unset|empty|yes|no|set|not|missing|required|invalid|\*+|x{3,}|"
     r"\.{3,}|<[^>]*>?|\[[^\]]*\]?|[$%{(].*|\\[nt].*|str|int|bool|os\.\S*|args\.\S*|self\.\S*|"
     r"redacted\S*)\Z",
     re.ASCII,
 )
 # Variables of an environment whose names end as those of secrets do. A comma ends the value only before another one.
-_ENVIRONMENT = re.compile(
-    r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|PWD|CREDENTIALS?|AUTH"
+_ENVIRONMENT = lazy(
+    r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD"
+    r"|PASSPHRASE|PWD|CREDENTIALS?|AUTH"
     r"|PAT|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS))\\?[\"']?[ \t]{0,2}[=:][ \t]{0,2}\\?)"
-    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)[^\s\"',]{1,1000}){0,20}))",
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)"
+    r"[^\s\"',]{1,1000}){0,20}))",
     re.ASCII,
 )
-_KEY_OF_DATA = re.compile(
-    r"(?:PRIMARY|FOREIGN|SORT|INDEX|IMAGE|TEXT|INPUT|OUTPUT|LABEL|TARGET|CACHE|DICT|JSON|BUCKET|GROUP|DATA|FEATURE|MISSING"
-    r"|UNEXPECTED|PUBLIC|STATE|PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL|MAX|MIN|NUM|NEXT|STOP|FORCE|USE|NO)_(?:\w+_)?(?:KEYS?|TOKENS?|AUTH)\Z",
+_KEY_OF_DATA = lazy(
+    r"(?:PRIMARY|FOREIGN|SORT|INDEX|IMAGE|TEXT|INPUT|OUTPUT|LABEL|TARGET|CACHE|DICT|JSON|BUCKET|GROUP"
+    r"|DATA|FEATURE|MISSING"
+    r"|UNEXPECTED|PUBLIC|STATE|PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL|MAX|MIN|NUM|NEXT|STOP|FORCE|USE"
+    r"|NO)_(?:\w+_)?(?:KEYS?|TOKENS?|AUTH)\Z",
     re.ASCII,
 )
 
 # Programs that take a password as an option without a telling name; the last group before the value is kept.
 _COMMANDS = tuple(
-    re.compile(pattern, re.ASCII)
+    lazy(pattern, re.ASCII)
     for pattern in (
         r"(\bsshpass\s+-p\s*[\"']?)([^\s\"']+)",
         r"(\b(?:mysql|mysqldump|mariadb)\b[^\n|;]{0,120}?\s-p)([^\s\"']{3,})",
@@ -60,12 +66,12 @@ _COMMANDS = tuple(
         r"((?=[\w-]*\d)[\w-]{12,})",
     )
 )
-_USER_AND_PASSWORD = re.compile(
+_USER_AND_PASSWORD = lazy(
     r"(\b(?:curl|wget|http|ldapsearch|mongo|mongosh|psql)\b[^\n|;]{0,200}?\s(?:-u|--user|--proxy-user|-U)[ =]?[\"']?)"
     r"([^\s:\"']{1,64}):([^\s\"']+)",
     re.ASCII,
 )
-_NETRC = re.compile(r"(\blogin\s+)(\S{1,100})(\s+(?:account\s+\S{1,100}\s+)?password\s+)(\S{1,300})", re.ASCII)
+_NETRC = lazy(r"(\blogin\s+)(\S{1,100})(\s+(?:account\s+\S{1,100}\s+)?password\s+)(\S{1,300})", re.ASCII)
 
 
 def _environment(text: str, memory: Memory) -> str:

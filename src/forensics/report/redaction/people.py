@@ -4,47 +4,57 @@ from __future__ import annotations
 
 import re
 
+from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.stand_ins import is_stand_in
 
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
+_EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `alice@dgx17:~$`, `alice@dgx17:/data`, `scp x alice@dgx17:y`, `ssh alice@dgx17`: prompts and targets of a login.
-_PROMPT = re.compile(
-    r"(?<![\w.@+-])([A-Za-z_][\w.-]{0,31})@([A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,8})(?=:[~/\w.]|[\s:#$]|\Z)",
+_PROMPT = lazy(
+    r"(?<![\w.@+-])([A-Za-z_][\w.-]{0,31})@([A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,8})(?=:[~"
+    r"/\w.]|[\s:#$]|\Z)",
     re.ASCII,
 )
-_SSH = re.compile(
+_SSH = lazy(
     r"(\b(?:ssh|scp|sftp|rsync|mosh|autossh)\s(?:[^\n|;&]{0,160}?\s)?)([A-Za-z_][\w.-]{0,31})@([\w.-]{1,253})", re.ASCII
 )
 # In `/home/x`, and where homes lie elsewhere: `/mnt/home/x`, `/lustre/users/x`, `/scratch/users/x`.
-_HOME = re.compile(
+_HOME = lazy(
     r"((?:/home\d?|/Users|/users|/homes?|/user|[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings))[\\/]{1,2})"
     r"([^\s\\/:\"'<>|,;)\]}]+(?<!\.))"
 )
 # Places that are a user's own by custom. `/scratch/x` may also be a project: it is replaced all the same.
-_OWN_PLACE = re.compile(
-    r"((?<![\w.])/(?:var/(?:spool/)?mail|run/user|media|u|afs/[\w.]{1,60}/user|net/scratch|scratch\d?|gscratch|lscratch|work\d?/users)/)"
+_OWN_PLACE = lazy(
+    r"((?<![\w.])/(?:var/(?:spool/)?mail|run/user|media|u|afs/[\w.]{1,60}/user|net/scratch|scratch\d?"
+    r"|gscratch|lscratch|work\d?/users)/)"
     r"([a-z_][a-z0-9._-]{1,31})(?=/)",
     re.ASCII,
 )
-_TILDE = re.compile(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s|\Z)", re.ASCII)
-_USER_KEY = re.compile(
+_TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s|\Z)", re.ASCII)
+_USER_KEY = lazy(
     r"(?i)((?<![A-Za-z])(?:user|user[_-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
-    r"submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user|sudo_user|kaggle_username|mlflow_tracking_username|user_?id)"
+    r"submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user|sudo_user|kaggle_username"
+    r"|mlflow_tracking_username|user_?id)"
     r"\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?)([A-Za-z_][\w.-]{1,31})(?![\w(/])",
     re.ASCII,
 )
-_USER_OPTION = re.compile(r"(--(?:user|username|login|owner|author|uid)[= ])([A-Za-z_][\w.-]{1,31})(?![\w:])", re.ASCII)
+_USER_OPTION = lazy(r"(--(?:user|username|login|owner|author|uid)[= ])([A-Za-z_][\w.-]{1,31})(?![\w:])", re.ASCII)
 # `uid=1001(alice) gid=...`, `UserId=alice(1001)`.
-_IDS = re.compile(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
-_ID_PAIR = re.compile(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
+_IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
+_ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
 _SAID = (
-    re.compile(r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"']?)([A-Za-z_][\w.-]{1,63})", re.ASCII),
-    re.compile(r"(\bsudo:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
-    re.compile(r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/claude-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)", re.ASCII),
-)  # fmt: skip
+    lazy(
+        r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"']?)([A-Za-z_][\w.-]{1,63})",
+        re.ASCII,
+    ),
+    lazy(r"(\bsudo:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
+    lazy(
+        r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/claude-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
+        re.ASCII,
+    ),
+)
 
-_PHONE = re.compile(
+_PHONE = lazy(
     r"(?<![\w.+/:-])(?:"
     r"\+[1-9]\d{0,2}[ .-]?\(?\d{1,4}\)?(?:[ .-]?\d{2,4}){2,4}"
     r"|\(\d{3}\) ?\d{3}[-. ]\d{4}"

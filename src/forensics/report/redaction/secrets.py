@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 
+from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
 
-_PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{3,40}-----.*?(?:-----END [A-Z0-9 ]{3,40}-----|\Z)", re.DOTALL)
-_SSH_KEY = re.compile(
+_PEM = lazy(r"-----BEGIN [A-Z0-9 ]{3,40}-----.*?(?:-----END [A-Z0-9 ]{3,40}-----|\Z)", re.DOTALL)
+_SSH_KEY = lazy(
     r"((?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d{3}|sk-(?:ssh|ecdsa)[\w@.-]+)\s+)(AAAA[A-Za-z0-9+/]{16,}={0,2})",
     re.ASCII,
 )
-_FINGERPRINT = re.compile(r"(\bSHA256:)([A-Za-z0-9+/]{40,44}={0,2})(?![A-Za-z0-9+/])", re.ASCII)
+_FINGERPRINT = lazy(r"(\bSHA256:)([A-Za-z0-9+/]{40,44}={0,2})(?![A-Za-z0-9+/])", re.ASCII)
 
-_TOKENS = re.compile(
+_TOKENS = lazy(
     r"(?<![A-Za-z0-9_])(?:"
     r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,}"  # AWS key and principal ids
     r"|AIza[\w-]{20,}|ya29\.[\w-]{10,}|GOCSPX-[\w-]{10,}|1//0[\w-]{20,}"  # Google API key, OAuth, client, refresh
@@ -38,10 +39,8 @@ _TOKENS = re.compile(
     re.ASCII,
 )
 # The secret half of an AWS pair, which has no shape of its own, where it stands behind the first half.
-_AWS_PAIR = re.compile(
-    r"((?:AKIA|ASIA)[A-Z0-9]{12,}[\"',:;\s]{1,8})([A-Za-z0-9/+]{38,40})(?![A-Za-z0-9/+])", re.ASCII
-)
-_WEBHOOK = re.compile(
+_AWS_PAIR = lazy(r"((?:AKIA|ASIA)[A-Z0-9]{12,}[\"',:;\s]{1,8})([A-Za-z0-9/+]{38,40})(?![A-Za-z0-9/+])", re.ASCII)
+_WEBHOOK = lazy(
     r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
     r"|[\w.-]{1,80}\.webhook\.office\.com/)([\w/@:.-]{6,})",
     re.ASCII | re.I,
@@ -49,31 +48,31 @@ _WEBHOOK = re.compile(
 # A W&B key is 40 hex digits, as is a git commit: only what stands near its name is taken for one. Likewise Comet's, of
 # 25 letters and digits, and Kaggle's, of 32 hex digits.
 _NEAR_NAME = (
-    re.compile(r"(?i)((?:wandb|w&b|weights (?:and|&) biases)[^\n]{0,160}?)\b([0-9a-f]{40})\b", re.ASCII),
-    re.compile(r"(?i)(\bcomet[^\n]{0,80}?\bkey\W{1,4})\b([A-Za-z0-9]{25})\b", re.ASCII),
-    re.compile(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
-    re.compile(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
-    re.compile(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
+    lazy(r"(?i)((?:wandb|w&b|weights (?:and|&) biases)[^\n]{0,160}?)\b([0-9a-f]{40})\b", re.ASCII),
+    lazy(r"(?i)(\bcomet[^\n]{0,80}?\bkey\W{1,4})\b([A-Za-z0-9]{25})\b", re.ASCII),
+    lazy(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
+    lazy(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
+    lazy(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
 )
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = lazy(
     r"(?i)(\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest|negotiate|apikey|"
     r"aws4-hmac-sha256)\s+)?)([^\s\"'\\,;]{3,})",
     re.ASCII,
 )
-_BEARER = re.compile(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
-_COOKIE = re.compile(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
-_COOKIE_NAME = re.compile(
+_BEARER = lazy(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
+_COOKIE = lazy(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
+_COOKIE_NAME = lazy(
     r"(?i)(\b(?:session(?:id)?|sessionid|csrf_?token|_xsrf|connect\.sid|jsessionid|phpsessid)=)([\w%.+/=-]{8,})",
     re.ASCII,
 )
 # Parameters of signed URLs: AWS, Google, Azure, CloudFront, and what others call their keys.
-_SIGNED = re.compile(
+_SIGNED = lazy(
     r"(?i)([?&](?:x-(?:amz|goog|oss)-(?:signature|credential|security-token)|awsaccesskeyid|googleaccessid|signature|"
     r"sig|policy|key-pair-id|ossaccesskeyid|access_token|api_?key|key|token|auth|code|password|pwd|secret)=)"
     r"([^\s&\"'<>#]{2,})",
     re.ASCII,
 )
-_URL_USER = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/\"'<>]{1,300})@", re.ASCII)
+_URL_USER = lazy(r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/\"'<>]{1,300})@", re.ASCII)
 
 
 def shaped_secrets(text: str, memory: Memory) -> str:

@@ -4,41 +4,44 @@ from __future__ import annotations
 
 # Accounts that say nothing about a person.
 COMMON_USERS = frozenset(
-    "user users root runner ubuntu ec2-user centos debian fedora rocky almalinux jovyan admin app administrator default "
-    "public shared all me nobody work workspace none null true false git ssh appuser nonroot mpiuser slurm ray docker "
-    "container vscode coder vagrant azureuser opc sagemaker-user jenkins gitlab-runner github actions postgres mysql "
-    "guest test anonymous www-data daemon systemd kubernetes node conda miniconda opt usr".split()
+    "user users root runner ubuntu ec2-user centos debian fedora rocky almalinux jovyan admin app "
+    "administrator default public shared all me nobody work workspace none null true false git ssh appuser "
+    "nonroot mpiuser slurm ray docker container vscode coder vagrant azureuser opc sagemaker-user jenkins "
+    "gitlab-runner github actions postgres mysql guest test anonymous www-data daemon systemd kubernetes node "
+    "conda miniconda opt usr".split()
 )
 
 # A user or an account of such a name is replaced in paths and beside `user=`, and not wherever the word stands: the
 # words are those of logs, code and English prose that are also met as names of accounts.
 ORDINARY = frozenset(
-    "ai art april august base batch bench bert bill bin bob build cache chase check checkpoint checkpoints christian "
-    "ckpt class cloud cluster code compute config core cuda data dataset datasets dean deep deepspeed demo dev device "
-    "dist drew engine error eval exp experiment experiments faith file files forward frank fsdp full gene gloo gpt gpu "
-    "grace grad grant guy hand hope home host hydra image info input jack job jobs june lab lance lane large lib "
-    "lightning linear llama local log login logs loss main mark max may megatron meta mini mistral ml mode model models "
-    "module multi nccl net network nick nlp nemo node norm norman object open optim optimizer output page pat path "
-    "phi pipeline process prod program project projects python pytorch qwen rank ray recipe red release remote "
-    "research rich rob robin rose run runs sample saved scale script scripts server service session skip small some "
-    "source spark src stage star state step steps storage store sue summer swift system task team temp tensor "
-    "tensorboard time tmp token tokens tom tool tools torch torchrun train trainer training transformer transformers "
-    "user val valid validation version vision wandb weight weights will world zero".split()
+    "ai art april august base batch bench bert bill bin bob build cache chase check checkpoint checkpoints "
+    "christian ckpt class cloud cluster code compute config core cuda data dataset datasets dean deep "
+    "deepspeed demo dev device dist drew engine error eval exp experiment experiments faith file files "
+    "forward frank fsdp full gene gloo gpt gpu grace grad grant guy hand hope home host hydra image info "
+    "input jack job jobs june lab lance lane large lib lightning linear llama local log login logs loss main "
+    "mark max may megatron meta mini mistral ml mode model models module multi nccl net network nick nlp nemo "
+    "node norm norman object open optim optimizer output page pat path phi pipeline process prod program "
+    "project projects python pytorch qwen rank ray recipe red release remote research rich rob robin rose run "
+    "runs sample saved scale script scripts server service session skip small some source spark src stage "
+    "star state step steps storage store sue summer swift system task team temp tensor tensorboard time tmp "
+    "token tokens tom tool tools torch torchrun train trainer training transformer transformers user val "
+    "valid validation version vision wandb weight weights will world zero".split()
 )
 
 # Whose names in an address say where to read more, and not whose run it was. Suffixes.
 PUBLIC_HOSTS = frozenset(
-    "pytorch.org tensorflow.org python.org pypi.org pythonhosted.org anaconda.org anaconda.com conda.io numpy.org "
-    "scipy.org github.com githubusercontent.com github.io githubassets.com gitlab.com bitbucket.org huggingface.co hf.co "
-    "wandb.ai wandb.me comet.com comet.ml neptune.ai mlflow.org clear.ml nvidia.com nvcr.io amd.com intel.com "
-    "deepspeed.ai lightning.ai readthedocs.io readthedocs.org ray.io anyscale.com kubernetes.io k8s.io docker.com "
-    "docker.io ghcr.io quay.io gcr.io google.com googleapis.com youtube.com microsoft.com azure.com windows.net "
-    "amazon.com amazonaws.com aws.dev cloudflare.com openai.com anthropic.com stackoverflow.com stackexchange.com "
-    "wikipedia.org arxiv.org doi.org kaggle.com slack.com discord.com discord.gg medium.com apache.org mozilla.org "
-    "w3.org ietf.org opensource.org gnu.org kernel.org debian.org ubuntu.com redhat.com fedoraproject.org "
-    "schedmd.com open-mpi.org mpich.org openucx.org llvm.org openmp.org facebook.com fb.me meta.com x.com twitter.com "
-    "apple.com jetbrains.com rust-lang.org golang.org nodejs.org npmjs.com unidata.ucar.edu json.org yaml.org "
-    "swagger.io letsencrypt.org sentry.io grafana.com prometheus.io modelscope.cn paddlepaddle.org.cn mmcv.io "
+    "pytorch.org tensorflow.org python.org pypi.org pythonhosted.org anaconda.org anaconda.com conda.io "
+    "numpy.org scipy.org github.com githubusercontent.com github.io githubassets.com gitlab.com bitbucket.org "
+    "huggingface.co hf.co wandb.ai wandb.me comet.com comet.ml neptune.ai mlflow.org clear.ml nvidia.com "
+    "nvcr.io amd.com intel.com deepspeed.ai lightning.ai readthedocs.io readthedocs.org ray.io anyscale.com "
+    "kubernetes.io k8s.io docker.com docker.io ghcr.io quay.io gcr.io google.com googleapis.com youtube.com "
+    "microsoft.com azure.com windows.net amazon.com amazonaws.com aws.dev cloudflare.com openai.com "
+    "anthropic.com stackoverflow.com stackexchange.com wikipedia.org arxiv.org doi.org kaggle.com slack.com "
+    "discord.com discord.gg medium.com apache.org mozilla.org w3.org ietf.org opensource.org gnu.org "
+    "kernel.org debian.org ubuntu.com redhat.com fedoraproject.org schedmd.com open-mpi.org mpich.org "
+    "openucx.org llvm.org openmp.org facebook.com fb.me meta.com x.com twitter.com apple.com jetbrains.com "
+    "rust-lang.org golang.org nodejs.org npmjs.com unidata.ucar.edu json.org yaml.org swagger.io "
+    "letsencrypt.org sentry.io grafana.com prometheus.io modelscope.cn paddlepaddle.org.cn mmcv.io "
     "openmmlab.com eleuther.ai ai.meta.com vllm.ai unsloth.ai example.com example.org example.net".split()
 )
 
@@ -46,15 +49,16 @@ PUBLIC_HOSTS = frozenset(
 PUBLIC_OWNERS = frozenset(
     owner.lower()
     for owner in (
-        "pytorch huggingface NVIDIA NVIDIA-NeMo microsoft deepspeedai Lightning-AI PyTorchLightning google google-research "
-        "google-deepmind tensorflow jax-ml ray-project vllm-project facebook facebookresearch meta-pytorch meta-llama "
-        "openai Dao-AILab EleutherAI bigscience bigcode mistralai Qwen QwenLM deepseek-ai THUDM zai-org baichuan-inc "
-        "internlm open-mmlab unslothai hiyouga OpenRLHF volcengine allenai stabilityai tiiuae mosaicml databricks "
-        "kubeflow kubernetes wandb mlflow apache numpy scipy pandas-dev pola-rs python cython conda-forge anaconda "
-        "bitsandbytes-foundation TimDettmers intel ROCm AMD apple aws openucx linux-rdma Mellanox SchedMD open-mpi "
-        "axolotl-ai-cloud OpenAccess-AI-Collective karpathy lucidrains rwightman ultralytics HuggingFaceH4 HuggingFaceTB "
-        "HuggingFaceFW sentence-transformers distilbert FacebookAI BAAI nvidia ibm-granite xai-org moonshotai "
-        "llava-hf timm gpt2 bert-base docs blog papers models datasets spaces settings login join organizations "
-        "collections tasks learn course api oauth pricing enterprise new search posts chat welcome"
+        "pytorch huggingface NVIDIA NVIDIA-NeMo microsoft deepspeedai Lightning-AI PyTorchLightning google "
+        "google-research google-deepmind tensorflow jax-ml ray-project vllm-project facebook facebookresearch "
+        "meta-pytorch meta-llama openai Dao-AILab EleutherAI bigscience bigcode mistralai Qwen QwenLM "
+        "deepseek-ai THUDM zai-org baichuan-inc internlm open-mmlab unslothai hiyouga OpenRLHF volcengine "
+        "allenai stabilityai tiiuae mosaicml databricks kubeflow kubernetes wandb mlflow apache numpy scipy "
+        "pandas-dev pola-rs python cython conda-forge anaconda bitsandbytes-foundation TimDettmers intel ROCm "
+        "AMD apple aws openucx linux-rdma Mellanox SchedMD open-mpi axolotl-ai-cloud OpenAccess-AI-Collective "
+        "karpathy lucidrains rwightman ultralytics HuggingFaceH4 HuggingFaceTB HuggingFaceFW "
+        "sentence-transformers distilbert FacebookAI BAAI nvidia ibm-granite xai-org moonshotai llava-hf timm "
+        "gpt2 bert-base docs blog papers models datasets spaces settings login join organizations collections "
+        "tasks learn course api oauth pricing enterprise new search posts chat welcome"
     ).split()
 )

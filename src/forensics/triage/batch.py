@@ -1,0 +1,160 @@
+"""A whole triage: find the jobs, ask the store, have the rest analysed, keep it, count causes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from forensics.triage.examine import Outcome, Setup, Task, recipe_of
+from forensics.triage.jobs import NoJobs, Notes, find
+from forensics.triage.layouts import natural
+from forensics.triage.model import Batch, CauseCount, Job, JobResult
+from forensics.triage.pool import Limits
+from forensics.triage.store import History, Store, StoreError, default_file
+
+COMMIT_ROWS = 64  # outcomes that are kept in one transaction
+COMMIT_SECONDS = 0.5  # after which fewer are: what a killed triage has to do again
+
+
+class Engine(Protocol):
+    """What runs tasks; outcomes come in any order."""
+
+    def __call__(self, tasks: Iterable[Task], setup: Setup) -> Iterator[Outcome]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """store: None is the user's own; a temporary one where there is no cache folder."""
+
+    store: Path | None = None
+    rerun: bool = False
+    exclude: tuple[str, ...] = ()
+    signature_folders: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    engine: Engine
+    wanted: Callable[[JobResult], bool] = lambda result: True
+    progress: Callable[[int, int, int], None] | None = None  # (jobs done, jobs in all, errors)
+
+
+def triage(paths: Sequence[str], options: Options) -> Batch:
+    """Triage the jobs under `paths`. Raises NoJobs where there are none, StoreError where the store cannot be used."""
+    from forensics import remote
+
+    with contextlib.ExitStack() as stack:
+        file = options.store or default_file()
+        if file is None:
+            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="forensics-store-"))) / "triage.sqlite"
+        refuse_store_within(file, paths)
+        store = Store(file)
+        stack.callback(store.close)
+        notes = Notes()
+        jobs = list(find(paths, exclude=options.exclude, notes=notes))
+        if not jobs:
+            raise NoJobs(f"{' '.join(paths)[:300]}: no jobs were found")
+        recipe = recipe_of(options.signature_folders, options.exclude)
+        reused = run_all(jobs, store, recipe, options)
+        ordered = sorted(jobs, key=lambda job: natural(job.path))
+        results = tuple(filter(options.wanted, store.results(ordered, recipe)))
+        return Batch(
+            paths=tuple(map(remote.shown, paths)),
+            results=results,
+            causes=count(results, store.history()),
+            made=time.time(),
+            reused=reused,
+            store=str(file),
+            notes=notes.lines(),
+        )
+
+
+def refuse_store_within(file: Path, paths: Sequence[str]) -> None:
+    """Raises StoreError where the store would lie in a folder that is analysed, which is never written to."""
+    target = file.resolve()
+    for path in paths:
+        if "://" not in path and Path(path).is_dir() and target.is_relative_to(Path(path).resolve()):
+            raise StoreError(f"{file}: lies in {path}, which is analysed; name another place with --store")
+
+
+def run_all(jobs: Sequence[Job], store: Store, recipe: str, options: Options) -> int:
+    """Have every job analysed whose content or recipe is new, and keep the outcomes. Returns how many were reused."""
+    setup = Setup(
+        signature_folders=options.signature_folders,
+        exclude=options.exclude,
+        recipe=recipe,
+        store=str(store.file) if not options.rerun else None,
+    )
+    limits = str(options.limits)
+    by_path = {job.path: job for job in jobs}
+    waiting: list[tuple[Job, Outcome]] = []
+    done = reused = errors = 0
+    written = time.monotonic()
+    outcomes = options.engine(_tasks(jobs, store, recipe, limits, options.rerun), setup)
+    try:
+        for outcome in outcomes:
+            waiting.append((by_path[outcome.path], outcome))
+            done += 1
+            reused += outcome.row is None
+            errors += outcome.error is not None
+            if len(waiting) >= COMMIT_ROWS or time.monotonic() - written > COMMIT_SECONDS:
+                store.write(waiting, recipe, limits, time.time())
+                waiting, written = [], time.monotonic()
+            if options.progress is not None:
+                options.progress(done, len(jobs), errors)
+    finally:
+        if waiting:
+            store.write(waiting, recipe, limits, time.time())
+        close = getattr(outcomes, "close", None)
+        if close is not None:
+            close()
+    return reused
+
+
+def _tasks(jobs: Sequence[Job], store: Store, recipe: str, limits: str, rerun: bool) -> Iterator[Task]:
+    for start in range(0, len(jobs), 500):
+        yield from store.tasks(jobs[start : start + 500], recipe, limits, rerun=rerun)
+
+
+def count(results: Sequence[JobResult], history: dict[str, History] | None = None) -> tuple[CauseCount, ...]:
+    """Causes, most jobs first, then most GPU-hours, then by name; healthy rows last.
+
+    history: what the store knows of earlier triages; without it, first and last are those of `results`.
+    """
+    groups: dict[str, list[JobResult]] = defaultdict(list)
+    for result in results:
+        groups[result.cause].append(result)
+    counts = []
+    for cause, members in groups.items():
+        hours = [r.gpu_hours for r in members if r.gpu_hours is not None]
+        times = [t for r in members if (t := r.time or r.ended) is not None]
+        known = (history or {}).get(cause)
+        sure = max(members, key=lambda r: r.confidence or 0.0)
+        counts.append(
+            CauseCount(
+                cause=cause,
+                title=sure.title,
+                severity=sure.severity,
+                jobs=len(members),
+                gpu_hours=round(sum(hours), 3),
+                gpu_hours_known=len(hours),
+                first=known.first if known is not None else min(times, default=None),
+                last=known.last if known is not None else max(times, default=None),
+                example=sure.path,
+            )
+        )
+    return tuple(sorted(counts, key=lambda c: (c.cause in ("(healthy)", "(recovered)"), -c.jobs, -c.gpu_hours, c.cause)))
+
+
+def local_engine(workers: int | None, limits: Limits) -> Engine:
+    """Processes of this machine; workers: None for one a CPU."""
+    from forensics.triage import pool
+
+    def run(tasks: Iterable[Task], setup: Setup) -> Iterator[Outcome]:
+        return pool.run(tasks, setup, workers=workers or len(os.sched_getaffinity(0)), limits=limits)
+
+    return run

@@ -1,0 +1,95 @@
+"""Which rows a triage shows, and which of them make it fail."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from forensics.triage.model import JobResult
+
+SEVERITIES = ("info", "warning", "error", "fatal")  # ascending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """A row must meet every field that is given, and one value of each.
+
+    cause: slugs, codes, globs on slugs, or "(timeout)" and the like. label: "name=value" or "name", globs in both.
+    since: seconds since the epoch; compared with the failure's time, else the end's, else the newest file's.
+    """
+
+    cause: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
+    verdict: tuple[str, ...] = ()
+    severity: str | None = None
+    label: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    since: float | None = None
+
+    def __call__(self, result: JobResult) -> bool:
+        return (
+            (not self.cause or any(has_cause(result, c) for c in self.cause))
+            and (not self.node or _any(self.node, (result.node,) if result.node else result.nodes))
+            and (not self.verdict or (result.verdict or "error") in self.verdict)
+            and (self.severity is None or at_least(result, self.severity))
+            and (not self.label or any(_has_label(result, wanted) for wanted in self.label))
+            and (not self.path or _any(self.path, (result.path,)))
+            and (self.since is None or (moment(result) or 0.0) >= self.since)
+        )
+
+
+def has_cause(result: JobResult, cause: str) -> bool:
+    names = (result.cause, *result.roots)
+    return cause in result.codes or any(fnmatch.fnmatchcase(name, cause) for name in names)
+
+
+def at_least(result: JobResult, severity: str) -> bool:
+    """Whether a row's root is of this severity or a graver one."""
+    return result.severity in SEVERITIES[SEVERITIES.index(severity) :]
+
+
+def moment(result: JobResult) -> float | None:
+    """When a job failed or was last heard of, seconds since the epoch; a time without a zone is read as UTC."""
+    for text in (result.time, result.ended):
+        if text is not None:
+            try:
+                return datetime.fromisoformat(text.rstrip("Z")).replace(tzinfo=UTC).timestamp()
+            except ValueError:
+                continue
+    return result.modified
+
+
+def _any(globs: Sequence[str], values: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(value, glob) for value in values for glob in globs)
+
+
+def _has_label(result: JobResult, wanted: str) -> bool:
+    name, equals, value = wanted.partition("=")
+    return any(
+        fnmatch.fnmatchcase(key, name) and (not equals or fnmatch.fnmatchcase(found, value))
+        for key, found in result.labels.items()
+    )
+
+
+def failing(conditions: Sequence[str]) -> Callable[[JobResult], bool]:
+    """Whether a row makes the triage fail: "any" trouble, "failed", a severity or graver, or a cause (as in Filter)."""
+
+    def fails(result: JobResult) -> bool:
+        for condition in conditions:
+            if condition == "never":
+                continue
+            if condition == "any":
+                met = result.failed or result.error is not None
+            elif condition == "failed":
+                met = result.verdict == "failed"
+            elif condition in SEVERITIES:
+                met = at_least(result, condition)
+            else:
+                met = has_cause(result, condition)
+            if met:
+                return True
+        return False
+
+    return fails

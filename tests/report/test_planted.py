@@ -1,0 +1,112 @@
+"""Nothing secret or personal leaves in any shared format, from any place that a log can reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from planted import PLANTED
+from samples import diagnosis, finding
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Coverage, Diagnosis, Evidence, Fact, MissingEvidence, Role, RuledOut, Status
+from forensics.report import github, junit, markdown, sarif
+from forensics.report.redaction import Redactor, redact_diagnosis
+
+SHARED: dict[str, Callable[[Diagnosis], str]] = {
+    "markdown": markdown.render,
+    "github": lambda d: github.render(d) + github.commands(d, d.run.path),
+    "junit": junit.render,
+    "sarif": sarif.render,
+}
+
+
+def _plain(report: str) -> str:
+    """The report as a reader sees it: a leak that is only escaped is one."""
+    return unquote(html.unescape(report)).replace("\\", "").replace("\u200b", "")
+
+
+def _leaks(report: str) -> list[str]:
+    plain = _plain(report)
+    return [kind for kind, _, value in PLANTED if re.sub(r"\\", "", value) in plain]
+
+
+def test_there_are_many_kinds() -> None:
+    assert len({kind for kind, _, _ in PLANTED}) == len(PLANTED) >= 60
+
+
+@pytest.mark.parametrize(("kind", "text", "value"), PLANTED, ids=[kind for kind, _, _ in PLANTED])
+def test_each_kind_goes(kind: str, text: str, value: str) -> None:
+    planted = text.format(value)
+    redactor = Redactor()
+    redacted = redactor.redact(planted)
+    assert value not in redacted
+    assert re.search(r"[a-z]+-\d+", redacted)
+    assert redactor.redact(redacted) == redacted
+
+
+def _everywhere(text: str) -> Diagnosis:
+    """`text` in every field of a diagnosis that a log can reach."""
+    at = (Evidence(f"logs/{text}", 3, 4, text), Evidence(f"run.tar.gz!/{text}", 1, 0, text))
+    return diagnosis(
+        finding(
+            title=text, node=text, why=text, notes=(text,), fix=(text,), evidence=at, captures={"message": text, "x": text},
+            time_source=text, step=3, step_unit=text,
+        ),
+        finding(id="f2", name="a", role=Role.CASCADE, title=text, node=text, evidence=at, explained_by="f1"),
+        finding(id="f3", name="b", role=Role.CONTEXT, title=text, why=text, evidence=at, notes=(text,)),
+        summary=text,
+        run={"path": f"/data/{text}"},
+        ruled_out=(RuledOut("c", text, at),),
+        missing_evidence=(MissingEvidence(text, text),),
+        coverage=(
+            Coverage(f"in/{text}", "log", 1, Status.READ, None, 0, text),
+            Coverage(f"run.tar.gz!/{text}", "log", 1, Status.SKIPPED, text),
+        ),
+        environment=(Fact("torch.version", text, text, 1), Fact("gpu.name", text, text)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text", "value"), PLANTED, ids=[kind for kind, _, _ in PLANTED])
+def test_no_field_lets_it_through(kind: str, text: str, value: str) -> None:
+    redacted = redact_diagnosis(_everywhere(text.format(value)))
+    for name, render in SHARED.items():
+        assert value.replace("\\", "") not in _plain(render(redacted)), name
+
+
+@pytest.fixture(scope="module")
+def planted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose files say everything that is planted: log, traceback, names of files and folders, records."""
+    run = tmp_path_factory.mktemp("home") / "zjdoe" / "run-of-zeta17"
+    folder = run / "wandb" / "run-20261127_204924-q7w8e9r1"
+    folder.mkdir(parents=True)
+    flat = [text.format(value).replace("\n", " ") for _, text, value in PLANTED]
+    lines = [f"2026-11-27 20:49:{number % 60:02} {line}" for number, line in enumerate(flat)]
+    trace = ["Traceback (most recent call last):"]
+    trace += [f'  File "/home/zjdoe/p/train.py", line {n}, in step\n    call("{t}")' for n, t in enumerate(flat[:40], 1)]
+    trace += ["RuntimeError: " + " | ".join(flat)]
+    (folder / "zeta17_rank0.log").write_text("\n".join([*lines, *trace]) + "\n")
+    for number, line in enumerate(flat):
+        # A record of each: the message becomes that of an exception.
+        record = {"message": {"message": f"RuntimeError: {line}", "extraInfo": {"py_callstack": trace[1], "timestamp": "1"}}}
+        (run / f"error_{number}.json").write_text(json.dumps(record))
+        name = re.sub(r"[/\0]", "_", line)[:120]
+        (run / f"{number} {name}.log").write_text(f"step {number} loss nan\n")
+    return run
+
+
+@pytest.mark.parametrize("form", SHARED)
+def test_a_run_full_of_them_tells_none(planted_run: Path, form: str) -> None:
+    found = redact_diagnosis(analyse([str(planted_run)], Options(threads=1)))
+    assert found.findings
+    report = SHARED[form](found)
+    # Separators that a file name cannot hold were replaced in it, so that some shapes are gone, and their secret with them.
+    whole = dataclasses.replace(found, coverage=())
+    assert _leaks(SHARED[form](whole)) == []
+    assert "zjdoe" not in report and "zeta17" not in report
