@@ -235,6 +235,13 @@ def test_nothing_waits_for_the_device_between_looks(tmp_path: Path, monkeypatch:
 
     # A loss on the CPU is at hand; this is about the rest.
     monkeypatch.setattr("forensics.probe.notice.Notice.add", lambda self, loss: None)
+    listing = torch.Tensor.tolist
+
+    def counted(tensor: Any) -> Any:
+        readings.count += 1
+        return listing(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "tolist", counted)
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     read = []
@@ -690,7 +697,7 @@ def test_edges_of_a_large_gradient_show_a_bad_value(tmp_path: Path, where: tuple
 def test_plan_keeps_to_the_share() -> None:
     from forensics.probe.budget import Costs, plan
 
-    outputs = {slot: 20e-6 for slot in range(-1, 60)}
+    outputs = dict.fromkeys(range(-1, 60), 20e-6)
     dear = plan(Costs(0.010, 30e-6, 0.020, outputs, 2e-3), 0.02, 100)
     assert (dear.gradients, dear.every) == (False, 400)  # 20 ms in 300 steps of 10 ms would be more than 0.7 % already
     assert 0 < len(dear.slots) < 10

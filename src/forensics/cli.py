@@ -290,6 +290,56 @@ def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path,
         _print("\n".join(entry.render(s, width=width) for s in found.values()))
 
 
+@main.command()
+@click.argument("good", type=click.Path(exists=True), metavar="GOOD")
+@click.argument("bad", type=click.Path(exists=True), metavar="BAD")
+@click.option(
+    "--good",
+    "more",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="PATH",
+    help="A further good run: the spread among good runs then says what is noise. Can be repeated.",
+)
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
+@click.option(
+    "--redact/--no-redact",
+    default=None,
+    help="Take names, hosts, addresses and secrets out. Default: only in Markdown.",
+)
+@_OWN
+def compare(
+    good: str, bad: str, more: tuple[str, ...], format_: str, redact: bool | None, signature_folders: tuple[Path, ...]
+) -> None:
+    """Show where a bad run parts from a good one.
+
+    \b
+    Exit status:
+      0  no difference but those that any two runs have
+      1  differences
+      2  one of them could not be analysed, or wrong usage
+    """
+    import shutil
+
+    from forensics.compare import render
+    from forensics.compare.comparison import compare as compared
+    from forensics.run import NothingToRead
+
+    try:
+        found = compared((good, *more), bad, catalogue=_catalogue(signature_folders))
+    except NothingToRead as error:
+        raise _stop(str(error)) from None
+    if redact if redact is not None else format_ == "markdown":
+        found = render.redacted(found)
+    if format_ == "json":
+        _print(render.as_json(found))
+    elif format_ == "markdown":
+        _print(render.markdown(found))
+    else:
+        _print(render.terminal(found, width=shutil.get_terminal_size((100, 40)).columns))
+    sys.exit(1 if found.differs else 0)
+
+
 @main.group()
 def signatures() -> None:
     """List the catalogue, test signatures, write its pages."""
@@ -392,6 +442,133 @@ def signature_docs(folder: Path, check: bool) -> None:
         click.echo(f"{catalogue_pages.write(catalogue, folder)} pages in {folder}")
     except OSError as error:
         raise _stop(f"{error.filename or folder}: {error.strerror or error}") from None
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to a file, in the format of its suffix: .html, .md, .csv, .jsonl, .parquet.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("terminal", "jsonl", "csv", "markdown", "html", "github")),
+    help="What to print. github: appended to the step summary of a workflow.",
+)
+@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where results are kept between triages.")
+@click.option("--rerun", is_flag=True, help="Analyse everything anew.")
+@click.option("--since", metavar="WHEN", help="Only jobs that failed, or were last heard of, after WHEN: 2h, 3d, a date.")
+@click.option("--cause", multiple=True, help="Only this cause: slug, code or glob. Can be repeated.")
+@click.option("--node", multiple=True, help="Only jobs on this node. Can be repeated.")
+@click.option("--verdict", multiple=True, help="Only this verdict, or error. Can be repeated.")
+@click.option("--severity", type=click.Choice(("info", "warning", "error", "fatal")), help="Only this one or graver.")
+@click.option("--label", multiple=True, metavar="NAME[=VALUE]", help="Only jobs with this label. Can be repeated.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files and folders. Can be repeated.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Processes. Default: one a CPU.")
+@click.option("--engine", type=click.Choice(("local", "ray")), default="local", help="Where jobs are analysed.")
+@click.option("--job-timeout", type=click.FloatRange(min=0.1), default=300.0, help="Seconds that one job may take.")
+@click.option("--job-memory", type=click.IntRange(256), default=4096, help="MiB that one job may take.")
+@click.option("--all", "everything", is_flag=True, help="List every job on the terminal.")
+@click.option("--fail-on", multiple=True, metavar="WHAT", help="Exit 1 on: any, failed, a severity, a cause.")
+@click.option("--exec", "command", metavar="COMMAND", help="Run this with the results as JSON on its standard input.")
+@click.option("--redact/--no-redact", default=None, help="Default: only in HTML, Markdown and GitHub's format.")
+@click.option(
+    "--signatures",
+    "signature_folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Your own signatures, beside the built-in ones. Can be repeated.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+def triage(
+    paths: tuple[str, ...],
+    output: Path | None,
+    format_: str | None,
+    store: Path | None,
+    rerun: bool,
+    since: str | None,
+    cause: tuple[str, ...],
+    node: tuple[str, ...],
+    verdict: tuple[str, ...],
+    severity: str | None,
+    label: tuple[str, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
+    engine: str,
+    job_timeout: float,
+    job_memory: int,
+    everything: bool,
+    fail_on: tuple[str, ...],
+    command: str | None,
+    redact: bool | None,
+    signature_folders: tuple[Path, ...],
+    quiet: bool,
+) -> None:
+    """Diagnose many jobs: one row each, causes by count.
+
+    PATH is a folder with jobs (a Hydra, Slurm, Ray Tune, W&B or torchrun layout, or one folder each), or several.
+
+    \b
+    Exit status:
+      0  done, and nothing that --fail-on names was found
+      1  something that --fail-on names was found
+      2  no jobs, or wrong usage
+    """
+    import shutil
+
+    from forensics import settings
+    from forensics.report.redaction import RedactionError
+    from forensics.signatures.schema import SignatureError
+    from forensics.triage import batch as batches
+    from forensics.triage import command as commands
+    from forensics.triage.filters import Filter, failing
+    from forensics.triage.jobs import NoJobs
+    from forensics.triage.pool import Limits
+    from forensics.triage.store import StoreError
+
+    try:
+        oldest = parse_since(since, time.time()) if since else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--since") from None
+    chosen = format_ or (commands.FORMATS.get(output.suffix.lower()) if output else "terminal")
+    if chosen is None:
+        raise click.BadParameter(f"no format ends in {output.suffix if output else ''!r}", param_hint="--output")
+    if output is not None:
+        _check_output(output, paths)
+    bar = commands.Bar() if not quiet and sys.stderr is not None and sys.stderr.isatty() else None
+    limits = Limits(job_timeout, job_memory << 20)
+    wanted = Filter(cause=cause, node=node, verdict=verdict, severity=severity, label=label, since=oldest)
+    try:
+        project = settings.load(Path(), paths)
+        options = batches.Options(
+            store=store,
+            rerun=rerun,
+            exclude=(*project.exclude, *exclude),
+            signature_folders=tuple(map(str, _signature_folders(project, signature_folders))),
+            limits=limits,
+            engine=batches.engine_of(engine, jobs, limits),
+            wanted=wanted,
+            progress=bar,
+        )
+        found = batches.triage(paths, options)
+    except (NoJobs, StoreError, SignatureError, settings.SettingsError) as error:
+        raise _stop(str(error)) from None
+    finally:
+        if bar is not None:
+            bar.clear()
+    rows = None if everything else 50
+    try:
+        width = shutil.get_terminal_size((120, 40)).columns
+        asked = redact if redact is not None else project.redact
+        commands.write(found, commands.Output(chosen, output, rows, width), asked)
+        if command is not None:
+            commands.hand_over(found, command)
+    except (commands.CannotWrite, RedactionError) as error:
+        raise _stop(str(error)) from None
+    sys.exit(1 if any(map(failing(fail_on), found.results)) else 0)
 
 
 class _Stop(click.ClickException):

@@ -10,7 +10,7 @@ import pytest
 from forensics.engine import causes
 from forensics.engine.identity import World, in_their_attempts, know_world, number_attempts
 from forensics.engine.pipeline import often_enough
-from forensics.engine.steps import step_clock
+from forensics.engine.steps import StepClock, step_clock
 from forensics.model import (
     COLLECTIVES_COLUMNS,
     METRICS_COLUMNS,
@@ -23,7 +23,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.signatures.schema import EvidenceRule, Signature
+from forensics.signatures.schema import EvidenceRule, Signature, load_catalogue
 
 
 def signature(name: str, kind: str, **fields: object) -> Signature:
@@ -270,3 +270,20 @@ def test_each_rule_is_counted_by_itself() -> None:
     assert len(often_enough([*rare, seen("spike", line=3, rule=0)], known)) == 3
     assert len(often_enough([seen("spike", rule=0, count=3)], known)) == 1
     assert len(often_enough([seen("spike")], known)) == 1
+
+
+def test_what_a_rank_raised_above_a_launchers_stop_is_its_reason_and_what_is_raised_below_is_not() -> None:
+    shipped, nowhere = load_catalogue(), World((), None, False, (), True, {}, {})
+    catalogue = {name: shipped[name] for name in ("python-exception", "external-sigterm")}
+
+    def root(raised_at: int) -> str:
+        said = [
+            Observation(signature="python-exception", weight=0.8, evidence=(Evidence("a.log", raised_at, 0, "E"),)),
+            Observation(signature="external-sigterm", weight=0.9, evidence=(Evidence("a.log", 20, 0, "S"),)),
+        ]
+        found = causes.candidates(said, catalogue, nowhere)
+        linked = causes.explain(found, catalogue, StepClock({}, {}, {}), nowhere)
+        return causes.roots(linked)[0].signature.name
+
+    assert root(10) == "python-exception"
+    assert root(30) == "external-sigterm"

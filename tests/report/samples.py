@@ -122,6 +122,7 @@ FAILED = diagnosis(
         Fact("model.hidden_size", "4096", "out/config.json", 5),
         Fact("training_args.learning_rate", "5e-05", "out/training_args.bin"),
     ),
+    fingerprint="47bd574887884257",
 )  # fmt: skip
 
 HEALTHY = diagnosis(

@@ -13,15 +13,19 @@ import pytest
 from samples import ALL
 
 from forensics.model import Diagnosis
-from forensics.report import jsonreport, markdown, terminal
+from forensics.report import github, jsonreport, junit, markdown, sarif, terminal
 from forensics.report.redaction import redact_diagnosis
 
 GOLDEN = Path(__file__).parent.parent / "data" / "report"
 FORMATS: dict[str, Callable[[Diagnosis], str]] = {
+    "40.txt": lambda diagnosis: terminal.render(diagnosis, width=40, colour=False),
     "60.txt": lambda diagnosis: terminal.render(diagnosis, width=60, colour=False),
     "100.txt": lambda diagnosis: terminal.render(diagnosis, width=100, colour=False),
     "200.txt": lambda diagnosis: terminal.render(diagnosis, width=200, colour=False),
     "md": lambda diagnosis: markdown.render(redact_diagnosis(diagnosis)),
+    "github.md": lambda diagnosis: github.render(redact_diagnosis(diagnosis)),
+    "xml": lambda diagnosis: junit.render(redact_diagnosis(diagnosis)),
+    "sarif": lambda diagnosis: sarif.render(redact_diagnosis(diagnosis)),
     "json": jsonreport.render,
 }
 

@@ -30,7 +30,7 @@ def test_it_is_strict_and_has_the_fields_of_the_contract(name: str) -> None:
     assert document == jsonreport.to_dict(ALL[name])
     assert list(document) == [
         "schema_version", "tool", "run", "verdict", "summary", "findings", "ruled_out", "missing_evidence", "coverage",
-        "environment", "hints",
+        "environment", "hints", "fingerprint",
     ]  # fmt: skip
     assert list(document["run"]) == ["path", "world_size", "nodes", "attempts", "started", "ended"]
     for item in document["findings"]:

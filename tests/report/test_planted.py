@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
 import re
@@ -103,10 +102,8 @@ def planted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("form", SHARED)
 def test_a_run_full_of_them_tells_none(planted_run: Path, form: str) -> None:
-    found = redact_diagnosis(analyse([str(planted_run)], Options(threads=1)))
-    assert found.findings
-    report = SHARED[form](found)
-    # Separators that a file name cannot hold were replaced in it, so that some shapes are gone, and their secret with them.
-    whole = dataclasses.replace(found, coverage=())
-    assert _leaks(SHARED[form](whole)) == []
+    found = analyse([str(planted_run)], Options(threads=1))
+    assert len(_leaks(SHARED[form](found))) > 20  # they do reach the reports
+    report = SHARED[form](redact_diagnosis(found))
+    assert _leaks(report) == []
     assert "zjdoe" not in report and "zeta17" not in report

@@ -11,10 +11,10 @@ from forensics.signatures.schema import Signature
 
 
 def compare(
-    goods: Sequence[str], bad: str, options: Options = Options(), catalogue: Mapping[str, Signature] | None = None
+    goods: Sequence[str], bad: str, options: Options | None = None, catalogue: Mapping[str, Signature] | None = None
 ) -> Comparison:
     """Compare the run under `bad` with those under `goods`. Raises NothingToRead where one has nothing to analyse."""
-    found = [analyse_with_data([path], options, catalogue) for path in (*goods, bad)]
+    found = [analyse_with_data([path], options or Options(), catalogue) for path in (*goods, bad)]
     return comparison(found[:-1], found[-1])
 
 

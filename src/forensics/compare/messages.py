@@ -65,9 +65,7 @@ def _by_name(diagnosis: Diagnosis) -> dict[str, Finding]:
 
 def _sign(finding: Finding) -> Sign:
     evidence = finding.evidence[0] if finding.evidence else None
-    return Sign(
-        name=finding.name, title=finding.title, role=finding.role.value, count=finding.count, evidence=evidence
-    )
+    return Sign(name=finding.name, title=finding.title, role=finding.role.value, count=finding.count, evidence=evidence)
 
 
 def warnings(sources: Sequence[Source]) -> dict[str, Sign]:

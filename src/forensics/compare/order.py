@@ -14,10 +14,13 @@ from forensics.parsers.prefixes import clean, strip_ansi
 BYTES = 64 << 20  # bytes of a run's logs and metric files that are searched
 MOST = 200_000  # records kept of one run
 _ID_KEY = (
-    r"(?:sample|batch|example|data|document|doc|item|row|record|image|index|dataset)s?[ _-]?(?:ids?|idx(?:s|es)?|ind(?:ex|ices|exes))"
+    r"(?:sample|batch|example|data|document|doc|item|row|record|image|index|dataset)s?[ _-]?"
+    r"(?:ids?|idx(?:s|es)?|ind(?:ex|ices|exes))"
     r"|indices|idxs|sample_order|uids?"
 )
-_IDS = re.compile(rf"(?i)(?<![\w])['\"]?({_ID_KEY})['\"]?\s*(?:[:=]\s*|\s)(?:tensor\(|array\()?(\[[^\[\]]{{1,4000}}\]|\d+\b)")
+_IDS = re.compile(
+    rf"(?i)(?<![\w])['\"]?({_ID_KEY})['\"]?\s*(?:[:=]\s*|\s)(?:tensor\(|array\()?(\[[^\[\]]{{1,4000}}\]|\d+\b)"
+)
 _STEP = re.compile(r"(?i)(?<![\w])['\"]?(?:global[ _])?(?:step|iteration|iter|batch)['\"]?\s*[:=#]?\s*(\d{1,12})\b")
 _NUMBERS = re.compile(r"[\w.-]+")
 

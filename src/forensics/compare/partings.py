@@ -83,7 +83,13 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
         first_common=common[0] if common else None,
         last_common=common[-1] if common else None,
         unit=bad.unit,
-        equal_through=None if not common else common[-1] if unequal is None else common[unequal - 1] if unequal else None,
+        equal_through=None
+        if not common
+        else common[-1]
+        if unequal is None
+        else common[unequal - 1]
+        if unequal
+        else None,
         first_unequal=None if unequal is None else common[unequal],
     )
     if unequal is None:

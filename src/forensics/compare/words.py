@@ -39,7 +39,9 @@ def headline(c: Comparison) -> str:
         (len(c.messages_only_bad), "kind of warning only in the bad run"),
     )
     said += [
-        f"{n} {what}" if n == 1 else f"{n} {what.replace('signature', 'signatures').replace('kind', 'kinds')}"
+        f"{n} {what}"
+        if n == 1
+        else f"{n} {what.replace('signature', 'signatures').replace('kind', 'kinds')}"
         if what != "setting"
         else f"{n} settings"
         for n, what in counts

@@ -301,8 +301,9 @@ def explain(
             _link(reasons[0], c)
     symptoms = sorted((c for c in live if c.signature.kind == "symptom" and c.explained_by is None), key=_symptom_order)
     if symptoms and is_stop(symptoms[0]):  # a launcher's own stop follows from what one rank raised above it
-        raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and _stands_above(c, symptoms[0])]
-        symptoms = [*raised[:1], *(c for c in symptoms if c not in raised[:1])]
+        stop = symptoms[0]
+        raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and _stands_above(c, stop)]
+        symptoms.sort(key=lambda c: not (raised and c is raised[0]))
     for c in symptoms[1:]:  # 5: the first symptom explains the others
         if _before(symptoms[0], c):
             _link(symptoms[0], c)

@@ -12,10 +12,12 @@ VERSION = 1  # what is hashed, and how; a change of either gives every failure a
 
 # Captures that say where or when, and not what.
 _PLACES = frozenset(
-    "rank ranks rank_a rank_b from_rank to_rank other_rank peer_rank local_rank device devices gpu pid pids tid node nodes host hosts "
-    "hostname nodename peer peer_host master_addr task tasks step epoch line time date when port address addr ip job "
-    "jobid job_id user path file dir folder directory url uri bus_id bdf pci uuid serial attempt world_size interface "
-    "function exception message store shard worker seq group pg id".split()
+    "rank ranks rank_a rank_b from_rank to_rank other_rank peer_rank local_rank device devices gpu pid pids tid "
+    "node nodes host hosts hostname nodename peer peer_host master_addr task tasks step epoch line time date when "
+    "port address addr ip job jobid job_id user path file dir folder directory url uri bus_id bdf pci uuid serial "
+    "attempt world_size interface function exception message store shard worker seq group pg id process "
+    "node_ranks node_devices owner_pid comm comm_rank bus batch_host network interfaces hca server own_rank "
+    "bootstrap volume disk segment".split()
 )
 # What is told by a number alone.
 _NUMBERS = frozenset({"signal", "exitcode", "xid", "errno", "sxid", "code"})
@@ -31,7 +33,7 @@ _DTYPE = re.compile(r"\b(?:b?float|u?q?int|complex|fp|bf|int|e\dm\d\w*)\d+(?:_\w
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b")
 _IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])")
-_NUMBER = re.compile(r"[-+]?\d[\d.,:_]*(?:e[-+]?\d+)?(?:\s?(?:[KMGT]i?B|bytes|kB)\b)?", re.I)
+_NUMBER = re.compile(r"[-+]?\d(?:[\d.,:_]*\d)?(?:e[-+]?\d+)?(?:\s?(?:[KMGT]i?B|bytes|kB)\b)?", re.I)
 _LIST = re.compile(r"#(?:\s*[,x]\s*#)+")
 
 

@@ -11,6 +11,9 @@ _VERDICTS = "|".join(verdict.value.upper() for verdict in Verdict).encode()
 _STYLE = rb"(?:\x1b\[[\d;]*m)*"
 _JSON = lazy(rb'\s*\{\s*"schema_version":\s*\d+,\s*"tool":\s*\{\s*"name":\s*"forensics"')
 _MARKDOWN = lazy(rb"\s*## (?:" + _VERDICTS + rb"): .*\n\| \| \|\n\| --- \| --- \|\n\| ", re.S)
+_HTML = lazy(
+    rb'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="forensics '
+)
 _TERMINAL = lazy(
     _STYLE + rb"(?:" + _VERDICTS + rb")" + _STYLE + rb"  .*\n\n" + _STYLE
     + rb"(?:WHERE|SEEN|(?:NOT )?READ|MISSING EVIDENCE|RULED OUT)" + _STYLE + rb"\n  ",
@@ -26,4 +29,5 @@ _SARIF = lazy(
 def is_report(head: bytes) -> bool:
     """Whether a file that begins with `head` is a report of this program, in any of its formats."""
     head = head.replace(b"\r\n", b"\n")
-    return any(pattern.match(head) is not None for pattern in (_JSON, _MARKDOWN, _TERMINAL, _JUNIT, _SARIF))
+    forms = (_JSON, _MARKDOWN, _HTML, _TERMINAL, _JUNIT, _SARIF)
+    return any(pattern.match(head) is not None for pattern in forms)

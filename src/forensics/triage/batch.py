@@ -147,7 +147,9 @@ def count(results: Sequence[JobResult], history: dict[str, History] | None = Non
                 example=sure.path,
             )
         )
-    return tuple(sorted(counts, key=lambda c: (c.cause in ("(healthy)", "(recovered)"), -c.jobs, -c.gpu_hours, c.cause)))
+    return tuple(
+        sorted(counts, key=lambda c: (c.cause in ("(healthy)", "(recovered)"), -c.jobs, -c.gpu_hours, c.cause))
+    )
 
 
 def local_engine(workers: int | None, limits: Limits) -> Engine:
@@ -158,3 +160,12 @@ def local_engine(workers: int | None, limits: Limits) -> Engine:
         return pool.run(tasks, setup, workers=workers or len(os.sched_getaffinity(0)), limits=limits)
 
     return run
+
+
+def engine_of(name: str, workers: int | None, limits: Limits) -> Engine:
+    """The engine of that name: "local" or "ray". Raises StoreError where it is not installed."""
+    if name == "ray":
+        from forensics.triage.rays import ray_engine
+
+        return ray_engine(workers, limits)
+    return local_engine(workers, limits)

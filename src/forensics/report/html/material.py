@@ -13,13 +13,13 @@ from forensics.report.plots.model import Pictures
 @dataclass(frozen=True, slots=True)
 class Material:
     diagnosis: Diagnosis
-    pictures: Pictures = Pictures()
+    pictures: Pictures = field(default_factory=Pictures)
     contexts: Mapping[Place, Context] = field(default_factory=dict)  # by the file and line that the diagnosis shows
     redacted: bool = False
 
 
 def gather(diagnosis: Diagnosis, data: RunData | None, *, lines: bool = True) -> Material:
-    """Everything for a page of this run; without `data` (a diagnosis alone) no pictures and no lines around evidence."""
+    """Everything for a page of this run; of a diagnosis without `data` no pictures and no lines around evidence."""
     if data is None:
         return Material(diagnosis)
     from forensics.report.plots import pictures

@@ -73,7 +73,7 @@ def _section(section: Section) -> Markup:
 
 
 def _foot(material: Material) -> Markup:
-    what = "Names, hosts, addresses and secrets are replaced by stand-ins as far as they are known by their shape or place."
+    what = "Names, hosts, addresses and secrets are replaced by stand-ins where their shape or place tells them."
     whole = "Nothing is redacted in this report."
     return join(
         Markup("\n"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -60,14 +61,15 @@ def drawing() -> Iterator[None]:
     try:
         import matplotlib
         import matplotlib.backends.backend_svg
-        import matplotlib.figure  # noqa: F401 - so that a broken installation shows here
+        import matplotlib.figure  # so that a broken installation shows here
     except Exception as error:
         raise NoMatplotlib(
             f"plots need matplotlib, which cannot be imported ({type(error).__name__}: {one_line(str(error), 200)}); "
             "python -m pip install matplotlib"
         ) from None
     defaults = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(("backend", "interactive"))}
-    with matplotlib.rc_context(defaults | _SETTINGS):  # type: ignore[arg-type]
+    with matplotlib.rc_context(defaults | _SETTINGS), warnings.catch_warnings():  # type: ignore[arg-type]
+        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
         yield
 
 

@@ -47,7 +47,7 @@ def decimated(xs: Sequence[float], ys: Sequence[float], columns: int = COLUMNS) 
 
 
 def _chosen(column: Any, y: Floats) -> list[int]:
-    """Indices to keep: of each column the least and the greatest finite value, or the first one where none is finite."""
+    """Indices to keep: of each column the least and the greatest finite value, or the first where none is finite."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(column)) + 1

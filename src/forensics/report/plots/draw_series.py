@@ -70,7 +70,7 @@ def _scaled(ax: Axes, panel: Panel) -> None:
         ax.set_yticks([])
         return
     low, high = min(known), max(known)
-    if panel.scale == "linear":
+    if panel.scale == "linear" or low == high or (low <= 0 and panel.scale != "symlog"):
         if low == high:  # else the axis magnifies the seventh digit
             room = 0.5 * abs(low) or 1.0
             ax.set_ylim(low - room, high + room)

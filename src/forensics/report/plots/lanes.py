@@ -207,13 +207,14 @@ def _file(path: str, life: _Life, shown: Sequence[str]) -> Lane:
 def _odd(
     ranks: Sequence[int], lives: Mapping[int, _Life], culprits: set[int], sequences: Sequence[CollectiveProgress]
 ) -> list[int]:
-    """The ranks worth a lane of their own: culprits, those behind in a collective, the first to err, the first silent."""
+    """Ranks worth a lane of their own: culprits, those behind in a collective, the first to err, the first silent."""
     chosen: dict[int, None] = dict.fromkeys(sorted(culprits)[:ODD])
     for sequence in sequences:
         behind = [rank for entry in sequence.reached if entry.behind for rank in entry.ranks]
         chosen |= dict.fromkeys(behind[: ODD // 2])
-    errors = [(life.first_sign.x, rank) for rank, life in lives.items() if life.first_sign is not None]
-    chosen |= dict.fromkeys(rank for _, rank in sorted(errors)[:2])
+    errors = sorted((life.first_sign.x, rank) for rank, life in lives.items() if life.first_sign is not None)
+    if errors:
+        chosen |= dict.fromkeys(rank for x, rank in errors[:2] if x < errors[len(errors) // 2][0])
     ends = sorted((life.last, rank) for rank, life in lives.items() if life.last is not None)
     if ends:
         chosen |= dict.fromkeys(rank for last, rank in ends[:2] if last < ends[len(ends) // 2][0])

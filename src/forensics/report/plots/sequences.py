@@ -23,7 +23,7 @@ class _Told(NamedTuple):
 
 
 def sequences(data: RunData, world_size: int | None) -> tuple[CollectiveProgress, ...]:
-    """One `CollectiveProgress` a process group with at least two ranks, those in which the ranks part before the others."""
+    """One `CollectiveProgress` a process group with at least two ranks; groups whose ranks part go first."""
     found: list[CollectiveProgress] = []
     if data.collectives.height:
         for group in groups_of(data.collectives):

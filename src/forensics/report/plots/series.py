@@ -74,7 +74,7 @@ def _panel(name: str, rows: pl.DataFrame, diagnosis: Diagnosis, culprits: frozen
 
 
 def _one_source_a_rank(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of several files in which a rank records a metric of one attempt, the fullest; without a rank where it says more."""
+    """Of the files in which a rank records a metric of one attempt the fullest; without a rank where it says more."""
     import polars as pl
 
     keys = ["rank", "attempt", "source"]

@@ -11,6 +11,7 @@ from html import escape
 from xml.etree import ElementTree
 
 from forensics.patterns import lazy
+from forensics.report.inert import one_line
 from forensics.report.plots.canvas import COLOURS
 
 _CLASS = {value: name for name, value in COLOURS.items()}
@@ -28,12 +29,12 @@ _NUMBER = lazy(r"-?\d+\.\d{3,}")
 
 
 def inline(document: str, key: str, title: str) -> str:
-    """The SVG element of a page. key: what its ids begin with, ASCII letters, digits and hyphens; title: any text."""
+    """The SVG element of a page. key: what its ids begin with (ASCII letters, digits, hyphens); title: any text."""
     root = ElementTree.fromstring(document)
     used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', document))
     body = "".join(_element(child, key, used) for child in root)
     box = escape(root.get("viewBox", "0 0 100 100"))
-    label = escape(title)
+    label = escape(one_line(title, 200))
     return f'<svg viewBox="{box}" role="img" aria-label="{label}"><title>{label}</title>{body}</svg>'
 
 

@@ -15,6 +15,11 @@ _PLAIN_HOST = re.compile(
     re.ASCII | re.I,
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*", re.ASCII)
+# Things that are replaced wherever their very text stands, once a place has given them away.
+_ANYWHERE = frozenset(
+    "secret private email phone bucket arn run repo project serial guid uuid gpu mac nodes channel resource".split()
+)
+_SHORTEST = 8  # characters of such a text
 _PLACEHOLDER = ("$", "{", "%", "*", "~", "<")
 
 
@@ -47,6 +52,9 @@ class Memory:
         self._hosts: dict[str, str] = {}  # lower-case name -> stand-in
         self._people: dict[str, str] = {}  # users and accounts
         self._host_pattern: re.Pattern[str] | None = None
+        self._values: dict[str, str] = {}  # text -> stand-in
+        self._value_pattern: re.Pattern[str] | None = None
+        self._values_of = 0  # how many stand-ins there were when these were made
         self._people_patterns: tuple[re.Pattern[str], re.Pattern[str] | None] | None = None
 
     def of(self, kind: str, value: str) -> str:
@@ -121,6 +129,22 @@ class Memory:
         if name in ORDINARY or name in self.spoken or len(name) < 3:
             return False
         return len(name) > 3 or any(char.isdigit() for char in name)
+
+    def known_values(self, text: str) -> str:
+        """`text` without secrets and names of things that a place elsewhere has given away."""
+        if len(self.stand_ins) != self._values_of:
+            self._values_of = len(self.stand_ins)
+            self._values = {
+                value: name
+                for kind, value, name in self.stand_ins.items()
+                if kind in _ANYWHERE and len(value) >= _SHORTEST and not (value.isalpha() and value.islower())
+            }
+            longest = sorted(self._values, key=len, reverse=True)
+            forms = "|".join(map(re.escape, longest))
+            self._value_pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{forms})(?![A-Za-z0-9])") if forms else None
+        if self._value_pattern is None:
+            return text
+        return self._value_pattern.sub(lambda match: self._values[match[0]], text)
 
     def known_hosts(self, text: str) -> str:
         """`text` without the names of hosts that are known, as whole words."""

@@ -59,4 +59,4 @@ class Redactor:
 
     def again(self, redacted: str) -> str:
         """What `redact` made, without the names that were learnt since; all rules need not run for it again."""
-        return self.memory.known_hosts(self.memory.known_people(redacted))
+        return self.memory.known_hosts(self.memory.known_people(self.memory.known_values(redacted)))

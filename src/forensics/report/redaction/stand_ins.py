@@ -28,6 +28,13 @@ class StandIns:
         """Real names in `text` that look like stand-ins (a folder `run-1`) are given to nothing else."""
         self._taken.update(_LOOKS_LIKE_ONE.findall(text.lower()))
 
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def items(self) -> list[tuple[str, str, str]]:
+        """(kind, value, stand-in) of all that is known."""
+        return [(kind, value, name) for (kind, value), name in self._names.items()]
+
     def of(self, kind: str, value: str) -> str:
         """The stand-in of `value`; what is one already stays."""
         if is_stand_in(value):

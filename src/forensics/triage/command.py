@@ -1,0 +1,149 @@
+"""What `forensics triage` does between its options and its outputs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forensics.triage.model import Batch
+from forensics.triage.store import Store
+
+EXEC_SECONDS = 60.0
+FORMATS = {
+    ".html": "html",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+SHARED = frozenset({"html", "markdown", "github"})  # redacted unless asked not to
+
+
+class CannotWrite(Exception):
+    """An output cannot be made; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    format: str
+    file: Path | None
+    rows: int | None
+    width: int
+
+
+def write(batch: Batch, output: Output, redact: bool | None, patterns: Sequence[str] = ()) -> None:
+    """Write a batch to a file or to stdout. Raises CannotWrite, RedactionError, OSError."""
+    from forensics.triage import show
+
+    store_file = batch.store
+    plain = batch
+    if redact if redact is not None else output.format in SHARED:
+        from forensics.triage.redacted import redacted
+
+        batch = redacted(batch, patterns=patterns)
+    if output.format == "parquet":
+        if output.file is None:
+            raise CannotWrite("Parquet goes to a file: -o FILE.parquet")
+        show.write_parquet(batch, output.file)
+        return
+    if output.format == "jsonl":
+        _lines(batch, plain, store_file, output.file, whole=batch is plain)
+        return
+    if output.format == "html":
+        try:
+            from forensics.triage import page
+        except ImportError:
+            raise CannotWrite("this build has no HTML page; use .md, .csv, .jsonl or .parquet") from None
+        text: str = page.render(batch)
+    elif output.format == "csv":
+        text = show.csv_text(batch)
+    elif output.format in ("markdown", "github"):
+        text = show.markdown(batch)
+    else:
+        text = show.terminal(batch, width=output.width, rows=output.rows)
+    if output.format == "github" and output.file is None and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(text)
+        return
+    _put(text, output.file)
+
+
+def _put(text: str, file: Path | None) -> None:
+    if file is not None:
+        file.write_text(text, "utf-8")
+    else:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+
+
+def _lines(batch: Batch, plain: Batch, store_file: str | None, file: Path | None, *, whole: bool) -> None:
+    """JSON lines one by one; redacted ones hold the row alone, since the store's diagnosis is not redacted."""
+    from forensics.triage import show
+
+    store = Store(Path(store_file)) if whole and store_file is not None and Path(store_file).exists() else None
+    out = file.open("wb") if file is not None else sys.stdout.buffer
+    try:
+        for line in show.json_lines(batch, store.report if store is not None else lambda fingerprint: None):
+            out.write(line.encode("utf-8", "replace"))
+        out.flush()
+    finally:
+        if file is not None:
+            out.close()
+        if store is not None:
+            store.close()
+
+
+def hand_over(batch: Batch, command: str) -> None:
+    """Run a command (split as a shell would, without a shell) with the batch as JSON on its standard input.
+
+    Raises CannotWrite where it cannot be started, fails, or takes more than EXEC_SECONDS.
+    """
+    from forensics.triage import show
+
+    try:
+        ended = subprocess.run(
+            shlex.split(command),
+            input=show.payload(batch).encode("utf-8", "replace"),
+            timeout=EXEC_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, IndexError) as error:
+        raise CannotWrite(f"--exec: {getattr(error, 'strerror', None) or error}") from None
+    except subprocess.TimeoutExpired:
+        raise CannotWrite(f"--exec: took more than {EXEC_SECONDS:g} seconds") from None
+    if ended.returncode:
+        raise CannotWrite(f"--exec: ended with status {ended.returncode}")
+
+
+class Bar:
+    """One line on stderr: jobs done, jobs a second, how long it will take."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.drawn = 0.0
+
+    def __call__(self, done: int, total: int, errors: int) -> None:
+        now = time.monotonic()
+        if now - self.started < 0.5 or (now - self.drawn < 0.1 and done < total):
+            return
+        self.drawn = now
+        rate = done / (now - self.started)
+        left = int((total - done) / rate) if rate else 0
+        filled = 20 * done // max(total, 1)
+        bar = "#" * filled + "-" * (20 - filled)
+        wrong = f", {errors} not analysed" if errors else ""
+        sys.stderr.write(
+            f"\r\x1b[K[{bar}] {done:,} of {total:,} jobs, {rate:.0f}/s, {left // 60}:{left % 60:02d} left{wrong}"
+        )
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

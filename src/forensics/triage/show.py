@@ -1,0 +1,197 @@
+"""The outputs of a triage: terminal table, JSON lines, CSV, Parquet, Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from forensics import __version__
+from forensics.report.inert import inert, one_line
+from forensics.report.jsonreport import SCHEMA_VERSION, escaped
+from forensics.triage import codec
+from forensics.triage.filters import moment
+from forensics.triage.model import Batch, CauseCount, JobResult
+
+TERMINAL_ROWS = 50
+SUMMARY_ROWS = 200  # of a Markdown table: GitHub takes 65,536 characters in a comment, 1 MiB in a step summary
+SUMMARY_BYTES = 60_000
+COLUMNS = (
+    "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "time", "age_hours",
+    "world_size", "gpu_hours", "started", "ended", "bytes", "files", "evidence", "fix", "summary", "error", "fingerprint",
+    "report",
+)  # fmt: skip
+
+
+def age(result: JobResult, now: float) -> float | None:
+    """Hours since a job failed or was last heard of."""
+    at = moment(result)
+    return round(max(now - at, 0.0) / 3600, 2) if at is not None else None
+
+
+def _age_words(hours: float | None) -> str:
+    if hours is None:
+        return "-"
+    return f"{hours * 60:.0f}m" if hours < 1 else f"{hours:.0f}h" if hours < 48 else f"{hours / 24:.0f}d"
+
+
+def _ranks(result: JobResult) -> str:
+    from forensics.report.words import rank_list
+
+    return rank_list(result.ranks, 4) if result.ranks else "-"
+
+
+def _hours(count: CauseCount) -> str:
+    return f"{count.gpu_hours:,.1f}" if count.gpu_hours_known else "-"
+
+
+def _cause_cells(batch: Batch) -> Iterator[list[str]]:
+    for c in batch.causes:
+        yield [str(c.jobs), _hours(c), c.cause, (c.first or "-")[:10], one_line(c.title or "", 80)]
+
+
+def _row_cells(batch: Batch, rows: Sequence[JobResult]) -> Iterator[list[str]]:
+    for r in rows:
+        sure = f"{r.confidence * 100:.0f}%" if r.confidence is not None else "-"
+        step = str(r.step) if r.step is not None else "-"
+        shown_age = _age_words(age(r, batch.made))
+        yield [r.cause, _ranks(r), r.node or "-", step, sure, shown_age, r.path]
+
+
+_CAUSES = ["jobs", "GPU h", "cause", "since", "what it is"]
+_ROWS = ["cause", "rank", "node", "step", "sure", "age", "job"]
+
+
+def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> str:
+    """Two tables for a terminal of this width; rows: how many jobs are listed, None for all."""
+    shown = batch.results if rows is None else batch.results[:rows]
+    lines = _table(_CAUSES, list(_cause_cells(batch)), width, right={0, 1})
+    lines += ["", *_table(_ROWS, list(_row_cells(batch, shown)), width, right={3, 4, 5})]
+    if len(shown) < len(batch.results):
+        lines.append(f"... {len(batch.results) - len(shown):,} more jobs: --all, or -o FILE")
+    lines += ["", f"{len(batch.results):,} jobs, {batch.reused:,} of them known already", *map(inert, batch.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(head: list[str], rows: list[list[str]], width: int, right: set[int]) -> list[str]:
+    cells = [head, *([one_line(cell, 300) for cell in row] for row in rows)]
+    wide = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    wide = [min(w, 40) for w in wide[:-1]] + [max(width - sum(min(w, 40) + 2 for w in wide[:-1]), 12)]
+    lines = []
+    for row in cells:
+        cut = [
+            cell if len(cell) <= w else _cut(cell, w, i == len(row) - 1)
+            for i, (cell, w) in enumerate(zip(row, wide, strict=True))
+        ]
+        placed = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(cut, wide, strict=True))]
+        lines.append("  ".join(placed).rstrip())
+    return lines
+
+
+def _cut(cell: str, width: int, path: bool) -> str:
+    return f"…{cell[-(width - 1) :]}" if path and "/" in cell else f"{cell[: width - 1]}…"
+
+
+def json_line(result: JobResult, report: bytes | None) -> str:
+    """One job as a line: the object of docs/json.md, and the row under `job`. report: as the store keeps it."""
+    document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "tool": {"name": "forensics", "version": __version__}}
+    if report is not None:
+        document = json.loads(zlib.decompress(report))
+        document["run"]["path"] = result.path
+    document["job"] = codec.to_dict(result) | {"cause": result.cause}
+    return escaped(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
+
+
+def payload(batch: Batch) -> str:
+    """The batch as one JSON object: `causes` and `jobs`, as `--exec` gives it to a command."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "forensics", "version": __version__},
+        "paths": list(batch.paths),
+        "causes": [{name: getattr(c, name) for name in c.__dataclass_fields__} for c in batch.causes],
+        "jobs": [codec.to_dict(r) | {"cause": r.cause} for r in batch.results],
+    }
+    return escaped(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
+
+
+def values(result: JobResult, batch: Batch) -> list[Any]:
+    """The cells of a row for COLUMNS."""
+    place = result.evidence
+    return [
+        result.path, result.layout, result.cause, " ".join(result.codes), result.verdict, result.severity,
+        result.confidence, " ".join(map(str, result.ranks or ())), result.node, result.step, result.time,
+        age(result, batch.made), result.world_size, result.gpu_hours, result.started, result.ended, result.bytes,
+        result.files, f"{place.file}:{place.line or ''}: {place.text}" if place else None, result.fix, result.summary,
+        result.error, result.fingerprint, batch.reports.get(result.path),
+    ]  # fmt: skip
+
+
+def csv_text(batch: Batch) -> str:
+    """RFC 4180; a text that a spreadsheet would take for a formula has an apostrophe before it."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for result in batch.results:
+        writer.writerow([_cell(value) for value in values(result, batch)])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = inert(value, None)
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text
+
+
+def write_parquet(batch: Batch, file: Path) -> None:
+    """COLUMNS as a Parquet file. Raises OSError."""
+    import polars as pl
+
+    kinds = {
+        "confidence": pl.Float64, "age_hours": pl.Float64, "gpu_hours": pl.Float64, "step": pl.Int64,
+        "world_size": pl.Int64, "bytes": pl.Int64, "files": pl.Int64,
+    }  # fmt: skip
+    schema = {name: kinds.get(name, pl.String) for name in COLUMNS}
+    frame = pl.DataFrame([values(r, batch) for r in batch.results], schema=schema, orient="row")
+    frame.write_parquet(file)
+
+
+def markdown(batch: Batch) -> str:
+    """Two tables, at most SUMMARY_BYTES; for step summaries and comments."""
+    lines = [f"## Triage: {len(batch.results):,} jobs", "", *_markdown_table(_CAUSES, _cause_cells(batch)), ""]
+    rows = [r for r in batch.results if r.root is not None or r.error is not None]
+    size = sum(len(line.encode()) + 1 for line in lines)
+    body = []
+    for line in _markdown_table(_ROWS, _row_cells(batch, rows[:SUMMARY_ROWS])):
+        size += len(line.encode()) + 1
+        if size > SUMMARY_BYTES:
+            break
+        body.append(line)
+    lines += body
+    if (left := len(rows) - max(len(body) - 2, 0)) > 0:
+        lines.append(f"\n{left:,} more rows are left out.")
+    return "\n".join([*lines, *(f"\n{_markdown_cell(note)}" for note in batch.notes)]) + "\n"
+
+
+def _markdown_table(head: list[str], rows: Iterator[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(_markdown_cell, row))} |"
+
+
+def _markdown_cell(text: str) -> str:
+    shown = one_line(text, 200).replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
+    for char in "\\`*_[]|#~":
+        shown = shown.replace(char, f"\\{char}")
+    return shown
+
+
+def json_lines(batch: Batch, report: Callable[[str], bytes | None]) -> Iterator[str]:
+    """One line a job. report: fingerprint -> the stored diagnosis."""
+    for result in batch.results:
+        yield json_line(result, report(result.fingerprint) if result.error is None else None)

@@ -1,0 +1,283 @@
+"""What the pictures show, made from numbers, and that it can be drawn whatever the numbers and names are."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import diagnosis, finding
+from test_html import EVIL, pictures
+
+from forensics.cli import main
+from forensics.model import (
+    COLLECTIVES_COLUMNS,
+    METRICS_COLUMNS,
+    Diagnosis,
+    Evidence,
+    Identity,
+    Observation,
+    Role,
+    RunData,
+    Writer,
+    schema,
+)
+from forensics.report.plots import draw
+from forensics.report.plots import pictures as made
+from forensics.report.plots.decimate import decimated, thinned
+from forensics.report.plots.files import within_run
+from forensics.report.plots.model import Curve, Panel, Pictures
+
+Row = tuple[int | None, int, str, float]  # rank, step, name, value
+
+
+def data(
+    metrics: Iterable[Row] = (), writers: Sequence[Writer] = (), observations: Sequence[Observation] = (),
+    collectives: Sequence[dict[str, Any]] = (),
+) -> RunData:  # fmt: skip
+    rows = [
+        {
+            "source": "m" if rank is None else f"rank{rank}.log",
+            "line": step,
+            "rank": rank,
+            "step": step,
+            "name": name,
+            "value": value,
+        }
+        for rank, step, name, value in metrics
+    ]
+    table = pl.DataFrame([{c: row.get(c) for c in METRICS_COLUMNS} for row in rows], schema=schema(METRICS_COLUMNS))
+    calls = pl.DataFrame(
+        [{c: row.get(c) for c in COLLECTIVES_COLUMNS} for row in collectives], schema=schema(COLLECTIVES_COLUMNS)
+    )
+    return RunData(path="run", sources=(), observations=tuple(observations), tracebacks=(), writers=tuple(writers),
+                   metrics=table, collectives=calls, coverage=())  # fmt: skip
+
+
+def writer(rank: int | None, first: float, last: float, source: str | None = None) -> Writer:
+    return Writer(source=source or f"rank{rank}.log", identity=Identity(rank=rank), first_time=first, last_time=last,
+                  last_line="", bytes=1)  # fmt: skip
+
+
+def seen(rank: int, time: float, name: str = "gpu-oom") -> Observation:
+    return Observation(signature=name, weight=0.9, evidence=(Evidence(f"rank{rank}.log", 1, 0, "x"),),
+                       identity=Identity(rank=rank), time=time, timed=True)  # fmt: skip
+
+
+def run(world: int, *more: Any, **given: Any) -> Diagnosis:
+    return diagnosis(*more, run={"world_size": world}, **given)
+
+
+# --- fewer points, same picture
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000))
+def test_decimation_keeps_the_extremes_and_bounds_the_points(ys: list[float]) -> None:
+    xs, kept = decimated([float(n) for n in range(len(ys))], ys, columns=50)
+    assert len(kept) <= 100
+    assert xs == sorted(xs)
+    assert min(kept) == pytest.approx(min(ys), rel=1e-6) and max(kept) == pytest.approx(max(ys), rel=1e-6)
+
+
+def test_a_restart_and_what_is_not_finite_break_a_curve() -> None:
+    _, ys = decimated([1, 2, 3, 2, 3], [1.0, math.nan, math.inf, 4.0, 5.0])
+    assert [y for y in ys if math.isfinite(y)] == [1.0, 4.0, 5.0]
+    assert sum(not math.isfinite(y) for y in ys) >= 1
+    assert decimated([], []) == ([], [])
+    assert len(thinned([float(n) for n in range(100_000)], 100)) <= 101
+
+
+# --- lanes
+
+
+def test_the_culprit_that_fell_silent_is_marked() -> None:
+    root = finding(ranks=(2,), time="x")
+    picture = made(
+        data(
+            writers=[*(writer(r, 0, 600) for r in (0, 1, 3)), writer(2, 0, 20)],
+            observations=[seen(2, 20.0), seen(0, 599.0, "collective-timeout"), seen(1, 1.0, "overflow-warmup")],
+        ),
+        run(
+            4,
+            root,
+            finding(id="f2", name="collective-timeout", role=Role.CASCADE),
+            finding(id="f3", name="overflow-warmup", role=Role.CONTEXT),
+        ),
+    ).swimlane
+    assert picture is not None and (picture.axis, picture.start, picture.end) == ("time", 0, 600)
+    lanes = {lane.label: lane for lane in picture.lanes}
+    assert [label for label, lane in lanes.items() if lane.culprit] == ["rank 2"]
+    assert lanes["rank 2"].spans == ((0, 20.0),) and lanes["rank 2"].signs[0].root
+    assert [(s.name, s.root) for s in lanes["rank 0"].signs] == [("collective-timeout", False)]
+    assert lanes["rank 1"].signs == ()  # what is harmless is no error
+
+
+def test_a_thousand_ranks_are_bands_and_the_odd_one_has_a_lane() -> None:
+    many = [writer(r, 0, 100 if r != 700 else 5) for r in range(1024)]
+    picture = made(
+        data(writers=many, observations=[seen(r, 100.0) for r in range(1024) if r != 700]),
+        run(1024, finding(ranks=(700,))),
+    ).swimlane
+    assert picture is not None and len(picture.lanes) < 50
+    assert picture.lanes[0].label == "rank 700" and picture.lanes[0].culprit
+    bands = [lane for lane in picture.lanes if len(lane.ranks) > 1]
+    assert sorted(r for lane in bands for r in lane.ranks) == list(range(1024))
+    assert sum(s.count for lane in bands for s in lane.signs) == 1023
+
+
+def test_a_run_of_days_is_drawn_around_its_end() -> None:
+    picture = made(
+        data(writers=[writer(0, 0, 864_000), writer(1, 0, 864_000)], observations=[seen(0, 863_990.0)]),
+        run(2, finding(ranks=(0,))),
+    ).swimlane
+    assert picture is not None and picture.start > 863_000 and any("10 days" in note for note in picture.notes)
+
+
+def test_without_times_steps_are_the_axis_and_without_either_there_is_no_picture() -> None:
+    picture = made(data([(0, s, "loss", 1.0) for s in range(5)]), run(1)).swimlane
+    assert picture is not None and (picture.axis, picture.end) == ("step", 4)
+    nothing = made(data(), run(4))
+    assert nothing.swimlane is None and "no line" in nothing.notes[0]
+
+
+# --- metrics
+
+
+def test_ranks_that_agree_are_one_curve_and_ranks_that_part_are_several() -> None:
+    alike = [(r, s, "lr", 0.1 / (s + 1)) for r in range(4) for s in range(20)]
+    apart = [(r, s, "loss", 2.0 - s / 50 + (r == 2) * s) for r in range(4) for s in range(20)]
+    panels = {p.name: p for p in made(data([*alike, *apart]), run(4, finding(ranks=(2,), step=7))).panels}
+    assert [c.label for c in panels["lr"].curves] == ["4 ranks alike"]
+    assert [(c.label, c.role) for c in panels["loss"].curves][2] == ("rank 2", "culprit")
+    assert [(o.x, o.label) for o in panels["loss"].onsets] == [(7.0, "at step 7")] or panels["loss"].onsets[
+        0
+    ].label == "step 7"
+
+
+def test_of_many_ranks_the_spread_and_those_that_lie_apart_are_shown() -> None:
+    rows = [(r, s, "loss", 2.0 + 0.01 * (r % 7) + (r == 90) * 5.0) for r in range(128) for s in range(30)]
+    (panel,) = made(data(rows), run(128)).panels
+    assert panel.spread is not None and max(panel.spread.high) == pytest.approx(7.06, abs=0.1)
+    assert [(c.label, c.role) for c in panel.curves] == [("median of 128 ranks", "middle"), ("rank 90", "rank")]
+
+
+def test_nan_is_marked_where_it_is() -> None:
+    rows = [(0, s, "loss", math.nan if s >= 15 else 1.0 / (s + 1)) for s in range(20)]
+    (panel,) = made(data(rows), run(1)).panels
+    assert panel.broken == (15.0, 16.0, 17.0, 18.0, 19.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "scale"),
+    [
+        ("loss", [2.0, 1.9, 1.8, 1.7], "linear"),
+        ("loss", [2.0, 2.0, 2.0, 1e6], "log"),
+        ("loss", [-2.0, 2.0, 2.0, 1e6], "symlog"),
+        ("loss_scale", [65536.0, 32768.0, 1024.0, 1.0], "log2"),
+    ],
+)
+def test_the_scale_follows_the_numbers(name: str, values: list[float], scale: str) -> None:
+    (panel,) = made(data([(0, s, name, v) for s, v in enumerate(values)]), run(1)).panels
+    assert panel.scale == scale
+
+
+# --- collectives
+
+
+def call(rank: int, seq: int, state: str) -> dict[str, Any]:
+    return {"source": f"fr_{rank}", "rank": rank, "group": "0", "group_desc": "default_pg", "seq": seq, "op": "all_reduce",
+            "state": state, "retired": state == "completed", "is_p2p": False}  # fmt: skip
+
+
+def test_the_rank_that_is_behind_stands_first() -> None:
+    calls = [call(r, s, "completed" if s < 9 else "started") for r in (0, 1, 3) for s in (8, 9)] + [
+        call(2, 8, "completed")
+    ]
+    (group,) = made(data(collectives=calls), run(5)).sequences
+    assert [(e.ranks, e.seq, e.state, e.behind) for e in group.reached] == [
+        ((2,), 8, "done", True),
+        ((0, 1, 3), 9, "waits in it", False),
+    ]
+    assert group.silent == (4,)
+
+
+# --- drawn
+
+
+def test_every_picture_is_drawn_small_and_shows_its_text() -> None:
+    drawn, problems = draw.for_page(pictures("rank 2"))
+    assert problems == [] and len(drawn) == 3
+    for picture in drawn:
+        ElementTree.fromstring(picture.svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1))
+        assert "style=" not in picture.svg and "rank 2" in picture.svg and len(picture.svg) < 30_000
+
+
+def test_hostile_names_are_drawn_as_text() -> None:
+    drawn, problems = draw.for_page(pictures(EVIL))
+    assert problems == []
+    for picture in drawn:
+        assert "<script" not in picture.svg and "<img" not in picture.svg and "\x1b" not in picture.svg
+        assert picture.name.replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize("scale", ["linear", "log", "symlog", "log2"])
+@pytest.mark.parametrize("ys", [(0.0, 0.0), (math.nan, math.nan), (1e-300, 1e300), (-1e300, 1e300), (0.0, 1e-45)])
+def test_extreme_numbers_are_drawn(scale: str, ys: tuple[float, ...]) -> None:
+    drawn, problems = draw.for_page(
+        Pictures(panels=(Panel("loss", "step", scale, (Curve("", (1.0, 2.0), ys, "all"),)),))
+    )
+    assert (len(drawn), problems) == (1, [])
+
+
+def test_plots_go_into_a_folder_and_never_into_the_run(tmp_path: Path) -> None:
+    log = tmp_path / "run" / "train.log"
+    log.parent.mkdir()
+    log.write_text("".join(f"2026-11-20 08:00:{s:02d} step {s} loss {3 / s:.4f} lr 1e-4\n" for s in range(1, 40)))
+    before = sorted(p.name for p in log.parent.rglob("*"))
+    refused = CliRunner().invoke(main, ["analyze", str(log.parent), "--plots", str(log.parent / "plots")])
+    assert refused.exit_code == 2 and "lies in the run" in refused.output
+    out = tmp_path / "plots"
+    done = CliRunner().invoke(
+        main, ["analyze", str(log.parent), "-q", "--plots", str(out), "-o", str(tmp_path / "r.html")]
+    )
+    assert done.exit_code in (0, 3), done.output
+    names = {p.name for p in out.iterdir()}
+    assert {"ranks.png", "ranks.svg", "metric-1-loss.png", "metric-1-loss.svg"} <= names
+    assert (out / "ranks.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "<svg" in page and 'id="metrics"' in page
+    assert sorted(p.name for p in log.parent.rglob("*")) == before
+
+
+def test_a_link_into_the_run_is_the_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    assert within_run(tmp_path / "link" / "plots", [str(tmp_path / "run")])
+    assert not within_run(tmp_path / "runs", [str(tmp_path / "run"), "-"])
+
+
+def test_a_page_without_matplotlib_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from forensics.report.html.figures import figures
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    (section,) = [s for s in figures(pictures("rank 2")) if s[0] == "not-drawn"]
+    assert "pip install matplotlib" in section[2]
+    assert any(key == "collectives" for key, _, _ in figures(pictures("rank 2")))  # its table needs no picture
+
+
+def test_no_heavy_import_before_a_plot_is_asked_for() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, forensics.report.html, forensics.report.plots; print([m for m in ('matplotlib', 'polars', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

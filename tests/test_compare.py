@@ -1,0 +1,206 @@
+"""Comparing runs: the statistics on synthetic curves, the rest on small real runs through the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from forensics.cli import main
+from forensics.compare import calls, messages, settings
+from forensics.compare.curves import Curve
+from forensics.compare.model import Parting
+from forensics.compare.partings import part, summarised
+from forensics.model import COLLECTIVES_COLUMNS, Fact, schema
+
+SAMPLES = Path(__file__).parent.parent / "sample_logs"
+STEPS = 120
+
+
+def curve(values: list[float], every: int = 1) -> Curve:
+    positions = tuple(range(1, len(values) * every + 1, every))
+    return Curve("train.log", "text", "step", positions, tuple(values), tuple(range(1, len(values) + 1)))
+
+
+def loss(seed: int, memory: float = 0.0, steps: int = STEPS) -> list[float]:
+    """A falling loss with 5 % noise of which a share `memory` is carried from step to step."""
+    rng = random.Random(seed)
+    held, values = rng.gauss(0, 1), []
+    for i in range(steps):
+        held = memory * held + math.sqrt(1 - memory**2) * rng.gauss(0, 1)
+        values.append((2 + 8 * math.exp(-i / 30)) * (1 + 0.05 * held))
+    return values
+
+
+def compared(good: list[float], bad: list[float]) -> Parting:
+    return part("loss", None, [curve(good)], curve(bad))
+
+
+def test_of_200_pairs_that_differ_by_noise_hardly_one_parts() -> None:
+    memories = (0.0, 0.5, 0.9)
+    parted = sum(compared(loss(2 * s, memories[s % 3]), loss(2 * s + 1, memories[s % 3])).differs for s in range(200))
+    assert parted <= 2
+
+
+def test_a_planted_jump_is_found_at_its_step() -> None:
+    delays = []
+    for s in range(40):
+        bad = [v * 1.6 if i >= 80 else v for i, v in enumerate(loss(2 * s + 1))]
+        found = compared(loss(2 * s), bad)
+        assert found.kind == "parts" and found.step is not None
+        delays.append(found.step - 81)
+    assert sorted(delays)[20] == 0 and sum(-1 <= d <= 3 for d in delays) >= 36, delays
+
+
+def test_same_seed_is_equal_to_the_digit_until_it_is_not() -> None:
+    good = loss(1)
+    bad = good[:60] + [v * 3 for v in good[60:]]
+    found = compared(good, bad)
+    assert (found.equal_through, found.first_unequal, found.step, found.kind) == (60, 61, 61, "parts")
+
+
+def test_equal_curves_are_equal() -> None:
+    found = compared(loss(1), loss(1))
+    assert found.kind == "equal" and found.equal_through == STEPS and found.first_unequal is None
+
+
+def test_a_loss_that_becomes_nan_parts_even_at_the_last_record() -> None:
+    good = loss(1)
+    found = compared(good, [*loss(2)[:-1], math.nan])
+    assert found.kind == "parts" and found.step == STEPS
+
+
+def test_nan_in_both_is_no_difference() -> None:
+    values = [*loss(1)[:50], *[math.nan] * 70]
+    assert compared(values, values).kind == "equal"
+
+
+def test_several_good_runs_say_what_is_noise() -> None:
+    goods = [curve(loss(s)) for s in range(4)]
+    assert not part("loss", None, goods, curve(loss(9))).differs
+    found = part("loss", None, goods, curve([v * (1.7 if i >= 30 else 1) for i, v in enumerate(loss(9))]))
+    assert found.kind == "parts" and found.step is not None and 31 <= found.step <= 34
+
+
+def test_curves_that_are_logged_at_other_steps_meet_at_the_common_ones() -> None:
+    good, bad = loss(1), loss(1)
+    found = part("loss", None, [curve(good)], curve(bad[::10], every=10))
+    assert found.records == 12 and found.kind == "equal"
+
+
+def test_a_few_unlike_records_are_too_few() -> None:
+    assert compared([2.0, 1.9, 1.8], [2.01, 1.88, 1.83]).kind == "too-short"
+
+
+def test_of_all_ranks_the_one_that_parts_is_named() -> None:
+    goods = {r: loss(r) for r in range(4)}
+    bads = {r: loss(10 + r) for r in range(4)}
+    bads[2] = [v * 2 if i >= 50 else v for i, v in enumerate(bads[2])]
+    found = summarised([part("loss", r, [curve(goods[r])], curve(bads[r]), 4) for r in range(4)])
+    assert len(found) == 1 and found[0].ranks == (2,) and found[0].compared_ranks == 4
+
+
+def test_settings_names_of_runs_are_expected_to_differ() -> None:
+    good = [
+        Fact("args.lr", "0.001", "c.yaml", 1),
+        Fact("args.output_dir", "a", "c.yaml"),
+        Fact("torch.version", "2.4", "l"),
+    ]
+    bad = [
+        Fact("args.lr", "1e-2", "c.yaml", 1),
+        Fact("args.output_dir", "b", "c.yaml"),
+        Fact("torch.version", "2.4", "l"),
+    ]
+    differ, expected = settings.changes([good], bad)
+    assert [(c.name, c.good, c.bad) for c in differ] == [("args.lr", "0.001", "1e-2")]
+    assert [c.name for c in expected] == ["args.output_dir"]
+
+
+def test_numbers_that_are_spelled_differently_are_equal() -> None:
+    assert settings.changes([[Fact("a.lr", "0.001", "x")]], [Fact("a.lr", "1e-3", "y")]) == ((), ())
+
+
+def test_the_first_collective_that_differs_is_told_once_for_all_its_ranks() -> None:
+    import polars as pl
+
+    def frame(odd: int | None) -> pl.DataFrame:
+        rows = [
+            {
+                "source": "d", "rank": r, "group": "0", "group_desc": "default_pg", "seq": s, "is_p2p": False,
+                "op": "all_gather" if odd is not None and s >= odd else "all_reduce",
+                "input_sizes": "[[4]]", "output_sizes": "[[4]]", "dtypes": "['Float']",
+            }
+            for r in range(2) for s in range(1, 9)
+        ]  # fmt: skip
+        return pl.DataFrame(rows, schema=schema(COLLECTIVES_COLUMNS))
+
+    assert calls.differences(frame(None), frame(None), same_length=True) == ()
+    (found,) = calls.differences(frame(None), frame(5), same_length=True)
+    assert (found.seq, found.what, found.ranks) == (5, "op", (0, 1))
+    (short,) = calls.differences(frame(None), frame(None).filter(pl.col("seq") < 7), same_length=True)[:1]
+    assert short.what == "number" and short.seq == 7
+
+
+def test_a_template_holds_nothing_that_varies() -> None:
+    one = messages.template("2026-01-01 10:00:00 WARNING could not read /data/a.bin at 0x7f00 (3 of 10)")
+    assert one == messages.template("2026-02-03 11:12:13 WARNING could not read /mnt/b/c.bin at 0x7fff (4 of 99)")
+    assert "WARNING could not read" in one
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)])
+
+
+def test_a_run_does_not_differ_from_itself() -> None:
+    run = SAMPLES / "healthy-ddp" / "input"
+    done = call(run, run)
+    assert done.exit_code == 0 and "no difference" in done.output and "equal in every digit" in done.output
+
+
+def test_a_failing_run_differs_and_says_how() -> None:
+    done = call(SAMPLES / "healthy-ddp" / "input", SAMPLES / "nan-bad-batch-rank1" / "input", "--format", "json")
+    got = json.loads(done.output)
+    assert done.exit_code == 1 and got["differs"] and got["schema_version"] == 1
+    assert "nan-in-data" in [s["name"] for s in got["only_bad"]]
+    assert {c["name"] for c in got["shape"]} >= {"verdict", "world size"}
+
+
+def _write(folder: Path, losses: list[float], ids: list[list[int]], warning: str = "") -> Path:
+    folder.mkdir()
+    lines = [
+        f"step {i} | loss {v:.4f} | lr 1.0e-03 | sample_ids: {b}"
+        for i, (v, b) in enumerate(zip(losses, ids, strict=True), 1)
+    ]
+    (folder / "train.log").write_text("\n".join([*lines, warning, ""]))
+    return folder
+
+
+def test_data_order_and_warnings(tmp_path: Path) -> None:
+    ids = [[i, i + 1] for i in range(40)]
+    good = _write(tmp_path / "a", loss(1, steps=40), ids)
+    bad = _write(
+        tmp_path / "b",
+        loss(1, steps=40),
+        [*ids[:9], [77, 78], *ids[10:]],
+        "WARNING worker 3 is slow at alice@corp.example.com",
+    )
+    got = json.loads(call(good, bad, "--format", "json").output)
+    assert [(o["position"], o["good"], o["bad"]) for o in got["order"]] == [(10, "9 10", "77 78")]
+    assert [s["title"] for s in got["messages_only_bad"]] == ["WARNING worker 3 is slow at alice@corp.example.com"]
+    assert not any(p["kind"] == "parts" for p in got["partings"])
+    assert "alice@corp" not in call(good, bad, "--format", "markdown").output
+
+
+def test_a_hostile_run_is_shown_inert(tmp_path: Path) -> None:
+    good = _write(tmp_path / "a", loss(1, steps=20), [[i] for i in range(20)])
+    bad = _write(tmp_path / "b", loss(1, steps=20), [[i] for i in range(20)], "ERROR \x1b[31m\u202e evil")
+    assert "\x1b" not in call(good, bad).output and "\u202e" not in call(good, bad).output
+
+
+def test_an_empty_run_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert call(SAMPLES / "healthy-ddp" / "input", tmp_path / "empty").exit_code == 2
+    assert call(SAMPLES / "healthy-ddp" / "input", tmp_path / "absent").exit_code == 2
