@@ -61,7 +61,9 @@ def test_it_outlives_redaction_and_a_run_without_a_cause_has_none() -> None:
 
 def test_signatures_tell_apart_and_places_do_not() -> None:
     one = fingerprint(diagnosis(finding(captures={"device": "2", "tried": "2.00 GiB", "module": "flash_attn"})))
-    assert one == fingerprint(diagnosis(finding(ranks=(9,), captures={"device": "0", "tried": "512 MiB", "module": "flash_attn"})))
+    assert one == fingerprint(
+        diagnosis(finding(ranks=(9,), captures={"device": "0", "tried": "512 MiB", "module": "flash_attn"}))
+    )
     assert one != fingerprint(diagnosis(finding(captures={"module": "apex"})))
     assert one != fingerprint(diagnosis(finding(name="host-oom", captures={"module": "flash_attn"})))
 

@@ -38,17 +38,23 @@ def test_a_cause_fails_and_what_follows_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "child"), [(HEALTHY, None), (UNKNOWN, "skipped"), (diagnosis(verdict=Verdict.HUNG, summary="stuck"), "failure")]
+    ("made", "child"),
+    [(HEALTHY, None), (UNKNOWN, "skipped"), (diagnosis(verdict=Verdict.HUNG, summary="stuck"), "failure")],
 )
 def test_a_run_without_a_cause_is_one_case(made: object, child: str | None) -> None:
     case = ET.fromstring(junit.render(made))[0].findall("testcase")[0]  # type: ignore[arg-type]
     assert case.attrib["name"] == "the run"
-    assert (case.find("failure") is not None, case.find("skipped") is not None) == (child == "failure", child == "skipped")
+    assert (case.find("failure") is not None, case.find("skipped") is not None) == (
+        child == "failure",
+        child == "skipped",
+    )
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=40))
 def test_no_text_breaks_it(text: str) -> None:
-    root = finding(title=text, node=text, why=text, notes=(text,), evidence=(Evidence(text, 1, 0, text),), fix=(text,), name=text)
+    root = finding(
+        title=text, node=text, why=text, notes=(text,), evidence=(Evidence(text, 1, 0, text),), fix=(text,), name=text
+    )
     made = diagnosis(root, summary=text, run={"path": text, "started": text})
     ET.fromstring(junit.render(made).encode("utf-8"))

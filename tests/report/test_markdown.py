@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -92,3 +93,49 @@ def test_the_least_important_goes_first() -> None:
 def test_every_details_is_closed(name: str) -> None:
     lines = markdown.render(ALL[name]).splitlines()
     assert lines.count("<details>") == lines.count("</details>") >= 1
+
+
+def _rendered(document: str) -> ET.Element:
+    """The document as GitHub's own renderer makes it (cmark-gfm with its extensions), parsed as XML."""
+    from cmarkgfm import github_flavored_markdown_to_html
+    from cmarkgfm.cmark import Options
+
+    page = github_flavored_markdown_to_html(document, options=Options.CMARK_OPT_UNSAFE)
+    return ET.fromstring(f"<body>{page}</body>")
+
+
+def _outside_code(element: ET.Element) -> str:
+    own = "" if element.tag in ("code", "pre") else (element.text or "") + "".join(map(_outside_code, element))
+    return own + (element.tail or "")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_as_github_renders_it_nothing_of_a_log_acts(name: str) -> None:
+    page = _rendered(markdown.render(ALL[name]))
+    tags = {element.tag for element in page.iter()}
+    assert tags <= {
+        "body", "h2", "h3", "p", "strong", "em", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "details", "summary",
+        "ul", "ol", "li",
+    }  # fmt: skip
+    prose = _outside_code(page)
+    assert not re.search(r"@\w|#\d|\bGH-\d|\w://|\bwww\.|:[a-z+_]+:", prose, re.I)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_table_keeps_its_columns(name: str) -> None:
+    page = _rendered(markdown.render(ALL[name]))
+    for table in page.iter("table"):
+        assert len({len(row) for row in table.iter("tr")}) == 1
+    assert len(list(page.iter("details"))) == markdown.render(ALL[name]).count("\n<details>\n")
+
+
+@given(st.text(alphabet="@#:/`|<>&*_~[]()!$\\\n aG1H-w.", min_size=1, max_size=30))
+def test_no_text_breaks_the_page(text: str) -> None:
+    made = diagnosis(
+        finding(title=text, node=text, why=text, notes=(text,), evidence=(Evidence(text, 1, 0, text),), fix=(text,))
+    )
+    page = _rendered(markdown.render(made))
+    assert {element.tag for element in page.iter()} <= {
+        "body", "h2", "h3", "p", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "ol", "li",
+    }  # fmt: skip
+    assert not re.search(r"@\w|#\d|\w://|\bwww\.", _outside_code(page))

@@ -88,15 +88,19 @@ def planted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flat = [text.format(value).replace("\n", " ") for _, text, value in PLANTED]
     lines = [f"2026-11-27 20:49:{number % 60:02} {line}" for number, line in enumerate(flat)]
     trace = ["Traceback (most recent call last):"]
-    trace += [f'  File "/home/zjdoe/p/train.py", line {n}, in step\n    call("{t}")' for n, t in enumerate(flat[:40], 1)]
+    trace += [
+        f'  File "/home/zjdoe/p/train.py", line {n}, in step\n    call("{t}")' for n, t in enumerate(flat[:40], 1)
+    ]
     trace += ["RuntimeError: " + " | ".join(flat)]
     (folder / "zeta17_rank0.log").write_text("\n".join([*lines, *trace]) + "\n")
     for number, line in enumerate(flat):
         # A record of each: the message becomes that of an exception.
-        record = {"message": {"message": f"RuntimeError: {line}", "extraInfo": {"py_callstack": trace[1], "timestamp": "1"}}}
+        record = {
+            "message": {"message": f"RuntimeError: {line}", "extraInfo": {"py_callstack": trace[1], "timestamp": "1"}}
+        }
         (run / f"error_{number}.json").write_text(json.dumps(record))
-        name = re.sub(r"[/\0]", "_", line)[:120]
-        (run / f"{number} {name}.log").write_text(f"step {number} loss nan\n")
+        if "/" not in line:
+            (run / f"{number} {line[:120]}.log").write_text(f"step {number} loss nan\n")
     return run
 
 

@@ -9,7 +9,7 @@ from samples import ALL, diagnosis, finding
 
 from forensics.model import Coverage, Evidence, Fact, Status
 from forensics.report import jsonreport
-from forensics.report.redaction import Redactor, redact_diagnosis
+from forensics.report.redaction import RedactionError, Redactor, redact_diagnosis
 
 HEX40 = "0123456789abcdef" * 2 + "01234567"
 HOSTS = ("dgx17", "node-7", "10.1.2.3")
@@ -175,3 +175,33 @@ def test_facts_of_the_environment_are_redacted_and_versions_stay() -> None:
     assert shown[0].value == "8.9.2.26"
     assert "10.20" not in shown[1].value and "jdoe" not in shown[1].source
     assert "hf_Ab" not in shown[2].value
+
+
+def test_a_user_can_add_patterns() -> None:
+    redactor = Redactor(patterns=[r"zebra-\w+", r"customer=(\S+)"])
+    assert redactor.redact("zebra-7 of customer=acme, zebra-7") == "private-1 of customer=private-2 private-1"
+
+
+@pytest.mark.parametrize("pattern", ["(", "a*", "x" * 5000])
+def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
+    with pytest.raises(RedactionError):
+        Redactor(patterns=[pattern])
+
+
+def test_a_pattern_that_takes_too_long_lets_nothing_out() -> None:
+    with pytest.raises(RedactionError, match="takes more than"):
+        Redactor(patterns=[r"(a|a)+b(?<!x)$|(?:(a+)+)+c"]).redact("a" * 60 + "!")
+
+
+def test_what_one_place_gives_away_is_gone_everywhere() -> None:
+    made = diagnosis(
+        finding(why="zeta-secret-bucket is full, says qkowalski"), summary="s3://zeta-secret-bucket/x /home/qkowalski/y"
+    )
+    assert redact_diagnosis(made).findings[0].why == "bucket-1 is full, says user-1"
+
+
+def test_a_user_called_like_a_word_does_not_empty_the_report() -> None:
+    assert (
+        Redactor().redact("/home/train/x.py: train loss, /data/train/y")
+        == "/home/user-1/x.py: train loss, /data/user-1/y"
+    )

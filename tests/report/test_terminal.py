@@ -113,3 +113,27 @@ def test_a_local_rank_is_not_shown_as_a_rank() -> None:
 def test_context_of_a_healthy_run_is_not_called_harmless() -> None:
     report = terminal.render(diagnosis(finding(role=Role.CONTEXT), verdict=Verdict.HEALTHY), width=80, colour=False)
     assert "\nSEEN\n" in report
+
+
+def test_forced_colour_reaches_a_pipe_and_no_colour_wins() -> None:
+    assert terminal.use_colour(isatty=False, environ={"FORCE_COLOR": "1"})
+    assert not terminal.use_colour(isatty=False, environ={"FORCE_COLOR": "0"})
+    assert not terminal.use_colour(isatty=True, environ={"FORCE_COLOR": "1", "NO_COLOR": "1"})
+
+
+@pytest.mark.parametrize(("text", "columns"), [("e\u0301", 1), ("損", 2), ("\u1112\u1161\u11ab", 2), ("abc", 3)])
+def test_marks_that_join_a_letter_take_no_column(text: str, columns: int) -> None:
+    assert terminal._columns(text) == columns
+
+
+def test_the_fingerprint_ends_the_report() -> None:
+    assert terminal.render(FAILED, width=80, colour=False).splitlines()[-1].startswith("Fingerprint 47bd574887884257")
+
+
+def test_the_header_of_a_traceback_is_no_evidence_worth_a_line() -> None:
+    header = Evidence("a.log", 1, 0, "Traceback (most recent call last):")
+    report = terminal.render(
+        diagnosis(finding(evidence=(header, Evidence("a.log", 9, 9, "KeyError: 'x'")))), width=80, colour=False
+    )
+    assert "KeyError: 'x'" in report and "most recent call" not in report
+    assert "… and 1 more place" in report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from forensics.compare import calls, curves, messages, order, partings, settings, sides
-from forensics.compare.model import Comparison
+from forensics.compare.model import Comparison, Parting
 from forensics.engine.pipeline import Analysis, Options, analyse_with_data
 from forensics.signatures.schema import Signature
 
@@ -48,7 +48,7 @@ def comparison(goods: Sequence[Analysis], bad: Analysis) -> Comparison:
     )
 
 
-def _partings(goods: Sequence[Analysis], bad: Analysis) -> list[partings.Parting]:
+def _partings(goods: Sequence[Analysis], bad: Analysis) -> list[Parting]:
     runs = [curves.curves(a.data.metrics) for a in (*goods, bad)]
     matched = list(curves.matched(list(runs)))
     ranks: dict[str, int] = {}
@@ -59,9 +59,7 @@ def _partings(goods: Sequence[Analysis], bad: Analysis) -> list[partings.Parting
     )
 
 
-def _notes(
-    goods: Sequence[Analysis], bad: Analysis, parted: Sequence[partings.Parting], repeats_agree: bool
-) -> tuple[str, ...]:
+def _notes(goods: Sequence[Analysis], bad: Analysis, parted: Sequence[Parting], repeats_agree: bool) -> tuple[str, ...]:
     notes = []
     if len(goods) == 1 and any(p.differs for p in parted):
         notes.append(

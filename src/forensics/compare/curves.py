@@ -66,7 +66,7 @@ def curves(metrics: pl.DataFrame) -> dict[Key, tuple[Curve, ...]]:
         curve = Curve(
             str(source), family, unit, tuple(positions), tuple(last["value"].to_list()), tuple(last["line"].to_list())
         )
-        found.setdefault((str(name), rank if rank is None else int(rank)), []).append(curve)  # type: ignore[call-overload]
+        found.setdefault((str(name), rank if rank is None else int(rank)), []).append(curve)
     return {key: tuple(all_of_it) for key, all_of_it in found.items()}
 
 

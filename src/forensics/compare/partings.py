@@ -142,6 +142,8 @@ def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside
     size, at_level = np.zeros(len(bad)), np.full(len(bad), np.inf)
     size[both], at_level[both] = np.abs(gap), level
     at_level = np.where(np.isinf(at_level), np.median(level), at_level)
+    if len(bad) < noise.FEWEST and len(goods) < 2:
+        at_level = np.full(len(bad), np.inf)  # so few tell nothing of noise; only a lost value does
     outside = (size > limit * at_level) | lost
     for i in np.flatnonzero(outside)[:CANDIDATES].tolist():
         left = len(bad) - i

@@ -38,12 +38,12 @@ def _redact(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, tuple):
         return tuple(_redact(item, redactor) for item in value)
     if isinstance(value, Change):  # the name of a setting can say that its value is a secret
-        said = {
-            side: None if text is None else redactor.redact(f"{value.name}={text}").removeprefix(f"{value.name}=")
-            for side, text in (("good", value.good), ("bad", value.bad))
-        }
-        places = {at: _redact(getattr(value, at), redactor) for at in ("good_at", "bad_at")}
-        return dataclasses.replace(value, **said, **places)
+
+        def said(text: str | None) -> str | None:
+            return None if text is None else redactor.redact(f"{value.name}={text}").removeprefix(f"{value.name}=")
+
+        places = _redact((value.good_at, value.bad_at), redactor)
+        return Change(value.name, said(value.good), said(value.bad), *places)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         own = _OURS | {"name"} if isinstance(value, Sign) and value.role != "message" else _OURS

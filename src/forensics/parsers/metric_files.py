@@ -341,7 +341,10 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
         if not header or not any(to_float(cell) is not None for cell in cells if cell.strip()):
             if any(canonical(cell.strip()) for cell in cells):  # Lightning writes the header again when keys appear
                 header = [cell.strip() for cell in cells]
-                told = [n == 0 or canonical(key) is not None or key in _WHERE_KEYS for n, key in enumerate(header)]
+                told = [
+                    n == 0 or canonical(key) is not None or key in _WHERE_KEYS or key.endswith("_loss")
+                    for n, key in enumerate(header)
+                ]
                 known = list(islice(compress(header, told), MAX_KEYS))
                 parts = _loss_parts(known) if len(known) < MAX_KEYS else {}
                 continue

@@ -151,4 +151,5 @@ def render(diagnosis: Diagnosis, catalogue: Mapping[str, Signature] | None = Non
             }
         ],
     }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    # A lone surrogate in any of it would be no UTF-8.
+    return _clean(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)) + "\n"

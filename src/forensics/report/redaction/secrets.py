@@ -50,6 +50,7 @@ _WEBHOOK = lazy(
 _NEAR_NAME = (
     lazy(r"(?i)((?:wandb|w&b|weights (?:and|&) biases)[^\n]{0,160}?)\b([0-9a-f]{40})\b", re.ASCII),
     lazy(r"(?i)(\bcomet[^\n]{0,80}?\bkey\W{1,4})\b([A-Za-z0-9]{25})\b", re.ASCII),
+    lazy(r"((?:\b|_)bot)(\d{8,10}:AA[\w-]{30,})", re.ASCII),
     lazy(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
     lazy(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
     lazy(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
