@@ -106,7 +106,7 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
         until=None if outside.end is None else common[outside.end],
         good_value=float(first[outside.start]),
         bad_value=float(last[outside.start]),
-        noise=outside.noise,
+        noise=outside.noise if math.isfinite(outside.noise) else None,
         threshold=limit,
         good_at=goods[0].evidence(metric, where[0][at]),
         bad_at=bad.evidence(metric, where[-1][at]),
