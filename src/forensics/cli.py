@@ -458,9 +458,9 @@ def signature_docs(folder: Path, check: bool) -> None:
     type=click.Choice(("terminal", "jsonl", "csv", "markdown", "html", "github")),
     help="What to print. github: appended to the step summary of a workflow.",
 )
-@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where results are kept between triages.")
+@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where results are kept.")
 @click.option("--rerun", is_flag=True, help="Analyse everything anew.")
-@click.option("--since", metavar="WHEN", help="Only jobs that failed, or were last heard of, after WHEN: 2h, 3d, a date.")
+@click.option("--since", metavar="WHEN", help="Only jobs that failed or ended after WHEN: 2h, 3d, or a date.")
 @click.option("--cause", multiple=True, help="Only this cause: slug, code or glob. Can be repeated.")
 @click.option("--node", multiple=True, help="Only jobs on this node. Can be repeated.")
 @click.option("--verdict", multiple=True, help="Only this verdict, or error. Can be repeated.")

@@ -145,15 +145,20 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         try:
             scan = kernel.unfold(source, scan, matcher.database.scan)
             found = read_log(source, scan, matcher, reference=reference, parts=chosen)
-            signs, form = kernel.refine(source, found.observations, reference=reference)
         except Exception as error:  # a parser's fault must not cost the other files
             _raise_if_debugging()
             coverage.append(_row(source, Status.PARTIAL, _fault(error)))
             continue
+        signs, form = found.observations, None
+        try:
+            signs, form = kernel.refine(source, found.observations, reference=reference)
+            starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
+            observations += stacks.in_log(source, starts, reference=reference)
+        except Exception as error:  # nor what the same file says otherwise
+            _raise_if_debugging()
+            faults[source.path] = _fault(error)
         observations += signs
         facts += [Fact("kernel_log", form, source.path)] if form is not None else []
-        starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
-        observations += stacks.in_log(source, starts, reference=reference)
         tracebacks += found.tracebacks
         writers.append(found.writer)
         texts.append(found.text)

@@ -37,7 +37,7 @@ class Options:
     rerun: bool = False
     exclude: tuple[str, ...] = ()
     signature_folders: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits
     engine: Engine
     wanted: Callable[[JobResult], bool] = lambda result: True
     progress: Callable[[int, int, int], None] | None = None  # (jobs done, jobs in all, errors)

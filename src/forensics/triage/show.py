@@ -21,9 +21,9 @@ TERMINAL_ROWS = 50
 SUMMARY_ROWS = 200  # of a Markdown table: GitHub takes 65,536 characters in a comment, 1 MiB in a step summary
 SUMMARY_BYTES = 60_000
 COLUMNS = (
-    "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "time", "age_hours",
-    "world_size", "gpu_hours", "started", "ended", "bytes", "files", "evidence", "fix", "summary", "error", "fingerprint",
-    "report",
+    "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "time",
+    "age_hours", "world_size", "gpu_hours", "started", "ended", "bytes", "files", "evidence", "fix", "summary",
+    "error", "fingerprint", "report",
 )  # fmt: skip
 
 

@@ -231,7 +231,8 @@ class Store:
         """Cause -> all jobs of it that the store knows. since: ISO 8601; earlier failures do not count."""
         rows = self._asked(
             "SELECT cause, count(*), coalesce(sum(gpu_hours), 0), min(time), max(time), "
-            "min(coalesce(time, '9') || path) FROM jobs WHERE ? IS NULL OR time >= ? GROUP BY cause ORDER BY count(*) DESC, cause",
+            "min(coalesce(time, '9') || path) FROM jobs WHERE ? IS NULL OR time >= ? GROUP BY cause "
+            "ORDER BY count(*) DESC, cause",
             (since, since),
         )
         found = {}

@@ -201,7 +201,7 @@ def _page(tasks: Sequence[Task], pid: int, sizes: Mapping[str, int]) -> int:
     return min((4, 16, 64), key=lambda size: abs(size - resident / pages)) if pages and resident else 4
 
 
-_SLURM = re.compile(r"job_(?P<slurm_job>\d+)(?:/step_(?P<slurm_step>\w+))?(?:/(?:user/)?task_(?P<task>\d+))?")
+_SLURM = re.compile(r"job_(?P<slurm_job>\d+)(?:/step_(?P<slurm_step>\w+))?(?:/(?:user/)?task_(?P<task>\d{1,9}))?")
 _POD = re.compile(r"pod(?P<pod>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
 _CONTAINER = re.compile(r"(?:cri-containerd-|crio-|docker-|docker/|/)(?P<container>[0-9a-f]{64})(?:\.scope)?(?:/|$)")
 _UNIT = re.compile(r"(?P<unit>[\w@:.\\-]+\.(?:service|scope))(?:/|$)")
