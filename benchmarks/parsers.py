@@ -281,7 +281,9 @@ def _recorder(count: int = 2_000) -> dict[str, object]:
         for n in range(count)
     ]  # fmt: skip
     config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
-    status = {"0": {"last_enqueued_collective": count, "last_started_collective": count, "last_completed_collective": count}}
+    status = {
+        "0": {"last_enqueued_collective": count, "last_started_collective": count, "last_completed_collective": count}
+    }
     return {"version": "2.10", "pg_config": config, "pg_status": status, "entries": entries}
 
 
@@ -448,9 +450,7 @@ def _read_archive(path: Path) -> int:
 PARSERS: dict[str, Parser] = {
     "tracebacks": Parser(_raised, _read_raised),
     "stacks faulthandler": Parser(_stack_dump, _read_dumped),
-    **{
-        f"metric lines {shape}": Parser(functools.partial(_metric_log, shape=shape), _read_lines) for shape in _SHAPES
-    },
+    **{f"metric lines {shape}": Parser(functools.partial(_metric_log, shape=shape), _read_lines) for shape in _SHAPES},
     "metric files jsonl": Parser(_json_lines, _read_metrics),
     "metric files csv": Parser(_metric_table, _read_metrics),
     "nccl COLL trace": Parser(_coll_trace, _read_calls),

@@ -450,12 +450,12 @@ def signature_docs(folder: Path, check: bool) -> None:
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to a file, in the format of its suffix: .html, .md, .csv, .jsonl, .parquet.",
+    help="Write to a file, in the format of its suffix: .md, .csv, .jsonl, .parquet.",
 )
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(("terminal", "jsonl", "csv", "markdown", "html", "github")),
+    type=click.Choice(("terminal", "jsonl", "csv", "markdown", "github")),
     help="What to print. github: appended to the step summary of a workflow.",
 )
 @click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where results are kept.")
@@ -474,7 +474,7 @@ def signature_docs(folder: Path, check: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="List every job on the terminal.")
 @click.option("--fail-on", multiple=True, metavar="WHAT", help="Exit 1 on: any, failed, a severity, a cause.")
 @click.option("--exec", "command", metavar="COMMAND", help="Run this with the results as JSON on its standard input.")
-@click.option("--redact/--no-redact", default=None, help="Default: only in HTML, Markdown and GitHub's format.")
+@click.option("--redact/--no-redact", default=None, help="Default: only in Markdown and GitHub's format.")
 @click.option(
     "--signatures",
     "signature_folders",

@@ -47,9 +47,7 @@ def test_rules_are_slugs_and_the_cause_comes_first() -> None:
     assert first["locations"][0]["physicalLocation"]["region"]["startLine"] == 1234
     assert first["partialFingerprints"] == {"forensicsFailure/v1": FAILED.fingerprint}
     assert "partialFingerprints" not in run["results"][1]
-    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"].startswith(
-        "unreadable: "
-    )
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"].startswith("unreadable: ")
 
 
 def test_the_catalogue_words_the_rules() -> None:

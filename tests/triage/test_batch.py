@@ -74,8 +74,7 @@ def test_a_second_triage_reads_nothing(made: tuple[Path, Path, list[sweep.Expect
     assert again.reused == len(batch.results)
 
 
-def test_only_what_changed_is_read(made: tuple[Path, Path, list[sweep.Expected], Batch], tmp_path: Path) -> None:
-    jobs, _, _, _ = made
+def test_only_what_changed_is_read(tmp_path: Path) -> None:
     sweep.make(tmp_path / "jobs", 2, seed=3)
     aged(tmp_path)
     first = triage([str(tmp_path / "jobs")], options(tmp_path / "s.sqlite"))

@@ -83,9 +83,7 @@ _INSTALLED = (
     "\\Lib\\",
 )
 # PyTorch built from source lies outside of site-packages.
-_TORCH = lazy(
-    r"/torch/(?:autograd|distributed|utils|nn|cuda|optim|multiprocessing|_dynamo|_inductor|_tensor\.py)\b"
-)
+_TORCH = lazy(r"/torch/(?:autograd|distributed|utils|nn|cuda|optim|multiprocessing|_dynamo|_inductor|_tensor\.py)\b")
 _COMPILED = lazy(r"\.(?:so(?:\.[\d.]+)?|pyx|cpp|cc|c|cu)$")
 _LIBRARIES = frozenset((
     "torch", "torchvision", "torchdata", "numpy", "scipy", "pandas", "polars", "pyarrow", "datasets", "transformers",

@@ -16,14 +16,13 @@ from forensics.triage.store import Store
 
 EXEC_SECONDS = 60.0
 FORMATS = {
-    ".html": "html",
     ".md": "markdown",
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-SHARED = frozenset({"html", "markdown", "github"})  # redacted unless asked not to
+SHARED = frozenset({"markdown", "github"})  # redacted unless asked not to
 
 
 class CannotWrite(Exception):
@@ -56,13 +55,7 @@ def write(batch: Batch, output: Output, redact: bool | None, patterns: Sequence[
     if output.format == "jsonl":
         _lines(batch, plain, store_file, output.file, whole=batch is plain)
         return
-    if output.format == "html":
-        try:
-            from forensics.triage import page
-        except ImportError:
-            raise CannotWrite("this build has no HTML page; use .md, .csv, .jsonl or .parquet") from None
-        text: str = page.render(batch)
-    elif output.format == "csv":
+    if output.format == "csv":
         text = show.csv_text(batch)
     elif output.format in ("markdown", "github"):
         text = show.markdown(batch)

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from forensics.triage import codec
 from forensics.triage.examine import Outcome, Task, placed
@@ -137,7 +138,7 @@ class Store:
                     tasks.append(Task(job=job, quick=row[1], fingerprint=row[2] or "-"))
         return tasks
 
-    def _asked(self, query: str, values: Sequence[object]) -> list[tuple[object, ...] | sqlite3.Row]:
+    def _asked(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, tuple(values)).fetchall()
         except sqlite3.Error as error:
@@ -217,7 +218,7 @@ class Store:
             for job in chunk:
                 row = found.get(key_of(job))
                 if row is not None and row[2] is not None:
-                    yield placed(codec.loads(str(row[2])), job, row[1])  # type: ignore[arg-type]
+                    yield placed(codec.loads(str(row[2])), job, row[1])
 
     def report(self, fingerprint: str, recipe: str | None = None) -> bytes | None:
         """The diagnosis of a content as JSON (docs/json.md), compressed with zlib; None where it is not known."""
@@ -225,7 +226,7 @@ class Store:
         found = self._asked(
             query + (" AND recipe = ?" if recipe else ""), (fingerprint, recipe) if recipe else (fingerprint,)
         )
-        return bytes(found[0][0]) if found else None  # type: ignore[arg-type]
+        return bytes(found[0][0]) if found else None
 
     def history(self, since: str | None = None) -> dict[str, History]:
         """Cause -> all jobs of it that the store knows. since: ISO 8601; earlier failures do not count."""
@@ -240,8 +241,8 @@ class Store:
             path = str(lowest)[len(str(first)) if first is not None else 1 :]
             found[str(cause)] = History(
                 str(cause),
-                int(jobs),  # type: ignore[call-overload]
-                float(hours),  # type: ignore[arg-type]
+                int(jobs),
+                float(hours),
                 str(first) if first is not None else None,
                 str(last) if last is not None else None,
                 path,

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from forensics.patterns import lazy
 
-_COMPLETION = lazy(
-    r"Got completion (?:from peer (?P<peer>\S+?)(?:<\d+>)? )?with (?P<rest>.*)", re.ASCII | re.DOTALL
-)
+_COMPLETION = lazy(r"Got completion (?:from peer (?P<peer>\S+?)(?:<\d+>)? )?with (?P<rest>.*)", re.ASCII | re.DOTALL)
 _STATUS = lazy(r"(?:status=(?:[\w ./-]{0,60}\()?|error )(?P<status>\d{1,3})", re.ASCII)
 _VENDOR = lazy(r"vendor[ _]err[ =](?P<vendor>\d{1,10})", re.ASCII)
 _REQUEST = lazy(r"(?:req_type=|vendor[ _]err[ =]\d+ \(?)(?P<request>Send|Recv|Flush|Unused|GIN)", re.ASCII | re.I)
