@@ -233,3 +233,31 @@ def test_ray_gives_the_same_bytes(tmp_path: Path) -> None:
     out, _ = _run(tmp_path / "jobs", tmp_path / "s.sqlite", "--format", "jsonl").communicate()
     ray, err = _run(tmp_path / "jobs", tmp_path / "t.sqlite", "--format", "jsonl", "--engine", "ray").communicate()
     assert ray == out, err[-2000:]
+
+
+@pytest.mark.slow
+def test_ray_survives_a_killed_worker(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    from forensics.triage.rays import ray_engine
+
+    sweep.make(tmp_path / "jobs", 40)
+    aged(tmp_path / "jobs")
+    plain = triage([str(tmp_path / "jobs")], options(tmp_path / "s.sqlite"))
+    killed: list[int] = []
+    whose = ray.remote(lambda: os.getpid())  # one of the workers that run the jobs too
+
+    def murderous(done: int, total: int, errors: int) -> None:
+        if done >= 8 and not killed:
+            killed.append(ray.get(whose.remote()))
+            os.kill(killed[0], signal.SIGKILL)
+
+    try:
+        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+        found = triage(
+            [str(tmp_path / "jobs")],
+            options(tmp_path / "t.sqlite", engine=ray_engine(2, Limits()), progress=murderous),
+        )
+    finally:
+        ray.shutdown()
+    assert killed
+    assert list(map(dumps, found.results)) == list(map(dumps, plain.results))
