@@ -49,7 +49,7 @@ _SAID = (
     ),
     lazy(r"(\bsudo:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
     lazy(
-        r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/claude-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
+        r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
         re.ASCII,
     ),
 )
