@@ -192,9 +192,9 @@ def _read_kernel(path: Path) -> int:
     source = Source(path.name, path, Kind.LOG, size)
     scan = scan_span(_matcher().database, path, 0, size)
     lines = scan.newlines
-    scan = kernel.unfold(source, scan, _matcher().database.scan)
+    scan = kernel.unfold(source, kernel.head_of(source), scan, _matcher().database.scan)
     found = read_log(source, scan, _matcher(), reference=1.7e9)
-    signs, form = kernel.refine(source, found.observations, reference=1.7e9)
+    signs, form = kernel.refine(source, kernel.head_of(source), found.observations, reference=1.7e9)
     assert form is not None and any("was killed" in (o.note or "") for o in signs)
     return lines
 

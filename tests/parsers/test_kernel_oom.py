@@ -33,7 +33,7 @@ def observed(file: Path) -> tuple[Observation, ...]:
     found = read_log(source, scan_span(MATCHER.database, file, 0, size), MATCHER, reference=0.0)
     return tuple(
         o
-        for o in kernel.refine(source, found.observations, reference=0.0)[0]
+        for o in kernel.refine(source, kernel.head_of(source), found.observations, reference=0.0)[0]
         if o.signature in ALL and "oom" in o.signature
     )
 

@@ -143,7 +143,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     for source, scan, chosen in zip(logs, scans, parts, strict=True):
         reference = dated if dated is not None else _modified(source)
         try:
-            scan = kernel.unfold(source, scan, matcher.database.scan)
+            head = kernel.head_of(source)
+            scan = kernel.unfold(source, head, scan, matcher.database.scan)
             found = read_log(source, scan, matcher, reference=reference, parts=chosen)
         except Exception as error:  # a parser's fault must not cost the other files
             _raise_if_debugging()
@@ -151,7 +152,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
             continue
         signs, form = found.observations, None
         try:
-            signs, form = kernel.refine(source, found.observations, reference=reference)
+            signs, form = kernel.refine(source, head, found.observations, reference=reference)
             starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
             observations += stacks.in_log(source, starts, reference=reference)
         except Exception as error:  # nor what the same file says otherwise

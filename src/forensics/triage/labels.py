@@ -29,7 +29,6 @@ _IMAGE = re.compile(
     r"^env\.(?:\w*(?:CONTAINER|DOCKER|SINGULARITY|APPTAINER|ENROOT|PYXIS)_?(?:IMAGE|NAME)?\w*|NVIDIA_PYTORCH_VERSION"
     r"|PYTORCH_BUILD_VERSION)$|^container\.release$"
 )
-_PARAMS_JSON = re.compile(r"(?:^|/)params\.json$")
 
 
 def labels_of(facts: Sequence[Fact], places: Mapping[str, str] = {}) -> dict[str, str]:

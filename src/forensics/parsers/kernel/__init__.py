@@ -38,7 +38,8 @@ _STAMP = re.compile(
 _KERNELS = re.compile(r"\[ *\d{1,10}\.\d{6}\]|\bkernel: |\bNVRM: |\bXid \(|\boom-kill|invoked oom|Killed process \d")
 
 
-def _head(source: Source) -> bytes:
+def head_of(source: Source) -> bytes:
+    """The first bytes of a log, which `unfold` and `refine` go by; none where it cannot be read."""
     try:
         return beginning(source.file, _HEAD)
     except OSError:
@@ -52,9 +53,8 @@ def _likely(head: bytes) -> bool:
     return any(_STAMP.match(line) for line in head[:4096].split(b"\n", _FIRST)[:_FIRST])
 
 
-def unfold(source: Source, scan: Scan, search: Callable[[Any, Callable[..., Any]], None]) -> Scan:
+def unfold(source: Source, head: bytes, scan: Scan, search: Callable[[Any, Callable[..., Any]], None]) -> Scan:
     """The scan of a log, with JSON records of a kernel log or journal as lines of text: `records.unfold`."""
-    head = _head(source)
     if not head.lstrip().startswith(b"{") or not _likely(head):
         return scan
     from forensics.parsers.kernel import records
@@ -63,10 +63,10 @@ def unfold(source: Source, scan: Scan, search: Callable[[Any, Callable[..., Any]
 
 
 def refine(
-    source: Source, observations: Sequence[Observation], *, reference: float
+    source: Source, head: bytes, observations: Sequence[Observation], *, reference: float
 ) -> tuple[tuple[Observation, ...], str | None]:
     """(observations completed by what kernel lines say, form of the kernel log or None): `completion.refine`."""
-    if not _likely(_head(source)) and not any(_KERNELS.search(o.evidence[0].text) for o in observations):
+    if not _likely(head) and not any(_KERNELS.search(o.evidence[0].text) for o in observations):
         return tuple(observations), None
     from forensics.parsers.kernel.completion import refine as complete
 

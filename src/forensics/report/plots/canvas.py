@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,3 @@ def png(fig: Figure) -> bytes:
     out = io.BytesIO()
     fig.savefig(out, format="png", dpi=144, facecolor="white", metadata={"Software": None})
     return out.getvalue()
-
-
-Draw = Callable[[], "Figure"]

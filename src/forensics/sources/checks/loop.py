@@ -135,17 +135,6 @@ def clip_after_step(program: Program, project: Project) -> Iterator[Hit]:
             yield hit("clip_after_step", program, clips[0], note, steps[0], span=loop, weight=0.9)
 
 
-def _scheduler_name(program: Program, name: str) -> bool:
-    word = last(name).lower()
-    if any(part in word for part in ("scheduler", "sched", "schedule")):
-        return "noise" not in word and "profil" not in word
-    return any(
-        isinstance(v, ast.Call) and ".lr_scheduler." in program.called(v)
-        for scope in program.scopes
-        for v in scope.values(name)
-    )
-
-
 def _schedulers(program: Program) -> dict[str, ast.Call]:
     """Names of schedulers and the one call that makes each."""
     found: dict[str, list[ast.Call]] = {}

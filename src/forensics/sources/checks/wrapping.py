@@ -25,16 +25,11 @@ from forensics.sources.project import Project
 from forensics.sources.ranks import is_rank
 
 _DDP = ("DistributedDataParallel", "DDP")
-_FSDP = ("FullyShardedDataParallel", "FSDP")
 
 
 def _is_ddp(program: Program, call: ast.Call) -> bool:
     full = program.called(call)
     return (last(full) in _DDP and "parallel" in full) or full in _DDP
-
-
-def _is_fsdp(program: Program, call: ast.Call) -> bool:
-    return last(program.called(call)) in ("FullyShardedDataParallel", "FSDP") and method(call) in _FSDP
 
 
 def device_by_global_rank(program: Program, project: Project) -> Iterator[Hit]:
