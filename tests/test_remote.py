@@ -215,7 +215,7 @@ def test_why_a_url_cannot_be_read(memory: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
     assert why("gs://u:pw@bucket/x") == "gs://bucket/x: gs:// needs one more package: pip install gcsfs"
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    assert "pip install 'forensics[remote]'" in why("s3://bucket/x")
+    assert "pip install '.[remote]'" in why("s3://bucket/x")
 
 
 def test_the_command_line_says_it_in_one_line(memory: Any) -> None:

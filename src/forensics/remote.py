@@ -367,7 +367,7 @@ def connect(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise Unreachable(f"{shown(url)}: needs the extra: pip install 'forensics[remote]'") from None
+        raise Unreachable(f"{shown(url)}: needs the extra: pip install '.[remote]' in a clone of the project") from None
     try:
         fs, root = fsspec.core.url_to_fs(url)
     except ImportError as error:

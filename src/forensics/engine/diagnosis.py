@@ -39,8 +39,13 @@ INSUFFICIENT = "insufficient-evidence"
 PROGRESS_RECORDS = 2
 ANYBODYS_END = 0.6  # weight of words for an end that programs of every kind print
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
-# Commands that show a kernel's log: not asked for where the run holds one.
-_KERNEL_COMMANDS = re.compile(r"^ *(?:dmesg|journalctl -k)\b[^;]*$")
+# How evidence is made that the run may hold already: then it is not asked for.
+_HOW_MADE = {
+    "kernel log": re.compile(r"^ *(?:dmesg|journalctl -k)\b[^;]*$"),
+    "dumps": re.compile(r"^ *TORCH_FR_BUFFER_SIZE\b"),
+    "stacks": re.compile(r"^ *py-spy dump\b"),
+    "traceback": re.compile(r"^ *torchrun --redirects\b.*@record\b"),
+}
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
 
@@ -395,13 +400,25 @@ def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
     return phrases
 
 
+def _held(first: Candidate, data: RunData) -> set[str]:
+    """The keys of `_HOW_MADE` that the run holds; a traceback counts where it is the finding's own."""
+    own = {(e.file, e.line) for o in first.observations for e in o.evidence}
+    there = {
+        "kernel log": any(fact.name == KERNEL_LOG for fact in data.facts),
+        "dumps": data.collectives.height > 0,
+        "stacks": any(o.signature == STACKS for o in data.observations),
+        "traceback": any((t.final.file, t.final.line) in own and t.frames for t in data.tracebacks),
+    }
+    return {kind for kind, held in there.items() if held}
+
+
 def _missing(first: Candidate | None, data: RunData, world: World) -> tuple[MissingEvidence, ...]:
     missing = []
     if first is not None:
-        kernel = any(fact.name == KERNEL_LOG for fact in data.facts)
+        held = _held(first, data)
         for item in first.signature.confirm:
             what, _, how = item.partition("::")
-            if kernel and _KERNEL_COMMANDS.search(how):
+            if any(_HOW_MADE[kind].search(how) for kind in held):
                 continue
             missing.append(MissingEvidence(what.strip(), how.strip()))
     if world.size is not None and world.size_is_stated and len(world.ranks) < world.size and first is not None:

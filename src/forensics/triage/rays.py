@@ -39,7 +39,7 @@ def ray_engine(workers: int | None, limits: Limits) -> Engine:
     try:
         import ray
     except ImportError:
-        raise StoreError("--engine ray needs the extra: pip install 'forensics[ray]'") from None
+        raise StoreError("--engine ray needs the extra: pip install '.[ray]' in a clone of the project") from None
 
     def run(tasks: Iterable[Task], setup: Setup) -> Iterator[Outcome]:
         from dataclasses import replace
