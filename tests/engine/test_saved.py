@@ -140,3 +140,16 @@ def test_deep_alone_finds_a_checkpoint_that_is_not_finite(tmp_path: Path) -> Non
     assert result.exit_code == 1
     assert "A checkpoint holds NaN or infinite values" in result.output
     assert "step-200.pt" in result.output
+
+
+def test_a_missing_shard_is_told_where_no_load_failed(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt" / "global_step200"
+    folder.mkdir(parents=True)
+    for rank in (0, 1, 3):
+        (folder / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").write_bytes(torch_zip(linear()))
+    (tmp_path / "train.log").write_text("".join(f"step {n} loss {3 - n / 100}\n" for n in range(50)))
+    diagnosis = analyse([str(tmp_path)], Options(threads=1))
+    assert diagnosis.verdict == "healthy"
+    (told,) = [f for f in diagnosis.findings if f.name == "checkpoint-corrupt"]
+    assert told.role == "context"
+    assert "failed to load" in told.why

@@ -41,8 +41,7 @@ def settle(
 ) -> list[Observation]:
     """Give what checkpoint files show to the failures that it explains.
 
-    Signs of damage that explain none stay as they are, if the damage is provable, and are dropped where files are
-    missing: those who collect a run's traces seldom take the weights along.
+    Signs of damage that explain none stay as they are, to be shown as context (`set_aside`).
     """
     settled = _damage(found, tracebacks)
     if any(f.name.startswith("checkpoint.") for f in facts):
@@ -67,7 +66,7 @@ def _damage(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> li
         failures = [t for t in raised if _names(t, file) or (file.captures[STATE] == CUT and _read_by(t))]
         for t in failures[:MOST]:
             settled.append(replace(_at(file, t, SIGNATURE), weight=ALONE, evidence=(*file.evidence, t.final)))
-        if not failures and file.captures[STATE] == CUT:
+        if not failures:
             settled.append(file)
     return settled
 
@@ -102,4 +101,7 @@ def set_aside(candidates: Sequence[Candidate]) -> None:
     """Make damaged files that no process failed to load context."""
     for c in candidates:
         if all(is_checkpoint_sign(o) and MET not in o.captures for o in c.observations):
-            c.context = "no process says that it failed to load it: it may be one that was being written, or copied"
+            missing = all(o.captures[STATE] == MISSING for o in c.observations)
+            # Those who collect a run's traces seldom take all weights along.
+            why = "the rest may not have been copied along" if missing else "it may be half written, or half copied"
+            c.context = f"no process says that it failed to load it: {why}"
