@@ -147,6 +147,21 @@ def test_installed_packages_bring_signatures_and_are_not_imported(
     assert "our_package" not in sys.modules
 
 
+def test_two_packages_with_an_entry_point_of_one_name_both_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    for package in ("pa", "pb"):
+        write(site / package / "signatures")
+        (site / package / "__init__.py").touch()
+        install(site, f"{package}.signatures", name=package)
+        (site / f"{package}-1.0.dist-info" / "entry_points.txt").write_text(
+            f"[forensics.signatures]\nours = {package}.signatures\n"
+        )
+    monkeypatch.syspath_prepend(str(site))
+    assert plugins.folders() == (site / "pa" / "signatures", site / "pb" / "signatures")
+
+
 @pytest.mark.parametrize("value", ["missing_package", "our_package.missing", "", "..", "json"])
 def test_entry_points_that_lead_nowhere_bring_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str

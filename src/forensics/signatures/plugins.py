@@ -67,7 +67,7 @@ def _search_path() -> list[str]:
 def _declared(searched: Sequence[str]) -> tuple[Path, ...]:
     from importlib.metadata import distributions
 
-    found: dict[str, Path] = {}
+    found: dict[tuple[str, Path], None] = {}  # two packages may choose one name
     for distribution in distributions(path=list(searched)):
         try:
             points = [p for p in distribution.entry_points if p.group == GROUP]
@@ -76,8 +76,8 @@ def _declared(searched: Sequence[str]) -> tuple[Path, ...]:
         for point in points:
             folder = _folder(point.value, searched)
             if folder is not None:
-                found.setdefault(point.name, folder)
-    return tuple(found[name] for name in sorted(found))
+                found[point.name, folder] = None
+    return tuple(folder for _, folder in sorted(found))
 
 
 def _folder(value: str, searched: Sequence[str]) -> Path | None:
