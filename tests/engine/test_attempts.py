@@ -124,11 +124,35 @@ def test_a_second_launch_that_finishes(tmp_path: Path) -> None:
     assert (first.name, first.attempt, first.step) == ("python-exception", 0, 60)
 
 
-def test_the_first_attempts_cause_comes_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [55, 60, 62])
+def test_the_first_attempts_cause_comes_first(tmp_path: Path, last: int) -> None:
+    """A later one that got no farther may have died of what the first left behind."""
+    found = run(tmp_path, train=log(1, 60, 0, *CRASH) + log(1, last, 300, *FULL))
+    told = [(f.name, f.attempt, f.step) for f in found.of_role(Role.ROOT)]
+    assert found.verdict is Verdict.FAILED
+    assert told == [("python-exception", 0, 60), ("disk-full", 1, last)]
+
+
+def test_what_a_later_attempt_went_on_past_did_not_end_the_run(tmp_path: Path) -> None:
     found = run(tmp_path, train=log(1, 60, 0, *CRASH) + log(1, 100, 300, *FULL))
     told = [(f.name, f.attempt, f.step) for f in found.of_role(Role.ROOT)]
     assert found.verdict is Verdict.FAILED
-    assert told == [("python-exception", 0, 60), ("disk-full", 1, 100)]
+    assert told == [("disk-full", 1, 100), ("python-exception", 0, 60)]
+    assert "Attempt 1 went on past it to step 100" in found.of_role(Role.ROOT)[1].notes[0]
+
+
+def test_the_same_again_is_not_overcome(tmp_path: Path) -> None:
+    found = run(tmp_path, train=log(1, 60, 0, *FULL) + log(41, 100, 300, *FULL))
+    assert next((f.name, f.attempt) for f in found.of_role(Role.ROOT)) == ("disk-full", 0)
+
+
+def test_a_launchers_report_belongs_to_its_own_attempt(tmp_path: Path) -> None:
+    """Attempt 1 has an error of its own: its launcher's lines are no effect of attempt 0's."""
+    table = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
+    found = run(tmp_path, train=log(1, 60, 0, *FULL, table) + log(41, 55, 300, *CRASH, table))
+    by = {f.id: f for f in found.findings}
+    reports = [f for f in found.of_role(Role.CASCADE) if f.name == "child-failed-error"]
+    assert [(f.attempt, by[f.explained_by or ""].name) for f in reports] == [(0, "disk-full"), (1, "python-exception")]
 
 
 def test_ranks_files_follow_the_launchers(tmp_path: Path) -> None:
@@ -146,6 +170,6 @@ def test_ranks_files_follow_the_launchers(tmp_path: Path) -> None:
     rank1 = log(1, 59, 0, *CRASH) + log(41, 180, 127)
     found = run(tmp_path, launcher=launcher, rank0=rank0, rank1=rank1)
     told = [(f.name, f.attempt, f.ranks) for f in found.of_role(Role.ROOT)]
-    assert told == [("python-exception", 0, (1,)), ("disk-full", 1, (0,))]
+    assert told == [("disk-full", 1, (0,)), ("python-exception", 0, (1,))]
     stops = [f for f in found.findings if f.name == "sigterm-to-children"]
     assert [f.attempt for f in stops] == [0]

@@ -88,6 +88,20 @@ def test_one_kill_is_one_event_of_one_rank(tmp_path: Path) -> None:
     assert "aligned by a time that the kernel log itself states" in how(found, "dmesg.txt")
 
 
+def test_what_killed_a_process_of_the_run_comes_before_what_nothing_ties_to_it(tmp_path: Path) -> None:
+    dmesg = "[ 7200.000000] " + FALLEN.format(bus="1c") + "[ 7200.400000] " + OOM
+    found = diagnose(tmp_path, train_log=STEPS + KILLED, dmesg_txt=dmesg)
+    first, second = found.of_role(Role.ROOT)
+    assert (first.name, first.ranks) == ("host-oom-cgroup", (1,))
+    assert (second.name, second.ranks) == ("gpu-fell-off-bus", None)
+    assert "Nothing ties it to a process" in second.notes[0]
+    report = next(f for f in found.findings if f.name == "sigkill-unknown-sender")
+    assert report.explained_by == first.id
+    # With NCCL's word for whose card it is, both are tied, and which came first is the catalogue's to say.
+    tied = diagnose(tmp_path / "tied", train_log=inits(1, 2) + STEPS + KILLED, dmesg_txt=dmesg)
+    assert {f.name: f.ranks for f in tied.of_role(Role.ROOT)}["gpu-fell-off-bus"] == (1,)
+
+
 def test_a_card_is_the_rank_that_nccl_says(tmp_path: Path) -> None:
     found = diagnose(
         tmp_path,

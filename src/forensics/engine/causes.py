@@ -8,9 +8,13 @@ explains is a root. The rules, in this order:
    came first explains the hang of those that waited for the stopped process. What a missing rank itself said before the
    others gave up explains why it was missing.
 3. A cause explains what its `causes` lists, in the same or a later attempt.
-4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones.
+4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
+   trouble of their own.
 5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
 6. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
+7. What ended an attempt comes first: later attempts often die of its remains. Where the last attempt went on past the
+   point at which an earlier one had died, and died of something else, that is what ended the run.
+8. Of two messages of the kernel the one that names a process which the launcher saw die comes first.
 """
 
 from __future__ import annotations
@@ -51,6 +55,7 @@ class Candidate:
     explains: list[Candidate] = field(default_factory=list)
     context: str | None = None  # why it is context and no trouble
     recovered: bool = False  # a later start of the run got over it and reached the end
+    yields: str | None = None  # why it stands behind other roots
     subject: str = ""  # tells candidates of one signature apart (an exception's type)
 
     @property
@@ -151,13 +156,11 @@ def _blamed(
         ranks = shown
     if not ranks:
         return None, False
-    # A launcher that names rank 0 does not say that there is no other; a lone process knows no rank.
-    alone = world.size == 1 and not named and signature.culprit != "named"
     # Every rank naming itself is everybody; one sign that names all of them (two ranks that disagree) is not.
     together = any(o.culprits is not None and ranks <= set(o.culprits) for o in observations)
     everywhere = not together and world.size is not None and len(ranks) >= world.size > 1
-    if everywhere or alone:
-        return None, everywhere
+    if everywhere:
+        return None, True
     return tuple(sorted(ranks)), False
 
 
@@ -230,6 +233,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     return (
         c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal",
         c.signature.kind == "echo",  # tells nothing of a cause, in whatever attempt
+        c.yields is not None,
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
         kind,
         severity,
@@ -253,6 +257,7 @@ def explain(
     survival.set_aside(found, live, steps, world)
     kernel.set_aside(found, steps)
     live = [c for c in live if c.context is None]
+    _mark_overcome(live, steps)
     live.sort(key=_order)
     for c in live:  # 1: parents
         child = next(
@@ -274,8 +279,10 @@ def explain(
         if c.explained_by is not None:
             continue
         reach_of = {id(o): _reach(o.signature.name, catalogue) for o in live if o is not c}
-        for o in live:
+        for o in sorted(live, key=lambda o: o.attempt != c.attempt):
             if o is c or c.signature.name not in reach_of[id(o)] or not _before(o, c) or _depends(o, c):
+                continue
+            if c.signature.kind == "echo" and not _may_echo(o, c, live):
                 continue
             if (
                 c.signature.name in o.signature.causes_on_rank
@@ -293,7 +300,7 @@ def explain(
         reasons = [
             o
             for o in causes
-            if (o.attempt == c.attempt or (c.signature.kind == "echo" and o.attempt < c.attempt))
+            if (o.attempt == c.attempt or (c.signature.kind == "echo" and _may_echo(o, c, live)))
             and _before(o, c)
             and not _depends(o, c)
         ]
@@ -309,7 +316,7 @@ def explain(
             _link(symptoms[0], c)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:
-            earlier = [o for o in live if o.signature.kind != "echo" and o.attempt <= c.attempt and not _depends(o, c)]
+            earlier = [o for o in live if o.signature.kind != "echo" and _may_echo(o, c, live) and not _depends(o, c)]
             if earlier:
                 _link(earlier[0], c)
     echoes = sorted((c for c in live if c.signature.kind == "echo" and c.explained_by is None), key=_order)
@@ -321,6 +328,32 @@ def explain(
         echoes[0].explains.clear()
         return [c for c in live if c.context is None]
     return live
+
+
+def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
+    """Mark what the last attempt that failed had left behind when it died of something else."""
+    ends = [c for c in live if c.signature.kind != "echo" and c.signature.verdict in ENDS_A_RUN]
+    last = max((c.attempt for c in ends), default=0)
+    if last not in steps.reached:
+        return
+    own = {(c.signature.name, c.subject) for c in ends if c.attempt == last}
+    for attempt in {c.attempt for c in live} - {last}:
+        before = steps.reached.get(attempt)
+        if before is None or attempt > last or steps.reached[last] < before + survival.STEPS_AFTER_DEATH:
+            continue
+        if own & {(c.signature.name, c.subject) for c in ends if c.attempt == attempt}:
+            continue  # the same again: it was not overcome
+        for c in live:
+            if c.attempt == attempt:
+                c.yields = f"attempt {last} went on past it to step {steps.reached[last]} and died of something else"
+
+
+def _may_echo(cause: Candidate, echo: Candidate, live: Sequence[Candidate]) -> bool:
+    """Whether an echo can be of a cause by their attempts: of an earlier one only where its own holds no trouble."""
+    if cause.attempt == echo.attempt:
+        return True
+    own = any(o.attempt == echo.attempt and o.signature.kind != "echo" for o in live)
+    return cause.attempt < echo.attempt and cause.yields is None and not own
 
 
 def ended_by_a_stop(candidate: Candidate) -> bool:

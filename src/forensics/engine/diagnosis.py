@@ -165,7 +165,7 @@ def _numbers(values: Iterable[int | None]) -> tuple[int, ...] | None:
 
 
 def _notes(c: Candidate) -> tuple[str, ...]:
-    notes: list[str] = []
+    notes: list[str] = [c.yields[0].upper() + c.yields[1:]] if c.yields is not None else []
     for o in c.observations:
         if len(notes) < 4 and o.note and o.note not in notes:
             notes.append(o.note)

@@ -171,6 +171,16 @@ class StepClock:
                 return True
         return False
 
+    @cached_property
+    def reached(self) -> dict[int, int]:
+        """attempt -> the last step that any of its records bears. What names no attempt is of the first."""
+        found: dict[int, int] = {}
+        for source, marks in self.marks.items():
+            for mark in marks:
+                attempt = mark.attempt if mark.attempt is not None else self.attempt.get(source) or 0
+                found[attempt] = max(found.get(attempt, mark.step), mark.step)
+        return found
+
     def first_in(self, source: str) -> int | None:
         """The first step that a source records."""
         return self.marks[source][0].step if self.marks.get(source) else None

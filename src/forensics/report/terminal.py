@@ -213,15 +213,19 @@ def _cascade(page: _Page, diagnosis: Diagnosis) -> None:
         page.say(lead + text, rest="    ", limit=6)
 
 
-def _further(page: _Page, roots: Sequence[Finding]) -> None:
-    if not roots:
+def _further(page: _Page, first: Finding | None, roots: Sequence[Finding]) -> None:
+    if first is None or not roots:
         return
     page.heading("FURTHER CAUSES, INDEPENDENT OF IT" if len(roots) > 1 else "A FURTHER CAUSE, INDEPENDENT OF IT")
     for root in roots[:_ROOTS_SHOWN]:
         sure = words.percent(root.confidence)
-        page.say(words.located(root) + (f" · {sure}" if sure else ""), "  - ", "    ", limit=3)
+        elsewhere = root.attempt is not None and root.attempt != first.attempt
+        place = words.located(root) + (f", in attempt {root.attempt}" if elsewhere else "")
+        page.say(place + (f" · {sure}" if sure else ""), "  - ", "    ", limit=3)
         if root.why.strip():
             page.say(root.why, "    ", "    ", limit=2)
+        for note in root.notes[:1]:
+            page.say(f"{note}.", "    ", "    ", limit=2)
         for evidence in root.evidence[:1]:
             page.evidence(evidence, "    ", lines=2)
         for fix in root.fix[:1]:
@@ -325,7 +329,7 @@ def render(diagnosis: Diagnosis, *, width: int, colour: bool) -> str:
         if roots[0].see_also:
             page.say(f"See also: forensics explain {' '.join(roots[0].see_also)}")
     _cascade(page, diagnosis)
-    _further(page, roots[1:])
+    _further(page, roots[0] if roots else None, roots[1:])
     _context(page, diagnosis)
     _hints(page, diagnosis)
     _ruled_out(page, diagnosis)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from forensics.engine.kernel import KILLED
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import ENDS_A_RUN, OLDER, STEPS_AFTER_DEATH
@@ -54,6 +55,7 @@ UNHARMED = "the run reached its end, and no log of it shows that it suffered by 
 UNHARMED_SO_FAR = "no log of the run shows that it suffered by this"
 WENT_ON = "training went on for many steps between it and the run's own trouble"
 BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
+UNTIED = "nothing ties it to a process of the run, and another message of the kernel says what killed one"
 OTHER_PROCESS = "it concerns another process ({process}), and the run has an error of its own"
 
 
@@ -116,6 +118,10 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
     end = max((c.attempt for c in found if c.signature.name == "run-finished"), default=None)
     for c in kernels:
         c.context = _why_not(c, end, others, steps)
+    killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
+    for c in kernels:
+        if c.attempt in killed and not c.ranks and c.signature.name not in KILLED:
+            c.yields = UNTIED
 
 
 def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: StepClock) -> str | None:
