@@ -435,7 +435,9 @@ def _packed(folder: Path, kind: str) -> Path:
 
 def _read_archive(path: Path) -> int:
     """Members unpacked into the temporary folder. MB/s are those of the packed file."""
-    from forensics.archives import Unpacked, Unpacker, format_of
+    from forensics.archives.formats import format_of
+    from forensics.archives.limits import Unpacked
+    from forensics.archives.unpacker import Unpacker
 
     what = format_of(path.read_bytes()[:16384], path.name)
     assert what is not None

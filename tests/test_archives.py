@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forensics import archives
-from forensics.archives import Limits, Member, Unpacked, Unpacker, format_of, is_torch_zip, without_compression
+from forensics.archives.formats import MARK, format_of, is_torch_zip, without_compression
+from forensics.archives.limits import Limits, Member, Unpacked
+from forensics.archives.unpacker import Unpacker
 from forensics.engine.pipeline import sniffers
 from forensics.model import Kind, Status
 from forensics.run import Run, discover
@@ -404,5 +405,5 @@ def test_the_temporary_folder_is_deleted_at_exit(tmp_path: Path) -> None:
         "print(discover([sys.argv[1]], sniffers()).sources[0].file)"
     )
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert archives.MARK not in out.stdout
+    assert MARK not in out.stdout
     assert not Path(out.stdout.strip()).parent.exists()

@@ -15,11 +15,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from forensics import archives
+from forensics.archives.formats import MARK, format_of, is_torch_zip, without_compression
 from forensics.model import Coverage, Identity, Kind, Source, Status
 from forensics.report.own import is_report
+
+if TYPE_CHECKING:
+    from forensics.archives.unpacker import Unpacker
 
 SNIFF = 16 << 10  # bytes of a file's head that tell its kind
 MAX_FILES = 200_000
@@ -117,7 +122,7 @@ class Sniffers:
 
 def identity_of(path: str) -> Identity:
     """What the path of a file says about rank, node, attempt and stream. `path` is relative, with "/"."""
-    path = archives.without_compression(path)
+    path = without_compression(path)
     if m := _ERROR_FILE_LAYOUT.search(path):
         return Identity(local_rank=int(m[2]), attempt=int(m[1]), node=_first(_NODE_IN_PATH, path[: m.start()]))
     if m := _ATTEMPT_LAYOUT.search(path):  # torchrun --log-dir
@@ -156,11 +161,11 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
     """
     groups: dict[tuple[str, str], set[int]] = {}
     for source in sources:
-        if m := _TASK_SUFFIX.match(archives.without_compression(source.path)):
+        if m := _TASK_SUFFIX.match(without_compression(source.path)):
             groups.setdefault((m["stem"], m["end"]), set()).add(int(m["task"]))
     numbered = []
     for source in sources:
-        m = _TASK_SUFFIX.match(archives.without_compression(source.path))
+        m = _TASK_SUFFIX.match(without_compression(source.path))
         tasks = groups.get((m["stem"], m["end"]), set()) if m else set()
         gapless = len(tasks) > 1 and tasks == set(range(len(tasks)))
         if (
@@ -238,7 +243,7 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
     if sniffers.flight_recorder(head, name):
         return Kind.FLIGHT_RECORDER, None
     suffix = PurePosixPath(name).suffix.lower()
-    if archives.is_torch_zip(head) or (len(head) > 8 and head[8:9] == b"{" and ".safetensors" in name.lower()):
+    if is_torch_zip(head) or (len(head) > 8 and head[8:9] == b"{" and ".safetensors" in name.lower()):
         return Kind.CHECKPOINT, None
     for magic, what in _MAGIC:
         if head.startswith(magic):
@@ -271,7 +276,13 @@ class _Walk:
         self.sources: list[Source] = []
         self.skipped: list[Coverage] = []
         self.seen: dict[tuple[int, int], str] = {}
-        self.unpacker = archives.Unpacker()
+
+    @cached_property
+    def unpacker(self) -> Unpacker:
+        """One for all archives of a run, whose limits hold for them together."""
+        from forensics.archives.unpacker import Unpacker
+
+        return Unpacker()
 
     def skip(
         self, path: str, reason: str, *, status: Status = Status.SKIPPED, kind: str = "file", size: int = 0
@@ -331,7 +342,7 @@ class _Walk:
         if not stat.S_ISREG(info.st_mode):
             return self.skip(path, _SPECIAL.get(stat.S_IFMT(info.st_mode), "not a regular file"), kind="special")
         key = (info.st_dev, info.st_ino)
-        unpacked = archives.MARK in path  # such files are deleted again, and their inodes given to others
+        unpacked = MARK in path  # such files are deleted again, and their inodes given to others
         if key in self.seen and info.st_ino and not unpacked:
             return self.skip(path, f"the same file as {self.seen[key]}", size=info.st_size)
         if self.since is not None and info.st_mtime < self.since:
@@ -350,7 +361,7 @@ class _Walk:
         if not unpacked:
             self.seen[key] = path
         name = path.rsplit("/", 1)[-1]
-        if (packing := archives.format_of(head, name)) is not None:
+        if (packing := format_of(head, name)) is not None:
             if not self.unpacker.may_go_into(path):
                 reason = f"{packing}, within {self.unpacker.limits.depth} other archives; unpack it to have it read"
                 return self.skip(path, reason, kind="archive", size=info.st_size)
@@ -379,7 +390,7 @@ class _Walk:
             return "data, which are not fetched" if data else None
 
         def readable(head: bytes, name: str) -> str | None:
-            if archives.format_of(head, name) is not None:
+            if format_of(head, name) is not None:
                 return None
             return classify(head, name, self.sniffers)[1]
 
@@ -400,11 +411,13 @@ class _Walk:
 
     def archive(self, file: Path, path: str, packing: str, size: int) -> None:
         """Add what an archive holds, and a row on the archive itself; never raises."""
-        found = archives.Unpacked()
+        from forensics.archives.limits import Unpacked
+
+        found = Unpacked()
 
         def wanted(name: str) -> str | None:
             folders, suffix = name.split("/")[:-1], PurePosixPath(name).suffix.lower()
-            if self.excluded(f"{path}{archives.MARK}{name}"):
+            if self.excluded(f"{path}{MARK}{name}"):
                 return "excluded"
             if not _SKIPPED_FOLDERS.isdisjoint(folders):
                 return "holds programs, not traces of a run"
@@ -418,11 +431,11 @@ class _Walk:
                 found.problem = f"more than {MAX_FILES} files"
                 break
             before = len(self.sources)
-            self.file(member.file, f"{path}{archives.MARK}{_printable(member.name)}")
+            self.file(member.file, f"{path}{MARK}{_printable(member.name)}")
             if not any(source.file == member.file for source in self.sources[before:]):
                 member.file.unlink(missing_ok=True)
         for name, reason in found.skipped:
-            self.skip(f"{path}{archives.MARK}{_printable(name)}", reason)
+            self.skip(f"{path}{MARK}{_printable(name)}", reason)
         parts = [f"{found.problem} ({packing})"] if found.problem else []
         parts += [f"{found.count:,} member{'s' * (found.count != 1)} unpacked"] if found.count else []
         parts += [f"{n:,} more left out: {reason}" for reason, n in found.more.items()]
@@ -453,6 +466,48 @@ def discover(
     since: seconds since the epoch; older files are skipped. Raises NothingToRead where a path does not exist.
     """
     walk = _Walk(exclude, since, sniffers)
+    return Run(_go_through(walk, paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
+
+
+def listing(paths: Sequence[str], *, exclude: Sequence[str] = ()) -> list[tuple[Path, str]]:
+    """(file, path as reports show it) of every file that `discover` would look at in folders and files; opens none.
+
+    Raises NothingToRead where a path does not exist.
+    """
+    walk = _Names(exclude, None, _NO_SNIFFERS)
+    _go_through(walk, paths)
+    return walk.names
+
+
+def examine(file: Path, path: str, sniffers: Sniffers) -> Source | Coverage:
+    """What `discover` makes of one file: a source, or why it is none. Archives are not gone into; never raises."""
+    walk = _NoArchives((), None, sniffers)
+    walk.file(file, path)
+    return walk.sources[0] if walk.sources else walk.skipped[0]
+
+
+class _Names(_Walk):
+    """Takes the names of files alone."""
+
+    def __init__(self, exclude: Sequence[str], since: float | None, sniffers: Sniffers) -> None:
+        super().__init__(exclude, since, sniffers)
+        self.names: list[tuple[Path, str]] = []
+
+    def file(self, file: Path, path: str) -> None:
+        if len(self.names) < MAX_FILES:
+            self.names.append((file, path))
+
+
+class _NoArchives(_Walk):
+    def archive(self, file: Path, path: str, packing: str, size: int) -> None:
+        self.skip(path, packing, kind="archive", size=size)
+
+
+_NO_SNIFFERS = Sniffers(lambda head: False, lambda head, name: False, lambda head, name: False)
+
+
+def _go_through(walk: _Walk, paths: Sequence[str]) -> str:
+    """Let a walk see every given path, and say what the run is called. Raises NothingToRead."""
     shown_paths = _without_credentials(paths)
     for given, label in zip(paths, _labels(shown_paths), strict=True):
         if given == "-":
@@ -479,7 +534,7 @@ def discover(
             walk.folder(root, "" if len(paths) == 1 else f"{label}/")
         else:
             walk.file(root, label)
-    return Run(" ".join(shown_paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
+    return " ".join(shown_paths)
 
 
 def _is_url(path: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.torch_files import adam, linear, torch_legacy, torch_zip
 
-from forensics.archives import Stop
+from forensics.archives.limits import Stop
 from forensics.model import Kind, Observation, Source
 from forensics.parsers.checkpoints.deep import Allowance, NonFinite, Scan, index_text, look, places, scan, scan_shards
 from forensics.parsers.checkpoints.survey import Survey, survey

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from forensics.archives.tars import tar_header
 from forensics.patterns import lazy
 
+MARK = "!/"  # between an archive's path and a member's: a.tar.gz!/rank0.log
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _EXTENSION = lazy(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
 _ONLY_COMPRESSED = lazy(r"([^/]+)\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd)!/\1$", re.I)
@@ -45,3 +45,22 @@ def plain_name(name: str) -> str:
     if _SHORT_TAR.search(name):
         return _SHORT_TAR.sub(".tar", name)
     return _EXTENSION.sub("", name) or name
+
+
+def octal(raw: bytes) -> int:
+    """A number in a tar header: octal text, or base 256 where the first bit is set (GNU)."""
+    if raw[:1] == b"\x80":
+        return int.from_bytes(raw[1:], "big")
+    text = raw.split(b"\0")[0].strip()
+    return int(text, 8) if text else 0
+
+
+def tar_header(block: bytes) -> bool:
+    """Whether 512 bytes are a tar header: its checksum is that of its bytes, the field of the checksum as spaces."""
+    if len(block) < 512 or not block.strip(b"\0"):
+        return False
+    try:
+        stated = octal(block[148:156])
+    except ValueError:
+        return False
+    return stated == sum(block[:148]) + 8 * 32 + sum(block[156:512]) and stated > 8 * 32

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MARK = "!/"  # between an archive's path and a member's: a.tar.gz!/rank0.log
 CHUNK = 1 << 20
 MEBI = 1 << 20
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from forensics.archives.formats import octal, tar_header
 from forensics.archives.limits import Limits, Stop
 from forensics.archives.streams import Stream
 
@@ -28,25 +29,6 @@ _TAR_OTHER = {
 }
 
 
-def _octal(raw: bytes) -> int:
-    """A number in a tar header: octal text, or base 256 where the first bit is set (GNU)."""
-    if raw[:1] == b"\x80":
-        return int.from_bytes(raw[1:], "big")
-    text = raw.split(b"\0")[0].strip()
-    return int(text, 8) if text else 0
-
-
-def tar_header(block: bytes) -> bool:
-    """Whether 512 bytes are a tar header: its checksum is that of its bytes, the field of the checksum as spaces."""
-    if len(block) < 512 or not block.strip(b"\0"):
-        return False
-    try:
-        stated = _octal(block[148:156])
-    except ValueError:
-        return False
-    return stated == sum(block[:148]) + 8 * 32 + sum(block[156:512]) and stated > 8 * 32
-
-
 def tar_entries(stream: Stream, limits: Limits) -> Iterator[TarEntry]:
     """The entries of a tar stream. A caller may read a file's data (`stream.parts(size)`) before it takes the next."""
     extra: dict[str, str] = {}
@@ -63,7 +45,7 @@ def tar_entries(stream: Stream, limits: Limits) -> Iterator[TarEntry]:
         if not tar_header(block):
             raise Stop("damaged: a member's header has a wrong checksum")
         kind = block[156:157]
-        size = _octal(block[124:136])
+        size = octal(block[124:136])
         if kind in b"LKxg":
             if size > limits.head:
                 raise Stop("damaged: a member's header is too large")
@@ -79,7 +61,7 @@ def tar_entries(stream: Stream, limits: Limits) -> Iterator[TarEntry]:
             name = f"{prefix}/{name}"
         size = int(extra.get("size") or size)
         try:
-            modified = float(extra.get("mtime") or _octal(block[136:148]))
+            modified = float(extra.get("mtime") or octal(block[136:148]))
         except ValueError:
             modified = 0.0
         name, sparse = extra.get("path", name), any(key.startswith("GNU.sparse") for key in extra)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives.formats import plain_name
-from forensics.archives.limits import CHUNK, DEFAULT, MARK, Limits, Member, Stop, Unpacked
+from forensics.archives.formats import MARK, plain_name, tar_header
+from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
 from forensics.archives.streams import Piece, Stream, decoder
-from forensics.archives.tars import tar_entries, tar_header
+from forensics.archives.tars import tar_entries
 from forensics.archives.zips import zip_entries
 from forensics.files import buffered
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-VERSION = 4  # raise it when the analysis changes: its results are cached
+VERSION = 5  # raise it when the analysis or matcher.scan_expression changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
 LONGEST = 40  # characters kept of one literal: more tell no more
 

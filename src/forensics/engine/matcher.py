@@ -115,7 +115,7 @@ class Matcher:
             if evidence.source == "log" and evidence.pattern is not None
         ]
         expressions = list(dict.fromkeys(r.evidence.pattern or "" for r in rules))
-        literals = dict(zip(expressions, _required(expressions, use_cache), strict=True))
+        announcing = dict(zip(expressions, _announcing(expressions, use_cache), strict=True))
         patterns = [
             Pattern(TRACEBACK, HEADER),
             Pattern(WORKER_ROW, ROW),
@@ -134,9 +134,9 @@ class Matcher:
         def announced_by(expression: str, anchor: str | None = None) -> list[int]:
             if anchor is not None:
                 return [id_of(anchor, literal=True)]
-            known = literals[expression]
-            if known is None:
-                return [id_of(scan_expression(expression), literal=False)]
+            known = announcing[expression]
+            if isinstance(known, str):
+                return [id_of(known, literal=False)]
             return [id_of(x.text, literal=True, caseless=x.caseless) for x in known]
 
         rules_of: dict[int, list[Rule]] = defaultdict(list)
@@ -176,18 +176,25 @@ def holds(expression: str, text: str) -> bool:
         return False
 
 
-def _required(expressions: Sequence[str], use_cache: bool) -> list[tuple[Literal, ...] | None]:
-    """`literals.required`, remembered between starts: the analysis takes a tenth of a second."""
+def _announcing(expressions: Sequence[str], use_cache: bool) -> list[tuple[Literal, ...] | str]:
+    """What each expression is found by: literals one of which a match must hold, or else an expression to scan for.
+
+    Remembered between starts: the analysis takes a tenth of a second.
+    """
     name = f"literals-{hashlib.sha256(repr((VERSION, expressions)).encode()).hexdigest()[:32]}.json"
     if use_cache and (data := files.load(name)):
         try:
             stored = json.loads(data)
             if len(stored) == len(expressions):
-                return [None if s is None else tuple(Literal(text, bool(ci)) for text, ci in s) for s in stored]
+                return [
+                    known if isinstance(known, str) else tuple(Literal(text, bool(ci)) for text, ci in known)
+                    for known in stored
+                ]
         except (ValueError, TypeError):
             pass
-    found = required(expressions)
+    needed = zip(expressions, required(expressions), strict=True)
+    found = [literals if literals is not None else scan_expression(expression) for expression, literals in needed]
     if use_cache:
-        table = [None if f is None else [[x.text, x.caseless] for x in f] for f in found]
+        table = [x if isinstance(x, str) else [[literal.text, literal.caseless] for literal in x] for x in found]
         files.store("literals", name, json.dumps(table).encode())
     return found

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from forensics.archives import Stop, zip_entries
+from forensics.archives.limits import Stop
+from forensics.archives.zips import zip_entries
 from forensics.model import Fact, Source
 from forensics.parsers.checkpoints.integrity import JSON, LEGACY, UNFINISHED
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES, Made, Tensor, walk

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from forensics.archives import Stop, zip_entries
+from forensics.archives.limits import Stop
+from forensics.archives.zips import zip_entries
 from forensics.files import beginning, buffered
 from forensics.parsers.checkpoints.contents import ENTRIES, root_of, safetensors_header, tensors_of
 from forensics.parsers.checkpoints.integrity import JSON, LEGACY

@@ -14,7 +14,8 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives import Stop, ZipEntry, zip_end, zip_entries
+from forensics.archives.limits import Stop
+from forensics.archives.zips import ZipEntry, zip_end, zip_entries
 from forensics.parsers.checkpoints.damage import CUT, LEFT_OVER, Damage
 from forensics.parsers.checkpoints.opcodes import Cut, Odd, Storage, walk
 from forensics.parsers.checkpoints.opened import Hole, opened

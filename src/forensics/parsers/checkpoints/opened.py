@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from forensics.archives import Stop
+from forensics.archives.limits import Stop
 from forensics.files import buffered
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from forensics.archives import Stop, is_torch_zip, zip_entries
+from forensics.archives.formats import is_torch_zip
+from forensics.archives.limits import Stop
+from forensics.archives.zips import zip_entries
 from forensics.files import buffered
 from forensics.parsers.run_files.base import Reading, item, under
 from forensics.parsers.run_files.documents import Item, scalar
