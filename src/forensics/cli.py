@@ -8,7 +8,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,7 @@ def main() -> None:
     help="Also draw ranks over time, metrics and collectives, each as PNG and SVG, into DIR.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads for the scan. Default: one a CPU.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display, and no word of what was written.")
 @click.pass_context
 def analyze(
     ctx: click.Context,
@@ -173,7 +174,7 @@ def analyze(
     from forensics import settings
     from forensics.engine.pipeline import Options, analyse_with_data
     from forensics.run import NothingToRead
-    from forensics.signatures.schema import SignatureError, load_catalogue
+    from forensics.signatures.schema import SignatureError
 
     try:
         oldest = parse_since(since, time.time()) if since else None
@@ -194,7 +195,7 @@ def analyze(
         redact = redact if redact is not None else True if redact_also else project.redact
         exclude = (*project.exclude, *exclude)
         options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep, sources=sources)
-        catalogue = load_catalogue(*_signature_folders(project, signature_folders))
+        catalogue = _with_own(project, signature_folders)
         found = analyse_with_data(paths, options, catalogue)
     except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
@@ -202,17 +203,12 @@ def analyze(
         if show is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
     diagnosis = found.diagnosis
-    from forensics.report.redaction.also import RedactionError
-
-    try:
-        if format_ == "html":
-            text = _page(found, redact, redact_also)
-        else:
-            shown = _redacted(diagnosis, format_, redact, redact_also)
-            text = _render(shown, format_, catalogue, to_file=output is not None)
-        commands = _annotations(diagnosis, redact, redact_also) if annotate else ""
-    except RedactionError as error:
-        raise _stop(f"--redact-also: {error}") from None
+    if format_ == "html":
+        text = _page(found, redact, redact_also)
+    else:
+        shown = _redacted(found, format_, redact, redact_also)
+        text = _render(shown, format_, catalogue, to_file=output is not None)
+    commands = _annotations(found, redact, redact_also) if annotate else ""
     if os.environ.get("GITHUB_ACTIONS") == "true" and format_ == "terminal":
         from forensics.report import github
 
@@ -220,10 +216,7 @@ def analyze(
     if output is None:
         _print(text)
     else:
-        try:
-            output.write_text(text, "utf-8")
-        except OSError as error:
-            raise _stop(f"{output}: {error.strerror}") from None
+        _write(text, output, format_, _is_redacted(format_, redact), quiet=quiet)
     if commands:
         click.echo(commands, nl=False, err=True)
     if plots is not None:
@@ -235,15 +228,35 @@ def _signature_folders(project: Settings, given: Sequence[Path]) -> tuple[Path, 
     """Where signatures lie beside the built-in ones; a later folder wins: installed packages, project, command line."""
     from forensics.signatures import plugins
 
-    return (*plugins.folders(), *project.signatures, *given)
+    installed = plugins.installed()
+    _warn(installed.problems)
+    return (*installed.folders, *project.signatures, *given)
+
+
+def _with_own(project: Settings, given: Sequence[Path]) -> dict[str, Signature]:
+    """The catalogue, with a warning for what is odd about users' own signatures. Raises SignatureError."""
+    from forensics.signatures.schema import load_catalogue, notes
+
+    folders = _signature_folders(project, given)
+    catalogue = load_catalogue(*folders)
+    if folders:
+        _warn(notes(catalogue, folders))
+    return catalogue
+
+
+def _warn(lines: Sequence[str]) -> None:
+    from forensics.report.inert import inert
+
+    for line in lines:
+        click.echo(f"warning: {inert(line, None)}", err=True)
 
 
 def _catalogue(given: Sequence[Path]) -> dict[str, Signature]:
     from forensics import settings
-    from forensics.signatures.schema import SignatureError, load_catalogue
+    from forensics.signatures.schema import SignatureError
 
     try:
-        return load_catalogue(*_signature_folders(settings.load(Path()), given))
+        return _with_own(settings.load(Path()), given)
     except (SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
 
@@ -262,7 +275,8 @@ _OWN = click.option(
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
 @_OWN
 def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path, ...]) -> None:
-    """Explain entries of the catalogue, by name (cuda-oom), by code (DP15) or by another word for it (gpu-oom).
+    """Explain entries of the catalogue, by name (cuda-oom), by code (DP15), by another name for it (gpu-oom), or by
+    words (shared memory full).
 
     A code can cover several entries; the most usual comes first.
     """
@@ -270,16 +284,16 @@ def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path,
     import shutil
 
     from forensics.report import entry
-    from forensics.signatures import index
+    from forensics.signatures import index, search
 
     catalogue = _catalogue(signature_folders)
+    if len(names) > 1 and not all(index.find(catalogue, name) for name in names):
+        together = " ".join(names)  # words that were given without quotes
+        if index.find(catalogue, together) or search.search(catalogue, together):
+            names = (together,)
     found: dict[str, Signature] = {}
     for name in names:
-        meant = index.find(catalogue, name)
-        if not meant:
-            near = index.near_names(catalogue, name)
-            hint = f"; did you mean {', '.join(near)}?" if near else "; see: forensics signatures list"
-            raise _stop(f"no signature is called {name!r}{hint}")
+        meant = index.find(catalogue, name) or _by_words(catalogue, name)
         found |= {s.name: s for s in meant}
     if format_ == "json":
         _print(json.dumps([entry.as_dict(s) for s in found.values()], indent=2, ensure_ascii=False))
@@ -288,6 +302,27 @@ def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path,
     else:
         width = shutil.get_terminal_size((100, 40)).columns
         _print("\n".join(entry.render(s, width=width) for s in found.values()))
+
+
+def _by_words(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signature, ...]:
+    """The entry that bears all words of `wanted`, where one is clearly meant; else ends with those that may be."""
+    from forensics.report.inert import inert
+    from forensics.signatures import index, search
+
+    matches = search.search(catalogue, wanted)
+    meant = search.best(matches)
+    others = [m.signature for m in matches if m.signature is not meant]
+    if meant is not None:
+        more = f"; others: {', '.join(s.name for s in others)}" if others else ""
+        click.echo(f"nothing is called {inert(repr(wanted))}; the nearest is {meant.name}{more}", err=True)
+        return (meant,)
+    if others:
+        wide = max(len(s.name) for s in others)
+        listed = [inert(f"  {s.name:{wide}}  {s.title}") for s in others]
+        raise _Stop("\n".join([f"nothing is called {inert(repr(wanted))}; did you mean one of these?", *listed]))
+    near = index.near_names(catalogue, wanted)
+    hint = f"; did you mean {', '.join(near)}?" if near else "; see: forensics signatures list"
+    raise _stop(f"no signature is called {wanted!r}{hint}")
 
 
 @main.command()
@@ -307,9 +342,27 @@ def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path,
     default=None,
     help="Take names, hosts, addresses and secrets out. Default: only in Markdown.",
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to a file; without --format, the format follows its suffix (.md, .json, .txt).",
+)
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files of every run. Can be repeated.")
+@click.option("-q", "--quiet", is_flag=True, help="No word of what was written.")
 @_OWN
+@click.pass_context
 def compare(
-    good: str, bad: str, more: tuple[str, ...], format_: str, redact: bool | None, signature_folders: tuple[Path, ...]
+    ctx: click.Context,
+    good: str,
+    bad: str,
+    more: tuple[str, ...],
+    format_: str,
+    redact: bool | None,
+    output: Path | None,
+    exclude: tuple[str, ...],
+    quiet: bool,
+    signature_folders: tuple[Path, ...],
 ) -> None:
     """Show where a bad run parts from a good one.
 
@@ -321,22 +374,39 @@ def compare(
     """
     import shutil
 
+    from forensics import settings
     from forensics.compare import render
     from forensics.compare.comparison import compare as compared
+    from forensics.engine.pipeline import Options
     from forensics.run import NothingToRead
+    from forensics.signatures.schema import SignatureError
 
+    runs = (good, *more, bad)
+    if output is not None and str(output) == "-":
+        output = None
+    if output is not None:
+        _check_output(output, runs)
+        if ctx.get_parameter_source("format_") is click.core.ParameterSource.DEFAULT:
+            format_ = _FORMAT_OF.get(output.suffix.lower(), format_)
+            if format_ not in FORMATS:
+                raise click.BadParameter(f"a comparison is not written as {format_}", param_hint="--output")
     try:
-        found = compared((good, *more), bad, catalogue=_catalogue(signature_folders))
-    except NothingToRead as error:
+        project = settings.load(Path(), runs)
+        options = Options(exclude=(*project.exclude, *exclude))
+        redacted = _is_redacted(format_, redact if redact is not None else project.redact)
+        found = compared(runs[:-1], bad, options, _with_own(project, signature_folders), redact=redacted)
+    except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
-    if redact if redact is not None else format_ == "markdown":
-        found = render.redacted(found)
     if format_ == "json":
-        _print(render.as_json(found))
+        text = render.as_json(found)
     elif format_ == "markdown":
-        _print(render.markdown(found))
+        text = render.markdown(found)
     else:
-        _print(render.terminal(found, width=shutil.get_terminal_size((100, 40)).columns))
+        text = render.terminal(found, width=shutil.get_terminal_size((100, 40)).columns)
+    if output is None:
+        _print(text)
+    else:
+        _write(text, output, format_, redacted, quiet=quiet)
     sys.exit(1 if found.differs else 0)
 
 
@@ -356,7 +426,8 @@ def list_signatures(area: str | None, format_: str, signature_folders: tuple[Pat
     from forensics.report import entry
 
     catalogue = _catalogue(signature_folders)
-    chosen = sorted((s for s in catalogue.values() if area in (None, s.area)), key=lambda s: (s.area, s.name))
+    meant = [s for s in catalogue.values() if area is None or s.area.lower() == area.lower()]
+    chosen = sorted(meant, key=lambda s: (s.area, s.name))
     if not chosen:
         areas = ", ".join(sorted({s.area for s in catalogue.values()}))
         raise _stop(f"no area is called {area!r}; there are {areas}")
@@ -381,10 +452,15 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
     Exit status 1 means that something is wrong with them.
     """
     from forensics.report.inert import inert
+    from forensics.report.words import plural
+    from forensics.signatures import plugins
     from forensics.signatures.check import Bench, alarms, check_signature
     from forensics.signatures.schema import SignatureError, load_catalogue, parse, text_of
 
-    problems: list[str] = []
+    installed = plugins.installed()
+    folders = (*installed.folders, *(p for p in paths if p.is_dir()))
+    problems = [*installed.problems]
+    problems += [f"{folder}: holds no signatures (*.toml)" for folder in folders if not any(folder.rglob("*.toml"))]
     texts: dict[str, str] = {}
     catalogue = load_catalogue()
     chosen = [] if paths else list(catalogue.values())
@@ -394,9 +470,6 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
             signature = parse(text, file.resolve().parent.name, str(file))
         except SignatureError as error:
             problems.append(str(error))
-            continue
-        except (OSError, UnicodeDecodeError) as error:
-            problems.append(f"{file}: {getattr(error, 'strerror', None) or error}")
             continue
         if file.name != f"{signature.name}.toml":
             problems.append(f"{file}:1: the file of {signature.name!r} must be named {signature.name}.toml")
@@ -420,7 +493,7 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
         ]
     for problem in problems:
         click.echo(inert(problem, None), err=True)
-    click.echo(f"{len(chosen)} signatures, {len(problems)} problems")
+    click.echo(f"{plural(len(chosen), 'signature')}, {plural(len(problems), 'problem')}")
     sys.exit(1 if problems else 0)
 
 
@@ -430,6 +503,7 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
 def signature_docs(folder: Path, check: bool) -> None:
     """Write the built-in catalogue as Markdown pages: one an area, and an index."""
     from forensics.report import catalogue_pages
+    from forensics.report.words import plural
     from forensics.signatures.schema import load_catalogue
 
     catalogue = load_catalogue()
@@ -439,9 +513,55 @@ def signature_docs(folder: Path, check: bool) -> None:
             for name in stale:
                 click.echo(f"{folder / name}: not up to date", err=True)
             sys.exit(1 if stale else 0)
-        click.echo(f"{catalogue_pages.write(catalogue, folder)} pages in {folder}")
+        click.echo(f"{plural(catalogue_pages.write(catalogue, folder), 'page')} in {folder}")
     except OSError as error:
         raise _stop(f"{error.filename or folder}: {error.strerror or error}") from None
+
+
+@signatures.command("draft")
+@click.argument("group", required=False)
+@click.option("--from", "run", type=click.Path(exists=True), metavar="RUN", help="Draft from this run instead.")
+@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where triage kept its results.")
+@click.option("--name", help="How the signature is to be called. Default: as the group.")
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write NAME.toml there."
+)
+@click.option("--redact/--no-redact", default=True, help="Take names, hosts, addresses and secrets out. On by default.")
+@_OWN
+def draft_signature(
+    group: str | None,
+    run: str | None,
+    store: Path | None,
+    name: str | None,
+    output: Path | None,
+    redact: bool,
+    signature_folders: tuple[Path, ...],
+) -> None:
+    """Draft a signature for GROUP, a group of unknown failures that triage found; without one, list the groups.
+
+    What is written passes `forensics signatures test` and is meant to be edited.
+    """
+    from forensics.triage.insight import drafting
+    from forensics.triage.insight.drafts import DraftError
+    from forensics.triage.store import StoreError
+
+    if group is not None and run is not None:
+        raise click.UsageError("GROUP and --from exclude each other")
+    try:
+        if run is None and group is None:
+            _print(drafting.listing(store))
+            return
+        catalogue = _catalogue(signature_folders)
+        made = drafting.from_run(run, catalogue) if run is not None else drafting.from_store(str(group), store)
+        drafted = made.draft(name=name, redact=redact, taken=catalogue)
+        if output is None:
+            _print(drafted.text)
+        else:
+            if run is not None:
+                _check_folder(output, (run,), "draft")
+            click.echo(drafting.write(drafted, output), err=True)
+    except (DraftError, StoreError) as error:
+        raise _stop(str(error)) from None
 
 
 @main.command()
@@ -450,12 +570,12 @@ def signature_docs(folder: Path, check: bool) -> None:
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to a file, in the format of its suffix: .md, .csv, .jsonl, .parquet.",
+    help="Write to a file, in the format of its suffix: .html, .md, .csv, .json, .jsonl, .parquet.",
 )
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(("terminal", "jsonl", "csv", "markdown", "github")),
+    type=click.Choice(("terminal", "json", "jsonl", "csv", "markdown", "github", "html")),
     help="What to print. github: appended to the step summary of a workflow.",
 )
 @click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where results are kept.")
@@ -472,9 +592,17 @@ def signature_docs(folder: Path, check: bool) -> None:
 @click.option("--job-timeout", type=click.FloatRange(min=0.1), default=300.0, help="Seconds that one job may take.")
 @click.option("--job-memory", type=click.IntRange(256), default=4096, help="MiB that one job may take.")
 @click.option("--all", "everything", is_flag=True, help="List every job on the terminal.")
+@click.option(
+    "--reports",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write an HTML report of each failed job there, and link to it.",
+)
+@click.option("--serve", is_flag=True, help="Serve the page, with filters and reports, to browsers of this machine.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of --serve; 0 for a free one. Default: 8431.")
 @click.option("--fail-on", multiple=True, metavar="WHAT", help="Exit 1 on: any, failed, a severity, a cause.")
 @click.option("--exec", "command", metavar="COMMAND", help="Run this with the results as JSON on its standard input.")
-@click.option("--redact/--no-redact", default=None, help="Default: only in Markdown and GitHub's format.")
+@click.option("--redact/--no-redact", default=None, help="Default: only in HTML, Markdown and GitHub's format.")
 @click.option(
     "--signatures",
     "signature_folders",
@@ -501,6 +629,9 @@ def triage(
     job_timeout: float,
     job_memory: int,
     everything: bool,
+    reports: Path | None,
+    serve: bool,
+    port: int | None,
     fail_on: tuple[str, ...],
     command: str | None,
     redact: bool | None,
@@ -538,6 +669,10 @@ def triage(
         raise click.BadParameter(f"no format ends in {output.suffix if output else ''!r}", param_hint="--output")
     if output is not None:
         _check_output(output, paths)
+    if reports is not None:
+        _check_folder(reports, paths, "reports")
+    if port is not None and not serve:
+        raise click.UsageError("--port goes with --serve")
     bar = commands.Bar() if not quiet and sys.stderr is not None and sys.stderr.isatty() else None
     limits = Limits(job_timeout, job_memory << 20)
     wanted = Filter(cause=cause, node=node, verdict=verdict, severity=severity, label=label, since=oldest)
@@ -554,6 +689,11 @@ def triage(
             progress=bar,
         )
         found = batches.triage(paths, options)
+        asked = redact if redact is not None else project.redact
+        if reports is not None:
+            found = commands.with_reports(found, reports, output, options, redact=asked, workers=jobs)
+    except commands.CannotWrite as error:
+        raise _stop(str(error)) from None
     except (NoJobs, StoreError, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
     finally:
@@ -562,13 +702,134 @@ def triage(
     rows = None if everything else 50
     try:
         width = shutil.get_terminal_size((120, 40)).columns
-        asked = redact if redact is not None else project.redact
-        commands.write(found, commands.Output(chosen, output, rows, width), asked)
+        if output is not None or format_ is not None or not serve:
+            commands.write(found, commands.Output(chosen, output, rows, width), asked)
         if command is not None:
             commands.hand_over(found, command)
+        if serve:
+            commands.serve(found, paths, options, redact=asked, port=port)
     except (commands.CannotWrite, RedactionError) as error:
         raise _stop(str(error)) from None
     sys.exit(1 if any(map(failing(fail_on), found.results)) else 0)
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--format", "format_", type=click.Choice(("terminal", "jsonl")), default="terminal", help="What to print."
+)
+@click.option("--interval", type=click.FloatRange(0.05, 3600), default=5.0, help="Seconds between looks. Default: 5.")
+@click.option("--once", is_flag=True, help="Look once, tell the state, and end.")
+@click.option("--until-finished", is_flag=True, help="End when the run has finished or died.")
+@click.option("--timeout", metavar="SPAN", help="End after this time: 90, 15m, 2h.")
+@click.option(
+    "--idle", metavar="SPAN", help="Take the run for ended when nothing was written for this time, whatever it said."
+)
+@click.option("--silence", metavar="SPAN", default="60", help="A shorter silence is never told. Default: 60 seconds.")
+@click.option(
+    "--exec",
+    "command",
+    metavar="COMMAND",
+    help="Run this for each news, with the news as JSON on its standard input and in FORENSICS_* variables.",
+)
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files and folders. Can be repeated.")
+@click.option("--redact/--no-redact", default=None, help="Take names, hosts, addresses and secrets out.")
+@_OWN
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+def watch(
+    paths: tuple[str, ...],
+    format_: str,
+    interval: float,
+    once: bool,
+    until_finished: bool,
+    timeout: str | None,
+    idle: str | None,
+    silence: str,
+    command: str | None,
+    exclude: tuple[str, ...],
+    redact: bool | None,
+    signature_folders: tuple[Path, ...],
+    quiet: bool,
+) -> None:
+    """Follow a run while it goes on, and tell what is going wrong as it begins: one line each.
+
+    PATH is a run directory, a file, or several of them (a kernel log, for example).
+
+    \b
+    Exit status:
+      0  nothing bad was seen, or it was over at the end
+      1  something bad was seen; where the run ended: as of forensics analyze
+      2  nothing to watch, or wrong usage
+      3  --until-finished, and no end was seen; or the verdict is unknown
+    """
+    from forensics import settings
+    from forensics.engine.pipeline import Options as Analysing
+    from forensics.engine.pipeline import analyse_with_data
+    from forensics.report import jsonreport, terminal
+    from forensics.run import NothingToRead
+    from forensics.signatures.schema import SignatureError
+    from forensics.watch import command as watching
+    from forensics.watch.handover import Handover, split
+    from forensics.watch.redacted import Redacting
+    from forensics.watch.watcher import Settings as Watched
+    from forensics.watch.watcher import Watcher
+
+    spans = {"--timeout": timeout, "--idle": idle, "--silence": silence}
+    seconds: dict[str, float | None] = {}
+    for name, text in spans.items():
+        try:
+            seconds[name] = watching.seconds_of(text) if text is not None else None
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=name) from None
+    try:
+        words = split(command) if command is not None else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--exec") from None
+    if any(path == "-" or "://" in path for path in paths):
+        raise click.UsageError("files and folders of this machine can be watched, and neither - nor URLs")
+    try:
+        project = settings.load(Path(), paths)
+        redact = redact if redact is not None else project.redact
+        exclude = (*project.exclude, *exclude)
+        catalogue = _with_own(project, signature_folders)
+        watcher = Watcher(
+            paths,
+            catalogue,
+            Watched(
+                exclude=exclude,
+                interval=interval,
+                silence=seconds["--silence"] or 0.0,
+                idle=seconds["--idle"],
+                own=watching.own_output(),
+            ),
+        )
+    except (SignatureError, settings.SettingsError) as error:
+        raise _stop(str(error)) from None
+
+    def whole() -> watching.Whole:
+        found = analyse_with_data(paths, Analysing(exclude=exclude), catalogue)
+        shown = _redacted(found, "terminal", redact, ())
+        if format_ == "jsonl":
+            return watching.Whole(jsonreport.render(shown, indent=None), found.diagnosis.verdict)
+        return watching.Whole(_render(shown, "terminal", catalogue, to_file=False), found.diagnosis.verdict)
+
+    options = watching.Options(
+        run=" ".join(paths),
+        json=format_ == "jsonl",
+        colour=terminal.use_colour(isatty=sys.stdout is not None and sys.stdout.isatty(), environ=os.environ),
+        once=once,
+        until_finished=until_finished,
+        timeout=seconds["--timeout"],
+        interval=interval,
+        quiet=quiet,
+    )
+    handover = Handover(words, watching.complain) if words is not None else None
+    redacting = Redacting() if redact else None
+    try:
+        status = watching.Watch(watcher, options, whole, exit_status, handover, redacting).run()
+    except NothingToRead as error:
+        raise _stop(str(error)) from None
+    sys.exit(status)
 
 
 class _Stop(click.ClickException):
@@ -602,14 +863,19 @@ def _check_output(output: Path, paths: Sequence[str]) -> None:
             raise _stop(f"{output}: is a file of the run, and would be lost; choose another name for the report")
 
 
+def _check_folder(folder: Path, paths: Sequence[str], what: str) -> None:
+    """Refuse a folder that would be written into the run."""
+    from forensics.report.plots.files import within_run
+
+    if within_run(folder, paths):
+        raise _stop(f"{folder}: lies in the run, where nothing is written; choose another folder for the {what}")
+
+
 def _check_plots(folder: Path, paths: Sequence[str]) -> None:
     """Refuse, before any work is done, plots that cannot be drawn or would be written into the run."""
     import importlib.util
 
-    from forensics.report.plots.files import within_run
-
-    if within_run(folder, paths):
-        raise _stop(f"{folder}: lies in the run, where nothing is written; choose another folder for the plots")
+    _check_folder(folder, paths, "plots")
     if importlib.util.find_spec("matplotlib") is None:
         raise _stop("--plots needs matplotlib: python -m pip install matplotlib")
 
@@ -643,23 +909,52 @@ def _print(text: str) -> None:
             raise _stop(f"the report cannot be written: {error.strerror or error}") from None
 
 
+def _write(text: str, output: Path, format_: str, redacted: bool, *, quiet: bool) -> None:
+    """Into a file, and a line on stderr that says so."""
+    from forensics.report.inert import inert
+
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise _stop(f"{output}: {error.strerror}") from None
+    if not quiet:
+        how = f"{format_}, {'redacted' if redacted else 'not redacted'}"
+        click.echo(f"wrote {inert(str(output), None)} ({how})", err=True)
+
+
 def _give_up_stdout() -> None:
     """What is left in the buffer would fail again when the interpreter ends, with a message of its own."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _redacted(diagnosis: Diagnosis, format_: str, redact: bool | None, patterns: Sequence[str]) -> Diagnosis:
-    if not (redact if redact is not None else format_ not in _PRIVATE):
-        return diagnosis
-    from forensics.report.redaction import redact_diagnosis
+@contextmanager
+def _slow_patterns_refused() -> Iterator[None]:
+    """Redaction happens within it: a pattern of the user's that takes too long ends the program."""
+    from forensics.report.redaction.also import RedactionError
 
-    return redact_diagnosis(diagnosis, patterns=patterns)
+    try:
+        yield
+    except RedactionError as error:
+        raise _stop(f"--redact-also: {error}") from None
 
 
-def _annotations(diagnosis: Diagnosis, redact: bool | None, patterns: Sequence[str]) -> str:
+def _is_redacted(format_: str, redact: bool | None) -> bool:
+    return redact if redact is not None else format_ not in _PRIVATE
+
+
+def _redacted(found: Analysis, format_: str, redact: bool | None, patterns: Sequence[str]) -> Diagnosis:
+    if not _is_redacted(format_, redact):
+        return found.diagnosis
+    from forensics.report.redaction import redact_diagnosis, told
+
+    with _slow_patterns_refused():
+        return redact_diagnosis(found.diagnosis, patterns=patterns, told=told(found.data))
+
+
+def _annotations(found: Analysis, redact: bool | None, patterns: Sequence[str]) -> str:
     from forensics.report import github
 
-    shown = _redacted(diagnosis, "github", redact, patterns)
+    shown = _redacted(found, "github", redact, patterns)
     # A path inside the checkout becomes a link; any other is only a name.
     base = shown.run.path if not Path(shown.run.path).is_absolute() and ".." not in Path(shown.run.path).parts else ""
     return github.commands(shown, "" if base in (".", "-") else base)
@@ -699,23 +994,26 @@ def _page(found: Analysis, redact: bool | None, patterns: Sequence[str]) -> str:
     from forensics.report import html
 
     material = html.gather(found.diagnosis, found.data)
-    return html.render(material if redact is False else html.redact(material, patterns))
+    with _slow_patterns_refused():
+        return html.render(material if redact is False else html.redact(material, patterns))
 
 
 def _draw(found: Analysis, redact: bool | None, folder: Path, patterns: Sequence[str]) -> None:
     from forensics.report import html
     from forensics.report.plots import files
     from forensics.report.plots.canvas import NoMatplotlib
+    from forensics.report.words import plural
 
     material = html.gather(found.diagnosis, found.data, lines=False)
     try:
-        shown = material if redact is False else html.redact(material, patterns)
+        with _slow_patterns_refused():
+            shown = material if redact is False else html.redact(material, patterns)
         names = files.write(shown.pictures, folder)
     except NoMatplotlib as error:
         raise _stop(str(error)) from None
     except OSError as error:
         raise _stop(f"{error.filename or folder}: {error.strerror or error}") from None
-    said = f"{len(names)} plots in {folder}" if names else "nothing to plot: no times, metrics or collectives"
+    said = f"{plural(len(names), 'plot')} in {folder}" if names else "nothing to plot: no times, metrics or collectives"
     click.echo(said, err=True)
 
 

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -178,86 +176,3 @@ def test_a_bad_job_costs_its_own_row() -> None:
     errors = {o.path: o.error.split(":")[0] for o in found if o.error}
     assert sorted(o.path for o in found) == sorted(names)
     assert errors == {"crash": "crashed", "exit": "crashed", "hang": "timeout", "eat": "memory"}
-
-
-# --- triages that are killed
-
-
-def _run(jobs: Path, store: Path, *more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "forensics", "triage", str(jobs), "--store", str(store), "-j", "1", *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-@pytest.mark.slow
-def test_killed_ten_times_and_resumed(tmp_path: Path) -> None:
-    import random
-
-    sweep.make(tmp_path / "jobs", 200)
-    aged(tmp_path / "jobs")
-    draw = random.Random(5)
-    kept = 0
-    for _ in range(10):
-        run = _run(tmp_path / "jobs", tmp_path / "s.sqlite")
-        time.sleep(draw.uniform(1.0, 3.0))
-        run.kill()
-        run.communicate()
-        if (tmp_path / "s.sqlite").exists():
-            with sqlite3.connect(tmp_path / "s.sqlite") as db:
-                assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-                now = db.execute("SELECT count(*) FROM jobs").fetchone()[0]
-            assert now >= kept
-            kept = now
-    out, _ = _run(tmp_path / "jobs", tmp_path / "s.sqlite", "--format", "jsonl").communicate()
-    rows = [json.loads(line)["job"] for line in out.splitlines()]
-    whole, _ = _run(tmp_path / "jobs", tmp_path / "t.sqlite", "--format", "jsonl").communicate()
-    assert len({r["path"] for r in rows}) == len(rows) == 200
-    assert out == whole
-
-
-@pytest.mark.slow
-def test_two_triages_at_once(tmp_path: Path) -> None:
-    sweep.make(tmp_path / "jobs", 60)
-    aged(tmp_path / "jobs")
-    runs = [_run(tmp_path / "jobs", tmp_path / "s.sqlite", "--format", "jsonl") for _ in range(3)]
-    outs = [run.communicate()[0] for run in runs]
-    assert all(run.returncode == 0 for run in runs)
-    assert outs[0] == outs[1] == outs[2]
-    assert len(outs[0].splitlines()) == 60
-
-
-@pytest.mark.slow
-def test_ray_gives_the_same_bytes(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    sweep.make(tmp_path / "jobs", 40)
-    aged(tmp_path / "jobs")
-    out, _ = _run(tmp_path / "jobs", tmp_path / "s.sqlite", "--format", "jsonl").communicate()
-    ray, err = _run(tmp_path / "jobs", tmp_path / "t.sqlite", "--format", "jsonl", "--engine", "ray").communicate()
-    assert ray == out, err[-2000:]
-
-
-@pytest.mark.slow
-def test_ray_survives_a_killed_worker(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
-    from forensics.triage.rays import ray_engine
-
-    sweep.make(tmp_path / "jobs", 40)
-    aged(tmp_path / "jobs")
-    plain = triage([str(tmp_path / "jobs")], options(tmp_path / "s.sqlite"))
-    killed: list[int] = []
-    whose = ray.remote(lambda: os.getpid())  # one of the workers that run the jobs too
-
-    def murderous(done: int, total: int, errors: int) -> None:
-        if done >= 8 and not killed:
-            killed.append(ray.get(whose.remote()))
-            os.kill(killed[0], signal.SIGKILL)
-
-    try:
-        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
-        found = triage(
-            [str(tmp_path / "jobs")],
-            options(tmp_path / "t.sqlite", engine=ray_engine(2, Limits()), progress=murderous),
-        )
-    finally:
-        ray.shutdown()
-    assert killed
-    assert list(map(dumps, found.results)) == list(map(dumps, plain.results))

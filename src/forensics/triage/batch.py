@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from forensics.triage.examine import Outcome, Setup, Task, recipe_of
+from forensics.triage.examine import Outcome, Setup, Task, Tools, recipe_of
+from forensics.triage.insight.found import insights, related
 from forensics.triage.jobs import NoJobs, Notes, find
 from forensics.triage.layouts import natural
 from forensics.triage.model import Batch, CauseCount, Job, JobResult
@@ -44,7 +45,10 @@ class Options:
 
 
 def triage(paths: Sequence[str], options: Options) -> Batch:
-    """Triage the jobs under `paths`. Raises NoJobs where there are none, StoreError where the store cannot be used."""
+    """Triage the jobs under `paths`.
+
+    Raises NoJobs where there are none, StoreError where the store cannot be used, SignatureError for a user's signature.
+    """
     from forensics import remote
 
     with contextlib.ExitStack() as stack:
@@ -52,6 +56,8 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
         if file is None:
             file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="forensics-store-"))) / "triage.sqlite"
         refuse_store_within(file, paths)
+        if options.signature_folders:  # what is wrong with one is said here once, and not by each worker
+            Tools(Setup(signature_folders=options.signature_folders))
         store = Store(file)
         stack.callback(store.close)
         notes = Notes()
@@ -61,7 +67,8 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
         recipe = recipe_of(options.signature_folders, options.exclude)
         reused = run_all(jobs, store, recipe, options)
         ordered = sorted(jobs, key=lambda job: natural(job.path))
-        results = tuple(filter(options.wanted, store.results(ordered, recipe)))
+        every = tuple(store.results(ordered, recipe))
+        results = tuple(filter(options.wanted, every))
         return Batch(
             paths=tuple(map(remote.shown, paths)),
             results=results,
@@ -70,6 +77,8 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
             reused=reused,
             store=str(file),
             notes=notes.lines(),
+            jobs={job.path: job for job in jobs},
+            insights=related(insights(every), frozenset(r.path for r in results)),
         )
 
 

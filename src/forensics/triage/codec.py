@@ -21,6 +21,11 @@ def dumps(result: JobResult) -> str:
     return escaped(json.dumps(to_dict(result), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
+def plain(value: Any) -> Any:
+    """A dataclass as dicts, lists, strings, numbers and None."""
+    return _plain(value)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8") if not value.isascii() else value

@@ -8,21 +8,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forensics.triage.model import Batch
 from forensics.triage.store import Store
+
+if TYPE_CHECKING:
+    from forensics.triage.batch import Options
+    from forensics.triage.examine import Setup
 
 EXEC_SECONDS = 60.0
 FORMATS = {
     ".md": "markdown",
     ".csv": "csv",
     ".jsonl": "jsonl",
-    ".json": "jsonl",
+    ".json": "json",
     ".parquet": "parquet",
+    ".html": "html",
+    ".htm": "html",
 }
-SHARED = frozenset({"markdown", "github"})  # redacted unless asked not to
+SHARED = frozenset({"markdown", "github", "html"})  # redacted unless asked not to
+SERVED_SECONDS = 120.0  # at most, for a report that a browser waits for
 
 
 class CannotWrite(Exception):
@@ -57,8 +65,14 @@ def write(batch: Batch, output: Output, redact: bool | None, patterns: Sequence[
         return
     if output.format == "csv":
         text = show.csv_text(batch)
+    elif output.format == "json":
+        text = show.payload(batch)
     elif output.format in ("markdown", "github"):
         text = show.markdown(batch)
+    elif output.format == "html":
+        from forensics.triage import page
+
+        text = page.render(page.Page(batch=batch, redacted=batch is not plain))
     else:
         text = show.terminal(batch, width=output.width, rows=output.rows)
     if output.format == "github" and output.file is None and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
@@ -91,6 +105,62 @@ def _lines(batch: Batch, plain: Batch, store_file: str | None, file: Path | None
             out.close()
         if store is not None:
             store.close()
+
+
+def with_reports(
+    batch: Batch, folder: Path, output: Path | None, options: Options, *, redact: bool | None, workers: int | None
+) -> Batch:
+    """Write a report of each failed job into `folder`; the batch with links to them from where `output` lies.
+
+    Raises CannotWrite.
+    """
+    from forensics.triage.page import reports
+
+    try:
+        return reports.write_reports(
+            batch,
+            folder,
+            output.parent if output is not None else Path(),
+            _setup(options),
+            redact=redact is not False,
+            workers=workers or len(os.sched_getaffinity(0)),
+            limits=options.limits,
+            progress=options.progress,
+        )
+    except reports.CannotReport as error:
+        raise CannotWrite(f"--reports: {error}") from None
+
+
+def _setup(options: Options) -> Setup:
+    from forensics.triage.examine import Setup, recipe_of
+
+    folders, exclude = options.signature_folders, options.exclude
+    return Setup(signature_folders=folders, exclude=exclude, recipe=recipe_of(folders, exclude))
+
+
+def serve(batch: Batch, paths: Sequence[str], options: Options, *, redact: bool | None, port: int | None) -> None:
+    """Serve a batch to this machine's browsers until interrupted. port: None for the usual one.
+
+    Raises CannotWrite, RedactionError.
+    """
+    from forensics.triage.page import reports, server
+
+    shown = batch
+    if redact:
+        from forensics.triage.redacted import redacted
+
+        shown = redacted(batch)
+    limits = replace(options.limits, seconds=min(options.limits.seconds, SERVED_SECONDS))
+    maker = reports.Maker(_setup(options), limits, redact=bool(redact), given=paths)
+    site = server.Site(batch, shown, maker.report, redacted=bool(redact))
+
+    def ready(address: str) -> None:
+        print(f"{address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+
+    try:
+        server.serve(site, port=server.PORT if port is None else port, ready=ready, ending=maker.close)
+    except server.CannotServe as error:
+        raise CannotWrite(f"--serve: {error}") from None
 
 
 def hand_over(batch: Batch, command: str) -> None:

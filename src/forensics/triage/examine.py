@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forensics.triage.model import (
     FAULT,
@@ -21,6 +24,10 @@ from forensics.triage.model import (
     Job,
     JobResult,
 )
+
+if TYPE_CHECKING:
+    from forensics.engine.matcher import Matcher
+    from forensics.signatures.schema import Signature
 
 LEVEL = 6  # of zlib, for reports
 
@@ -33,6 +40,7 @@ class Setup:
     exclude: tuple[str, ...] = ()
     recipe: str = ""
     store: str | None = None  # a store of this machine, asked (never written) whether a content is known already
+    eager: bool = True  # load catalogue and patterns before the first job, whose limit of time they would count to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +66,49 @@ class Outcome:
 
 
 class Tools:
-    """What is loaded once a worker: the catalogue, its compiled patterns, a connection to the store."""
+    """What is loaded once a worker: the catalogue, its compiled patterns, a connection to the store.
+
+    Raises SignatureError, here where the setup is `eager` and else with the first job that is analysed.
+    """
 
     def __init__(self, setup: Setup) -> None:
-        from forensics.engine.matcher import Matcher
-        from forensics.signatures.schema import load_catalogue
-
         self.setup = setup
-        self.catalogue = load_catalogue(*map(Path, setup.signature_folders))
-        self.matcher = Matcher(self.catalogue)
+        self._scratch = tempfile.TemporaryDirectory(prefix="forensics-job-")
         self.known: Any = None
         if setup.store is not None:
             from forensics.triage.store import Known
 
             self.known = Known(Path(setup.store), setup.recipe)
+        if setup.eager:
+            _ = self.matcher
+
+    @cached_property
+    def catalogue(self) -> dict[str, Signature]:
+        from forensics.signatures.schema import load_catalogue
+
+        return load_catalogue(*map(Path, self.setup.signature_folders))
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        from forensics.engine.matcher import Matcher
+
+        return Matcher(self.catalogue)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """What archives and URLs hold is unpacked to a folder of the worker's, and does not outlive its job."""
+        before = tempfile.tempdir
+        tempfile.tempdir = self._scratch.name
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            with os.scandir(self._scratch.name) as left:
+                for entry in list(left):
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path, ignore_errors=True)
+                    else:
+                        Path(entry.path).unlink(missing_ok=True)
 
 
 def recipe_of(signature_folders: Sequence[str], exclude: Sequence[str]) -> str:
@@ -100,21 +137,17 @@ def examine(task: Task, tools: Tools, now: float) -> Outcome:
     key = prints.quick(task.job.parts, now)
     if task.fingerprint and key.key and key.key == task.quick:
         return Outcome(path=task.job.path, quick=key.key, fingerprint=task.fingerprint, modified=key.modified)
-    temporary = tempfile.mkdtemp(prefix="forensics-job-")
-    before = tempfile.tempdir
-    tempfile.tempdir = temporary  # what archives and URLs hold is unpacked there, and must not outlive the job
     try:
-        return _examined(task, tools, key)
+        with tools.scratch():
+            return _examined(task, tools, key)
     except MemoryError:
         return _failed(task, key, f"{OUT_OF_MEMORY}: the analysis needs more memory than a job may take")
     except Exception as error:
-        return _failed(task, key, _why(error))
-    finally:
-        tempfile.tempdir = before
-        shutil.rmtree(temporary, ignore_errors=True)
+        return _failed(task, key, why(error))
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """What an exception of an analysis makes of its job: the `error` of its row."""
     from forensics.run import NothingToRead
 
     if isinstance(error, NothingToRead):

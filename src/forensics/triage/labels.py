@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from forensics.model import Fact
 
 MOST = 200  # labels of a job
 LONGEST = 200  # characters of a value
+_OVERRIDES = "hydra.overrides."
+_ARGUMENTS = "wandb.args."
+_OPTION = re.compile(r"--([A-Za-z][\w.-]{0,60})(?:=(.*))?", re.S)
 # Where hyper-parameters are stated, the most telling place first; the rest of the name is the parameter's.
 _PARAMETERS = (
-    "hydra.overrides.",
+    _OVERRIDES,
     "wandb.config.",
     "hydra.config.",
     "hparams.",
@@ -19,6 +22,7 @@ _PARAMETERS = (
     "config.",
     "training_args.",
     "trainer.",
+    "args.",
 )
 # Settings that say where a job lies or what it is called; every job has others.
 _OWN = re.compile(
@@ -38,12 +42,12 @@ def labels_of(facts: Sequence[Fact], places: Mapping[str, str] = {}) -> dict[str
     """
     found: dict[str, set[str]] = {}
     ranked: dict[str, int] = {}
-    for fact in facts:
+    for fact in (*facts, *_from_command_lines(facts)):
         named = _named(fact)
         if named is None:
             continue
         name, order = named
-        value = fact.value.strip()[:LONGEST]
+        value = _value(fact).strip()[:LONGEST]
         if not value:
             continue
         if order > ranked.get(name, order):
@@ -57,11 +61,34 @@ def labels_of(facts: Sequence[Fact], places: Mapping[str, str] = {}) -> dict[str
     return dict(sorted((kept | dict(places)).items()))
 
 
+def _value(fact: Fact) -> str:
+    return fact.value.partition("=")[2] if fact.name.startswith(_OVERRIDES) else fact.value
+
+
+def _from_command_lines(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """`--lr 0.3` and `--lr=0.3` of the command line that W&B notes, as `args.lr`."""
+    words: dict[str, dict[int, str]] = {}
+    for fact in facts:
+        number = fact.name.removeprefix(_ARGUMENTS)
+        if fact.name.startswith(_ARGUMENTS) and number.isdecimal() and len(number) < 6:
+            words.setdefault(fact.source, {})[int(number)] = fact.value
+    for source, line in words.items():
+        for at, word in line.items():
+            if m := _OPTION.fullmatch(word):
+                after = line.get(at + 1, "")
+                value = m[2] if m[2] is not None else "true" if not after or _OPTION.fullmatch(after) else after
+                yield Fact(f"args.{m[1].replace('-', '_')}", value, source)
+
+
 def _named(fact: Fact) -> tuple[str, int] | None:
     name = fact.name
+    if name.startswith(_OVERRIDES):  # "+model.lr=0.1" under a number
+        name = _OVERRIDES + fact.value.partition("=")[0].strip().lstrip("+~")
     if name.endswith(".version") and name.count(".") == 1:
         what = name.removesuffix(".version")
         return ("driver" if what == "driver" else "cuda" if what == "cuda" else f"version.{what}"), 0
+    if name == "wandb.python":
+        return "version.python", 1
     if name == "gpu.name" or name == "wandb.gpu":
         return "gpu", 0 if name == "gpu.name" else 1
     if name in ("torch.cuda", "driver.cuda"):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-RESULT_VERSION = 1  # of JobResult's JSON form; a stored result of another version is made anew
+from forensics.triage.insight.model import Insights
+
+RESULT_VERSION = 2  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit
@@ -39,6 +41,7 @@ class Device:
     serial: str | None = None  # serial number or UUID
     index: int | None = None  # CUDA index on its node
     blamed: bool = False  # a root finding of the job names it
+    listed: bool = False  # a line that lists what the job runs on names it, whatever became of the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,3 +164,5 @@ class Batch:
     store: str | None = None
     reports: Mapping[str, str] = field(default_factory=dict)  # path of a job -> relative link to its report
     notes: tuple[str, ...] = ()  # what was left out and why
+    jobs: Mapping[str, Job] = field(default_factory=dict)  # path of a row -> where its files are; no output shows it
+    insights: Insights = field(default_factory=Insights)  # computed over all jobs; of them what concerns `results`

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -54,15 +54,22 @@ def make(setup: Setup) -> Work:
 
 
 def run(
-    tasks: Iterable[Task], setup: Setup, *, workers: int, limits: Limits = Limits(), make: Make = make
+    tasks: Iterable[Task],
+    setup: Setup,
+    *,
+    workers: int,
+    limits: Limits = Limits(),
+    make: Make = make,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Outcome]:
     """The outcome of every task, in the order in which they end.
 
-    make: a function of a module, called once in each worker. Closing the generator ends the workers.
+    make: a function of a module, called once in each worker. Closing the generator ends the workers, and so does
+    `stopped` for one that another thread waits for: it is asked every TICK.
     """
     pool = _Pool(tasks, setup, workers, limits, make)
     try:
-        yield from pool.outcomes()
+        yield from pool.outcomes(stopped)
     finally:
         pool.end()
 
@@ -92,8 +99,8 @@ class _Pool:
         self.exhausted = False
         self.failed_starts = 0
 
-    def outcomes(self) -> Iterator[Outcome]:
-        while True:
+    def outcomes(self, stopped: Callable[[], bool]) -> Iterator[Outcome]:
+        while not stopped():
             self._feed()
             if not self.workers:
                 return
@@ -127,7 +134,8 @@ class _Pool:
             task = self.suspects.popleft() if alone else self._next()
             if task is None:
                 return
-            worker = self._start()
+            # Where the first job is known, none of them may have to be analysed.
+            worker = self._start(replace(self.setup, eager=not task.fingerprint))
             worker.alone = alone
             self._give(worker, task)
 
@@ -138,11 +146,11 @@ class _Pool:
         with contextlib.suppress(OSError):  # it has died, which is found out when it is listened to
             worker.pipe.send(task)
 
-    def _start(self) -> _Worker:
+    def _start(self, setup: Setup) -> _Worker:
         ours, theirs = self.context.Pipe()
         folder = tempfile.mkdtemp(prefix="forensics-worker-")
         process = self.context.Process(
-            target=_serve, args=(theirs, self.setup, self.make, folder, self.limits.memory), daemon=True
+            target=_serve, args=(theirs, setup, self.make, folder, self.limits.memory), daemon=True
         )
         with _one_thread_a_worker():
             process.start()

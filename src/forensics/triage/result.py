@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
-from forensics.engine.identity import pci_bus
+from forensics.engine.identity import NCCL_INIT, pci_bus
 from forensics.engine.pipeline import Analysis
 from forensics.model import Diagnosis, Finding, Role, RunData, Traceback, Writer
 from forensics.triage.labels import labels_of
@@ -22,6 +22,7 @@ LONGEST = 500  # characters of a line
 CAPTURES = 12  # of a sign
 # Causes that say that something failed, and not what.
 VAGUE = frozenset({"python-exception", "insufficient-evidence"})
+_LISTINGS = frozenset({NCCL_INIT, "gpu-listed"})
 _UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f-]{4,27}", re.I)
 
 
@@ -130,6 +131,7 @@ def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
     """GPUs by what tells them apart: bus ids and serials of any line, and CUDA indices of root findings."""
     blamed = {f.evidence[0] for f in diagnosis.of_role(Role.ROOT) if f.evidence}
     found: dict[tuple[str | None, str | None, str | None, int | None], bool] = {}
+    listed: set[tuple[str | None, str | None, str | None, int | None]] = set()
     for o in data.observations:
         bus = pci_bus(o.captures.get("bdf", "") or o.captures.get("bus_id", "") or o.captures.get("bus", ""))
         serial = o.captures.get("serial")
@@ -139,14 +141,16 @@ def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
             continue
         key = (o.identity.node, bus, serial, o.identity.device)
         found[key] = found.get(key, False) or bool(o.evidence and o.evidence[0] in blamed)
+        if o.signature in _LISTINGS:
+            listed.add(key)
     for f in diagnosis.of_role(Role.ROOT):
         for device in f.devices or ():
             if not any(node == f.node and index == device for node, _, _, index in found):
                 found[f.node, None, None, device] = True
     ordered = sorted(found.items(), key=lambda item: (not item[1], *(str(part or "") for part in item[0])))
     return tuple(
-        Device(node=node, bus_id=bus, serial=serial, index=index, blamed=named)
-        for (node, bus, serial, index), named in ordered[:MOST_DEVICES]
+        Device(node=key[0], bus_id=key[1], serial=key[2], index=key[3], blamed=named, listed=key in listed)
+        for key, named in ordered[:MOST_DEVICES]
     )
 
 

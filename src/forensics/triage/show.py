@@ -13,11 +13,15 @@ from typing import Any
 from forensics import __version__
 from forensics.report.inert import inert, one_line
 from forensics.report.jsonreport import SCHEMA_VERSION, escaped
+from forensics.report.words import plural
 from forensics.triage import codec
 from forensics.triage.filters import moment
+from forensics.triage.insight import tables
 from forensics.triage.model import Batch, CauseCount, JobResult
 
 TERMINAL_ROWS = 50
+TERMINAL_INSIGHTS = 10
+SUMMARY_INSIGHTS = 25
 SUMMARY_ROWS = 200  # of a Markdown table: GitHub takes 65,536 characters in a comment, 1 MiB in a step summary
 SUMMARY_BYTES = 60_000
 COLUMNS = (
@@ -40,9 +44,9 @@ def _age_words(hours: float | None) -> str:
 
 
 def _ranks(result: JobResult) -> str:
-    from forensics.report.words import rank_list
+    from forensics.rank_ranges import rank_ranges
 
-    return rank_list(result.ranks, 4) if result.ranks else "-"
+    return rank_ranges(result.ranks, limit=4) if result.ranks else "-"
 
 
 def _hours(count: CauseCount) -> str:
@@ -67,14 +71,35 @@ _ROWS = ["cause", "rank", "node", "step", "sure", "age", "job"]
 
 
 def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> str:
-    """Two tables for a terminal of this width; rows: how many jobs are listed, None for all."""
+    """Causes, insights and jobs for a terminal of this width; rows: how many jobs are listed, None for all."""
     shown = batch.results if rows is None else batch.results[:rows]
     lines = _table(_CAUSES, list(_cause_cells(batch)), width, right={0, 1})
+    for title, head, cells in _insights(batch, TERMINAL_INSIGHTS if rows is not None else None):
+        if head is tables.HARDWARE:
+            units = tables.hardware_lines(batch.insights, len(cells))
+            lines += ["", inert(title), *(inert(line, width) for line in units)]
+        else:
+            lines += ["", inert(title), *_table(head, cells, width, right={0, 1} if head is tables.UNKNOWN else set())]
     lines += ["", *_table(_ROWS, list(_row_cells(batch, shown)), width, right={3, 4, 5})]
     if len(shown) < len(batch.results):
         lines.append(f"... {len(batch.results) - len(shown):,} more jobs: --all, or -o FILE")
-    lines += ["", f"{len(batch.results):,} jobs, {batch.reused:,} of them known already", *map(inert, batch.notes)]
+    jobs = plural(len(batch.results), "job")
+    lines += ["", f"{jobs}, {batch.reused:,} of them known already", *map(inert, batch.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _insights(batch: Batch, most: int | None) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """(title, head, rows) of the tables that have any; most: rows of each, None for all."""
+    found = batch.insights
+    least = most if most is not None else len(found.unknown) + len(found.concentrations) + len(found.hardware)
+    unknown, goes_with, hardware = tables.titles(found)
+    for title, head, cells, count in (
+        (unknown, tables.UNKNOWN, tables.unknown_cells(found, least), len(found.unknown)),
+        (goes_with, tables.CONCENTRATIONS, tables.concentration_cells(found, least), len(found.concentrations)),
+        (hardware, tables.HARDWARE, tables.hardware_cells(found, least), len(found.hardware)),
+    ):
+        if rows := list(cells):
+            yield title + (f"; {count - least:,} more are left out" if count > least else ""), head, rows
 
 
 def _table(head: list[str], rows: list[list[str]], width: int, right: set[int]) -> list[str]:
@@ -107,12 +132,13 @@ def json_line(result: JobResult, report: bytes | None) -> str:
 
 
 def payload(batch: Batch) -> str:
-    """The batch as one JSON object: `causes` and `jobs`, as `--exec` gives it to a command."""
+    """The batch as one JSON object, as `--exec` gives it to a command: causes, insights, jobs."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "forensics", "version": __version__},
         "paths": list(batch.paths),
         "causes": [{name: getattr(c, name) for name in c.__dataclass_fields__} for c in batch.causes],
+        **codec.plain(batch.insights),
         "jobs": [codec.to_dict(r) | {"cause": r.cause} for r in batch.results],
     }
     return escaped(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
@@ -161,8 +187,12 @@ def write_parquet(batch: Batch, file: Path) -> None:
 
 
 def markdown(batch: Batch) -> str:
-    """Two tables, at most SUMMARY_BYTES; for step summaries and comments."""
-    lines = [f"## Triage: {len(batch.results):,} jobs", "", *_markdown_table(_CAUSES, _cause_cells(batch)), ""]
+    """Causes, insights and jobs, at most SUMMARY_BYTES; for step summaries and comments."""
+    lines = [f"## Triage: {plural(len(batch.results), 'job')}", "", *_markdown_table(_CAUSES, _cause_cells(batch)), ""]
+    for title, names, cells in _insights(batch, SUMMARY_INSIGHTS):
+        table = [f"### {_markdown_cell(title)}", "", *_markdown_table(names, iter(cells)), ""]
+        if sum(len(line.encode()) + 1 for line in (*lines, *table)) < SUMMARY_BYTES:
+            lines += table
     rows = [r for r in batch.results if r.root is not None or r.error is not None]
     size = sum(len(line.encode()) + 1 for line in lines)
     body = []

@@ -53,21 +53,29 @@ def _about(swimlane: Swimlane) -> str:
 
 def _group(progress: CollectiveProgress, picture: Markup | None) -> Markup:
     """The picture, and a table: which ranks stand where."""
+    placed = any(entry.place for entry in progress.reached)
     rows = [
         tag(
             "tr",
-            tag("td", words.ranks_phrase(entry.ranks)),
+            tag("td", words.ranks_phrase(entry.ranks), class_="ranks"),
             tag("td", f"#{entry.seq}", class_="n"),
             tag("td", tag("code", entry.call) if entry.call else ""),
             tag("td", entry.state, class_="n"),
-            tag("td", tag("code", entry.place) if entry.place else ""),
+            tag("td", tag("code", entry.place) if entry.place else "") if placed else None,
             class_="behind" if entry.behind else None,
         )
         for entry in progress.reached
     ]
     if progress.silent:
-        rows.append(tag("tr", tag("td", words.ranks_phrase(progress.silent)), tag("td", "nothing recorded", colspan=4)))
-    head = tag("tr", *(tag("th", name, scope="col") for name in ("ranks", "last", "operation", "state", "called at")))
+        rows.append(
+            tag(
+                "tr",
+                tag("td", words.ranks_phrase(progress.silent), class_="ranks"),
+                tag("td", "nothing recorded", colspan=3 + placed),
+            )
+        )
+    heads = ("ranks", "last", "operation", "state", *(("called at",) if placed else ()))
+    head = tag("tr", *(tag("th", name, scope="col") for name in heads))
     table = tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide")
     more = f" {words.plural(progress.left_out, 'more group')} of ranks left out." if progress.left_out else ""
     title = tag("h3", "Process group ", tag("code", progress.group), f" ({progress.told_by})")

@@ -15,7 +15,7 @@ class Markup(str):
 
 
 Child = Markup | str | None
-_VOID = frozenset({"meta", "br", "hr"})
+_VOID = frozenset({"meta", "br", "hr", "input"})
 
 
 def tag(name: str, /, *children: Child, **attributes: Any) -> Markup:

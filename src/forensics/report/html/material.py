@@ -15,6 +15,7 @@ class Material:
     diagnosis: Diagnosis
     pictures: Pictures = field(default_factory=Pictures)
     contexts: Mapping[Place, Context] = field(default_factory=dict)  # by the file and line that the diagnosis shows
+    told: tuple[str, ...] = ()  # lines of the run that give names away, for redaction
     redacted: bool = False
 
 
@@ -23,8 +24,10 @@ def gather(diagnosis: Diagnosis, data: RunData | None, *, lines: bool = True) ->
     if data is None:
         return Material(diagnosis)
     from forensics.report.plots import pictures
+    from forensics.report.redaction import told
 
-    return Material(diagnosis, pictures(data, diagnosis), contexts(diagnosis, data) if lines else {})
+    around = contexts(diagnosis, data) if lines else {}
+    return Material(diagnosis, pictures(data, diagnosis), around, told(data))
 
 
 def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
@@ -36,7 +39,7 @@ def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
 
     redactor = Redactor(patterns=patterns)
     around = {place: without_keys(context) for place, context in material.contexts.items()}
-    redact_diagnosis(material.diagnosis, redactor)  # learns
+    redact_diagnosis(material.diagnosis, redactor, told=material.told)  # learns
     for part in (tuple(around.values()), material.pictures):  # so do these: a host may stand in one of them only
         redact_tree(part, redactor)
     return replace(
@@ -46,5 +49,6 @@ def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
         contexts={
             (redactor.redact(file), line): redact_tree(context, redactor) for (file, line), context in around.items()
         },
+        told=(),
         redacted=True,
     )

@@ -12,7 +12,7 @@
   }
   let closed = [];
   window.addEventListener("beforeprint", function () {
-    closed = folds.filter(function (fold) { return !fold.open; });
+    closed = folds.filter(function (fold) { return !fold.open && !fold.classList.contains("long"); });
     closed.forEach(function (fold) { fold.open = true; });
   });
   window.addEventListener("afterprint", function () {

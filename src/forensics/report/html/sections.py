@@ -16,6 +16,7 @@ _EVIDENCE = 8  # places shown of the first root
 _FURTHER = 20  # further roots
 _LIST = 60  # items of a list
 _ROWS = 5000  # rows of a table
+_PRINTED = 200  # files whose table is printed on paper too; more would take many sheets
 _TONE = {
     Verdict.FAILED: "bad",
     Verdict.HUNG: "bad",
@@ -209,7 +210,15 @@ def _environment(diagnosis: Diagnosis) -> Markup | None:
     parts = [_facts(shown)] if shown else []
     if rest:
         title = f"{words.plural(len(rest), 'further fact')}" if shown else words.plural(len(rest), "fact")
-        parts.append(tag("details", tag("summary", title), _facts(rest[:_ROWS]), _more(len(rest) - _ROWS, "fact")))
+        parts.append(
+            tag(
+                "details",
+                tag("summary", title),
+                _facts(rest[:_ROWS]),
+                _more(len(rest) - _ROWS, "fact"),
+                class_="long" if len(rest) > _PRINTED else None,
+            )
+        )
     return join(*parts)
 
 
@@ -229,24 +238,33 @@ def _coverage(diagnosis: Diagnosis) -> Markup:
     lead = tag("p", words.coverage_phrase(diagnosis.coverage) + ".")
     if not rows:
         return lead
-    cells = [
+    cells: list[tuple[Markup | str, ...]] = [
         (
             tag("code", c.path),
-            c.kind,
+            tag("span", c.kind, class_="n"),
             "" if c.rank is None else str(c.rank),
-            c.node or "",
-            tag("span", words.size(max(c.bytes, 0)), data_v=c.bytes),
+            tag("span", c.node, class_="n") if c.node else "",
+            tag("span", words.size(max(c.bytes, 0)), class_="n", data_v=c.bytes),
             tag("span", c.status.value, class_=f"status {c.status.value}"),
             c.reason or "",
         )
         for c in rows[:_ROWS]
     ]
-    table = _table(("file", "kind", "rank", "node", "size", "status", "reason"), cells)
+    heads = ("file", "kind", "rank", "node", "size", "status", "reason")
+    said = [n for n in range(len(heads)) if any(row[n] for row in cells)]  # a column that says nothing is left out
+    table = _table([heads[n] for n in said], [[row[n] for n in said] for row in cells])
     trouble = any(c.status is not Status.READ for c in rows)
     title = tag("summary", words.plural(len(rows), "file"))
     return join(
         lead,
-        tag("details", title, table, _more(len(rows) - _ROWS, "file"), open=trouble and len(rows) <= 40),
+        tag(
+            "details",
+            title,
+            table,
+            _more(len(rows) - _ROWS, "file"),
+            open=trouble and len(rows) <= 40,
+            class_="long" if len(rows) > _PRINTED else None,
+        ),
     )
 
 

@@ -1,0 +1,1 @@
+"""What shows only over many jobs: unknown failures that are alike, what a cause goes with, failing hardware."""
