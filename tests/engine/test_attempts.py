@@ -111,6 +111,7 @@ def log(first: int, last: int, after: float, *more: str) -> str:
 
 
 def run(folder: Path, **files: str) -> Diagnosis:
+    folder.mkdir(exist_ok=True)
     for name, text in files.items():
         (folder / f"{name}.log").write_text(text, "utf-8")
     return analyse([str(folder)], Options(threads=1))
@@ -173,3 +174,45 @@ def test_ranks_files_follow_the_launchers(tmp_path: Path) -> None:
     assert told == [("disk-full", 1, (0,)), ("python-exception", 0, (1,))]
     stops = [f for f in found.findings if f.name == "sigterm-to-children"]
     assert [f.attempt for f in stops] == [0]
+
+
+LAUNCHER = "\n".join([
+    "E1120 08:02:01.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 900) of binary: /usr/bin/python",
+    "E1120 08:09:00.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 950) of binary: /usr/bin/python",
+])  # fmt: skip
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_launchers_log_beside_the_folders_of_attempts(tmp_path: Path, told: bool) -> None:
+    """Its lines belong to the attempt of their time, whether it says that it restarts its workers or not."""
+    first, second = LAUNCHER.split("\n")
+    restart = (
+        "I1120 08:02:01.100000 77 torch/distributed/elastic/agent/server/api.py:900] [default] Worker group FAILED. "
+        "1/1 attempts left; will restart worker group"
+    )
+    (tmp_path / "torchrun.log").write_text("\n".join([first, *([restart] if told else []), second]) + "\n")
+    for n, (begin, end, after, why) in enumerate([(1, 60, 0, FULL), (41, 55, 400, CRASH)]):
+        file = tmp_path / "none_abc" / f"attempt_{n}" / "0" / "stderr.log"
+        file.parent.mkdir(parents=True)
+        file.write_text(log(begin, end, after, *why))
+    found = analyse([str(tmp_path)], Options(threads=1))
+    by = {f.id: f for f in found.findings}
+    reports = [f for f in found.of_role(Role.CASCADE) if f.name == "child-failed-error"]
+    assert [(f.attempt, by[f.explained_by or ""].name) for f in reports] == [(0, "disk-full"), (1, "python-exception")]
+
+
+def test_an_exception_does_not_explain_one_that_stands_above_it(tmp_path: Path) -> None:
+    first = ["$ python prepare.py", *CRASH[:-1], "FileNotFoundError: 'a.json'"]
+    found = run(tmp_path, nohup="\n".join([*first, "$ python train.py", "2026-11-20 08:00:01 start", *CRASH]) + "\n")
+    assert {f.title.rpartition(": ")[2] for f in found.of_role(Role.ROOT)} == {"FileNotFoundError", "KeyError"}
+
+
+def test_what_training_outlived_did_not_end_the_attempt(tmp_path: Path) -> None:
+    """Many steps of the same writer lie between a message and the death of which the attempt ended."""
+    table = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
+    warning = "tensorboard writer failed: [Errno 28] No space left on device: '/tmp/tb'; continuing without"
+    survived = run(tmp_path / "a", train=log(1, 20, 0, warning) + log(21, 60, 40, *CRASH, table))
+    assert [f.name for f in survived.of_role(Role.ROOT)] == ["python-exception"]
+    assert next(f.why for f in survived.of_role(Role.CONTEXT) if f.name == "disk-full").endswith("run's end.")
+    soon = run(tmp_path / "b", train=log(1, 20, 0, warning) + log(21, 23, 40, *CRASH, table))
+    assert "disk-full" in [f.name for f in soon.of_role(Role.ROOT)]

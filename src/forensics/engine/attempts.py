@@ -8,8 +8,10 @@ processes: resumes at the beginning, epochs, evaluation loops and progress bars 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
@@ -106,8 +108,13 @@ def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
     unnumbered = frozenset(s.path for s in data.sources if s.identity.attempt is None)
     streams = events(data, catalogue, unnumbered)
     found = {path: b for path, stream in streams.items() if (b := boundaries(stream))}
+    spans = _spans(data)
     if not found:
-        return None
+        cuts = _cuts_of_folders(data, spans)
+        if not cuts:
+            return None
+        whole = (min(low for low, _ in spans.values()), max(high for _, high in spans.values()))
+        return Launches({}, ("", cuts), False, {**spans, "": whole}, unnumbered)
     most = max(len(b) for b in found.values())
     dated = [
         (path, cuts, b[0].zone_known)
@@ -115,7 +122,24 @@ def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
         if len(cuts := tuple(c for x in b if (c := x.cut) is not None)) == most
     ]
     path, cuts, zone_known = dated[0] if dated else ("", (), False)
-    return Launches(found, (path, cuts) if dated else None, zone_known, _spans(data), unnumbered)
+    return Launches(found, (path, cuts) if dated else None, zone_known, spans, unnumbered)
+
+
+def _cuts_of_folders(data: RunData, spans: Mapping[str, tuple[float, float]]) -> tuple[float, ...]:
+    """The times that part attempts whose paths number them (attempt_0, attempt_1, ...); empty where they overlap.
+
+    A launcher's own log lies beside such folders, and speaks of all of them.
+    """
+    of_attempt: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for source in data.sources:
+        if source.identity.attempt is not None and source.path in spans:
+            of_attempt[source.identity.attempt].append(spans[source.path])
+    if len(of_attempt) < 2 or set(of_attempt) != set(range(len(of_attempt))):
+        return ()
+    times = [(min(a for a, _ in of_attempt[n]), max(b for _, b in of_attempt[n])) for n in range(len(of_attempt))]
+    if any(begin < end for (_, end), (begin, _) in pairwise(times)):
+        return ()
+    return tuple(begin - min(BEFORE_START, (begin - end) / 2) for (_, end), (begin, _) in pairwise(times))
 
 
 def number(data: RunData, launches: Launches | None) -> RunData:
@@ -254,17 +278,19 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
     found: list[Boundary] = []
     at = _Attempt()
     pending: Event | None = None  # a restart that was announced
+    before: float | None = None  # the last known time before it
     trailing = 0  # step records since it was
     counts: set[str] = set()
 
     def begin(e: Event, line: int | None = None) -> None:
         """Begin an attempt, unless its clock is behind: then files of several hosts were joined one below the other."""
         nonlocal at, pending, trailing
+        ended = before if e is pending else at.time
         pending, trailing = None, 0
-        if e.time is not None and at.time is not None and e.time + CLOCK_SLACK < at.time:
+        if e.time is not None and ended is not None and e.time + CLOCK_SLACK < ended:
             at.dead = at.ended = False
             return
-        found.append(Boundary(line if line is not None else e.line, at.time))
+        found.append(Boundary(line if line is not None else e.line, ended))
         at = _Attempt()
 
     for n, e in enumerate(stream):
@@ -274,7 +300,7 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             if pending is not None and not again:
                 begin(pending, pending.line + 1)
             if not again and (at.active or e.count is not None):
-                pending, trailing = e, 0
+                pending, before, trailing = e, at.time, 0
                 if e.count is not None:
                     counts.add(e.count)
         elif e.kind == "launch":

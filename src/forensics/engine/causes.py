@@ -27,7 +27,7 @@ from forensics.engine import kernel, survival
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, said_before
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import DEATHS, ENDS_A_RUN
+from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.model import Observation, Traceback
 from forensics.signatures.schema import Signature
 
@@ -37,7 +37,6 @@ CLOCK_SLACK = 90.0
 MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
 _NAMES = {"local_rank", "device", "task", "pid"}
-GENERIC_EXCEPTION = "python-exception"
 MPI_EXIT = "mpirun-rank-exited"
 
 
@@ -70,7 +69,16 @@ class Candidate:
 
     @property
     def count(self) -> int:
-        return sum(o.count for o in self.observations)
+        """How often it was seen; a line that two of its rules match counts once."""
+        at: dict[tuple[str, int | None], int] = {}
+        elsewhere = 0
+        for o in self.observations:
+            if o.evidence[0].offset is None:
+                elsewhere += o.count
+            else:
+                place = (o.evidence[0].file, o.evidence[0].offset)
+                at[place] = max(at.get(place, 0), o.count)
+        return elsewhere + sum(at.values())
 
 
 def exception_observations(
@@ -312,7 +320,7 @@ def explain(
         raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and _stands_above(c, stop)]
         symptoms.sort(key=lambda c: not (raised and c is raised[0]))
     for c in symptoms[1:]:  # 5: the first symptom explains the others
-        if _before(symptoms[0], c):
+        if _before(symptoms[0], c) and not _of_another_run(symptoms[0], c):
             _link(symptoms[0], c)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:
@@ -395,6 +403,17 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
             ):
                 _link(own, hang)
                 break
+
+
+def _of_another_run(first: Candidate, c: Candidate) -> bool:
+    """Whether a symptom cannot follow from the first one: a later attempt got past that, or it stands above it.
+
+    Two exceptions that end a program, one below the other in one file, are of two programs.
+    """
+    if first.attempt < c.attempt:
+        return first.yields is not None
+    exceptions = first.signature.name == c.signature.name == GENERIC_EXCEPTION
+    return exceptions and not first.ranks and not c.ranks and _stands_above(c, first)
 
 
 def _stands_above(a: Candidate, b: Candidate) -> bool:

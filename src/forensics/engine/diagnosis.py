@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.configs import is_setting
+from forensics.engine.ending import how_it_ends
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
@@ -29,6 +30,7 @@ from forensics.model import (
     Verdict,
 )
 from forensics.parsers.stacks import SIGNATURE as STACKS
+from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature
 
 EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many there are
@@ -210,7 +212,7 @@ def diagnose(
     writer = _Writer(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data))
     findings = []
     for n, c in enumerate(top, 1):
-        rivals = sum(1 for o in top if o is not c and o.signature.kind == c.signature.kind)
+        rivals = sum(1 for o in top if _rivals(c, o))
         findings.append(writer.finding(c, n, Role.ROOT, confidence(c, rivals), ids))
     for n, c in enumerate(rest, len(top) + 1):
         findings.append(writer.finding(c, n, Role.CASCADE, confidence(c, 0), ids))
@@ -230,6 +232,12 @@ def diagnose(
         coverage=data.coverage,
         environment=environment(data.facts),
     )
+
+
+def _rivals(c: Candidate, other: Candidate) -> bool:
+    """Whether another root stands against one: not the same again in a later attempt, nor what was overcome."""
+    again = (other.signature.name, other.subject) == (c.signature.name, c.subject)
+    return other is not c and not again and other.yields is None and other.signature.kind == c.signature.kind
 
 
 def _with_placeholder(top: list[Candidate], catalogue: Mapping[str, Signature]) -> list[Candidate]:
@@ -341,26 +349,15 @@ def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:
     )
 
 
-def compact(numbers: Sequence[int]) -> str:
-    """(0, 1, 2, 3, 7) -> "0-3, 7"."""
-    runs: list[list[int]] = []
-    for n in sorted(numbers):
-        if runs and n == runs[-1][1] + 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
-
-
 def where(finding: Finding) -> str:
     """ "on rank 3 (node-7) at step 412", as far as it is known; empty if nothing is."""
     parts = []
     if finding.ranks:
-        parts.append(f"on rank{'s' if len(finding.ranks) > 1 else ''} {compact(finding.ranks)}")
+        parts.append(f"on rank{'s' if len(finding.ranks) > 1 else ''} {rank_ranges(finding.ranks)}")
     elif finding.local_ranks:
-        parts.append(f"on local rank{'s' if len(finding.local_ranks) > 1 else ''} {compact(finding.local_ranks)}")
+        parts.append(f"on local rank{'s' if len(finding.local_ranks) > 1 else ''} {rank_ranges(finding.local_ranks)}")
     elif finding.devices:
-        parts.append(f"on device {compact(finding.devices)}")
+        parts.append(f"on device {rank_ranges(finding.devices)}")
     if finding.node:
         parts.append(f"({finding.node})" if parts else f"on {finding.node}")
     if finding.step is not None:
@@ -376,9 +373,10 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
             done = any(c.signature.name == FINISHED for c in found)
             if done:
                 return "The run reached its end and shows no failure."
-            return " ".join(filter(None, ["Training goes on and shows no failure.", saved_progress(data.facts)]))
+            return " ".join(filter(None, [how_it_ends(data), saved_progress(data.facts)]))
         read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
-        nothing = f"Nothing in the {read} files read says that the run failed, and nothing says that it ended well."
+        files = "one file" if read == 1 else f"{read} files"
+        nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))
     text = first.title
     if place := where(first):
@@ -393,7 +391,7 @@ def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
     effects.sort(key=lambda f: (order.get(f.severity, 3), f.time or "~"))
     phrases = []
     for f in effects[:EFFECTS]:
-        ranks = f" on rank{'s' if len(f.ranks) > 1 else ''} {compact(f.ranks)}" if f.ranks else ""
+        ranks = f" on rank{'s' if len(f.ranks) > 1 else ''} {rank_ranges(f.ranks)}" if f.ranks else ""
         phrases.append(f"{f.name}{ranks if len(ranks) < 60 else f' on {len(f.ranks or ())} ranks'}")
     if len(effects) > EFFECTS:
         phrases.append(f"{len(effects) - EFFECTS} more")
@@ -425,7 +423,7 @@ def _missing(first: Candidate | None, data: RunData, world: World) -> tuple[Miss
         silent = sorted(set(range(world.size)) - set(world.ranks))
         missing.append(
             MissingEvidence(
-                f"anything from rank{'s' if len(silent) > 1 else ''} {compact(silent)}",
+                f"anything from rank{'s' if len(silent) > 1 else ''} {rank_ranges(silent)}",
                 "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3",
             )
         )

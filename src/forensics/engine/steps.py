@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from forensics.engine.few import Row, few
 from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
@@ -181,6 +183,18 @@ class StepClock:
                 found[attempt] = max(found.get(attempt, mark.step), mark.step)
         return found
 
+    def steps_after(self, observation: Observation, rank: int | None) -> int:
+        """How many different later steps the same writer records below an event, in its attempt."""
+        evidence, attempt = observation.evidence[0], observation.identity.attempt
+        if evidence.line is None:
+            return 0
+        views = [self._view(evidence.file, True, None, attempt)]
+        if rank is not None:  # marks of no rank may be of any
+            views = [self._view(evidence.file, False, None, attempt), self._view(evidence.file, False, rank, attempt)]
+        places = [(view, view.until(evidence.line)) for view in views]
+        before = max(((view.lines[n - 1], view.steps[n - 1]) for view, n in places if n), default=(0, -1))[1]
+        return len({step for view, n in places for step in view.steps[n:] if step > before})
+
     def first_in(self, source: str) -> int | None:
         """The first step that a source records."""
         return self.marks[source][0].step if self.marks.get(source) else None
@@ -225,15 +239,18 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
 
     if not metrics.height:
         return StepClock({}, {}, attempts)
-    records = metrics.group_by(["source", "line", "step", "rank"], maintain_order=True).agg(
-        pl.col("time").first(),
-        pl.col("attempt").first(),
-        pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
-    )
+    if (small := few(metrics)) is not None:
+        counted: Iterable[tuple[Any, ...]] = _counted(small)
+    else:
+        records = metrics.group_by(["source", "line", "step", "rank"], maintain_order=True).agg(
+            pl.col("time").first(),
+            pl.col("attempt").first(),
+            pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
+        )
+        counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
     stepped: dict[str, list[_Mark]] = {}
     bars: dict[str, list[_Mark]] = {}
-    counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite())
-    for source, line, step, rank, time, attempt, progress in counted.iter_rows():
+    for source, line, step, rank, time, attempt, progress in counted:
         where, count = (bars, int(progress)) if step is None else (stepped, step)
         where.setdefault(source, []).append(_Mark(line, time, count, rank, attempt))
     unit = dict.fromkeys(bars, "progress bar") | dict.fromkeys(stepped, "global step")
@@ -241,12 +258,33 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
     return StepClock(marked, unit, attempts, _losses(metrics))
 
 
+def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+    """(source, line, step, rank, time, attempt, progress) of the records that bear a step or a bar's count."""
+    firsts: dict[tuple[Any, ...], Row] = {}
+    progress: dict[tuple[Any, ...], float | None] = {}
+    for row in rows:
+        place = (row.source, row.line, row.step, row.rank)
+        firsts.setdefault(place, row)
+        if row.name == "progress":
+            progress.setdefault(place, row.value)
+    for place, first in firsts.items():
+        count = progress.get(place)
+        if first.step is not None or (count is not None and math.isfinite(count)):
+            yield (*place, first.time, first.attempt, count)
+
+
 def _losses(metrics: pl.DataFrame) -> dict[str, list[tuple[int, bool]]]:
     import polars as pl
 
+    found: dict[str, list[tuple[int, bool]]] = {}
+    if (small := few(metrics)) is not None:
+        for row in small:
+            if row.name == "loss" and row.line is not None:
+                good = row.value is not None and math.isfinite(row.value) and row.value != 0.0
+                found.setdefault(row.source, []).append((row.line, good))
+        return found
     value = pl.col("value")
     rows = metrics.filter((pl.col("name") == "loss") & pl.col("line").is_not_null())
-    found: dict[str, list[tuple[int, bool]]] = {}
     for source, line, good in rows.select("source", "line", value.is_finite() & (value != 0.0)).iter_rows():
         found.setdefault(source, []).append((line, good))
     return found

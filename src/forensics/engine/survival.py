@@ -18,6 +18,7 @@ from forensics.patterns import lazy
 if TYPE_CHECKING:
     from forensics.engine.causes import Candidate
 
+GENERIC_EXCEPTION = "python-exception"
 ENDS_A_RUN = ("failed", "hung", "interrupted")
 DEATHS = (
     "child-failed-error",
@@ -102,8 +103,12 @@ def _survived(
             return "the run was started again and went on"
         return None
     c.recovered = ended and _started_between(c, last, starts, resumed, steps)
-    if c.recovered or c.attempt in died:
+    if c.recovered:
         return None
+    if c.attempt in died:
+        # Steps that others had under way when it died are few; a process that records more outlived what it said.
+        outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in _last_of_each_file(c))
+        return "training went on for many steps between it and the run's end" if outlived and _may_pass(c) else None
     if c.signature.name in DEATHS:
         return "training went on afterwards"
     if steps.goes_on_after(last, world.of(last)):
@@ -118,6 +123,12 @@ def _survived(
     if all(_ended_well_elsewhere(o, world.of(o), finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _may_pass(c: Candidate) -> bool:
+    """Whether what a candidate says can be over: a program's own message, and no state of a device or file."""
+    said = all(o.rule is not None or o.signature == GENERIC_EXCEPTION for o in c.observations)
+    return said and c.signature.name not in DEATHS
 
 
 def _handled_there(o: Observation, c: Candidate, steps: StepClock, world: World) -> bool:

@@ -216,7 +216,13 @@ def _cascade(page: _Page, diagnosis: Diagnosis) -> None:
 def _further(page: _Page, first: Finding | None, roots: Sequence[Finding]) -> None:
     if first is None or not roots:
         return
-    page.heading("FURTHER CAUSES, INDEPENDENT OF IT" if len(roots) > 1 else "A FURTHER CAUSE, INDEPENDENT OF IT")
+    again = [root for root in roots if root.name == first.name and root.title == first.title]
+    for root in again[:_ROOTS_SHOWN]:
+        page.heading("THE SAME AGAIN")
+        page.say(f"{words.located(root)}, in attempt {root.attempt}", "  ", "  ", limit=3)
+    roots = [root for root in roots if root not in again]
+    if roots:
+        page.heading("FURTHER CAUSES, INDEPENDENT OF IT" if len(roots) > 1 else "A FURTHER CAUSE, INDEPENDENT OF IT")
     for root in roots[:_ROOTS_SHOWN]:
         sure = words.percent(root.confidence)
         elsewhere = root.attempt is not None and root.attempt != first.attempt
@@ -256,6 +262,9 @@ def _context(page: _Page, diagnosis: Diagnosis) -> None:
 
 
 def _hints(page: _Page, diagnosis: Diagnosis) -> None:
+    if nothing := words.nothing_in_the_code(diagnosis):
+        page.heading("HINTS FROM THE CODE")
+        page.say(nothing, "  ", "  ")
     if not diagnosis.hints:
         return
     # What supports a finding stands among its notes already.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.kernel import KILLED
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import ENDS_A_RUN, OLDER, STEPS_AFTER_DEATH
+from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION, OLDER, STEPS_AFTER_DEATH
 from forensics.model import Observation
 from forensics.parsers.kernel import xid
 from forensics.parsers.kernel.lines import read_line
@@ -44,7 +44,7 @@ KILLS_A_PROCESS = frozenset(
 )
 # Links, adapters and storage: a program that needs them says so when they fail.
 BESIDE_AREAS = ("nccl", "checkpoints")
-GENERIC_EXCEPTION = "python-exception"
+
 # Exceptions that no device, link or file brings about.
 OWN_EXCEPTIONS = frozenset(
     "KeyError IndexError TypeError ValueError AttributeError NameError UnboundLocalError AssertionError ImportError "
