@@ -362,8 +362,51 @@ def test_bad_sample(tmp_path: Path) -> None:
         return x, y
 
     train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01), change=change)
-    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    found = diagnose(tmp_path)
+    (root,) = found.of_role(Role.ROOT)
     assert (root.name, root.step) == ("nan-in-data", 42)
+    assert any("the samples of step 42: 1312 to 1343" in note for note in root.notes)
+    told = [fact.value for fact in found.environment if fact.name == "probe/sample_ids"]
+    assert told[0].startswith("step 42: 1312, 1313, ") and all(text.startswith("step ") for text in told)
+
+
+def test_a_loss_without_a_module_says_how_to_find_it(tmp_path: Path) -> None:
+    """Nothing is watched between looks here, and no other rank is there to be compared with."""
+    model = model_of()
+
+    def change(step: int, x: Any, y: Any) -> tuple[Any, Any]:
+        return (x * math.nan if step == 41 else x), y
+
+    train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01), change=change, every=100, sentinel="off")
+    found = diagnose(tmp_path)
+    (root,) = found.of_role(Role.ROOT)
+    assert (root.name, root.step) == ("nan-loss", 42)
+    assert any('sentinel="full"' in note and "samples of step 42: 1312 to 1343" in note for note in root.notes)
+    assert "nan-in-data" not in {item.name for item in found.ruled_out}
+    assert any("nan-in-data" in item.what and 'sentinel="full"' in item.how for item in found.missing_evidence)
+
+
+def test_too_few_looks_are_told(tmp_path: Path) -> None:
+    model = model_of()
+    with torch.no_grad():
+        model[2].bias.fill_(-100.0)
+    train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01), steps=130, every=100)
+    found = diagnose(tmp_path)
+    assert found.of_role(Role.ROOT) == ()
+    (item,) = found.missing_evidence
+    assert "looked at the model 2 times" in item.what and "dead units (5 looks)" in item.what
+    assert "over 90 % of the units of module 3" in item.what
+
+
+def test_units_that_are_dead_from_the_start_do_not_rise(tmp_path: Path) -> None:
+    model = model_of()
+    with torch.no_grad():
+        model[2].bias.fill_(-100.0)
+    train(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.01))
+    found = diagnose(tmp_path)
+    (dead,) = [f for f in found.findings if f.name == "dead-units"]
+    assert any("3: 100 % of its units are zero for the whole batch, in all 21 records" in note for note in dead.notes)
+    assert not any("looked at the model" in item.what for item in found.missing_evidence)
 
 
 def test_loop_that_raises_at_a_bad_loss(tmp_path: Path) -> None:

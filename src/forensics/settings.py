@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forensics.signatures.places import line_of
+
 LARGEST = 4 << 20  # bytes of a pyproject.toml that is read
 
 
@@ -49,11 +51,20 @@ def load(start: Path, analysed: Sequence[str] = ()) -> Settings:
         return Settings()
     import tomllib
 
+    from forensics.signatures.schema import not_utf8, unparsed
+
+    text = data.decode("utf-8", "replace")
     try:
-        table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("forensics")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
-        raise SettingsError(f"{file}: {error}") from None
-    return Settings() if table is None else _settings(table, file)
+        data.decode("utf-8")
+        whole = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file}:{not_utf8(data, error)}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError(f"{file}:{unparsed(text, error)}") from None
+    tool = whole.get("tool", {})
+    if not isinstance(tool, dict):
+        raise SettingsError(f"{file}:{line_of(text, ('tool',))}: tool must be a table")
+    return Settings() if "forensics" not in tool else _settings(tool["forensics"], file, text)
 
 
 def _nearest(start: Path, analysed: Sequence[str]) -> Path | None:
@@ -74,21 +85,24 @@ def _nearest(start: Path, analysed: Sequence[str]) -> Path | None:
     return None
 
 
-def _settings(table: Any, file: Path) -> Settings:
-    where = f"{file}: [tool.forensics]"
+def _settings(table: Any, file: Path, text: str) -> Settings:
+    def wrong(message: str, key: str | None = None) -> SettingsError:
+        line = line_of(text, ("tool.forensics", 0, *([key] if key is not None else [])))
+        return SettingsError(f"{file}:{line}: [tool.forensics]{message}")
+
     if not isinstance(table, dict):
-        raise SettingsError(f"{where} must be a table")
+        raise wrong(" must be a table")
     if unknown := sorted(set(table) - {"signatures", "exclude", "redact"}):
-        raise SettingsError(f"{where} knows no {', '.join(unknown)}; there are signatures, exclude, redact")
+        raise wrong(f" knows no {', '.join(unknown)}; there are signatures, exclude, redact", unknown[0])
     for key in ("signatures", "exclude"):
         value = table.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise SettingsError(f"{where}: {key} must be a list of strings")
+            raise wrong(f": {key} must be a list of strings", key)
     redact = table.get("redact")
     if redact is not None and not isinstance(redact, bool):
-        raise SettingsError(f"{where}: redact must be true or false")
+        raise wrong(": redact must be true or false", "redact")
     folders = tuple(file.parent / folder for folder in table.get("signatures", []))
     for folder in folders:
         if not folder.is_dir():
-            raise SettingsError(f"{where}: signatures: there is no folder {folder}")
+            raise wrong(f": signatures: there is no folder {folder}", "signatures")
     return Settings(folders, tuple(table.get("exclude", [])), redact, file)

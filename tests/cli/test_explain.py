@@ -86,6 +86,23 @@ def test_unknown_names_get_suggestions_and_status_2() -> None:
     assert nothing.exit_code == 2 and "signatures list" in nothing.output
 
 
+def test_words_show_the_best_entry_and_name_others() -> None:
+    result = run("explain", "shared memory full")
+    assert result.exit_code == 0 and "the nearest is shm-exhausted" in result.stderr
+    assert result.stdout.startswith("shm-exhausted (DP15)\n")
+    assert run("explain", "gpu", "fell", "off").stdout == run("explain", "gpu-fell-off-bus").stdout
+    assert run("explain", "cuda", "oom").output == run("explain", "cuda-oom").output
+
+
+def test_words_that_mean_several_entries_list_them() -> None:
+    result = run("explain", "learning rate")
+    assert result.exit_code == 2 and "did you mean one of these?\n  learning-rate-too-" in result.output
+
+
+def test_an_area_is_known_in_any_case() -> None:
+    assert run("signatures", "list", "--area", "RL").output == run("signatures", "list", "--area", "rl").output
+
+
 def test_names_from_the_command_line_are_printed_inert() -> None:
     assert "\x1b" not in run("explain", "\x1b[31mred").output
 
@@ -104,7 +121,7 @@ def test_own_signatures_are_explained_and_listed(own: Path) -> None:
 
 def test_own_signatures_are_tested(own: Path) -> None:
     result = run("signatures", "test", str(own))
-    assert (result.exit_code, result.output) == (0, "1 signatures, 0 problems\n")
+    assert (result.exit_code, result.output) == (0, "1 signature, 0 problems\n")
 
 
 @pytest.mark.parametrize(

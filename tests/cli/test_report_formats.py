@@ -84,3 +84,19 @@ def test_in_a_workflow_a_log_gives_no_commands(tmp_path: Path, monkeypatch: pyte
     for form in ("terminal", "github"):
         shown = CliRunner().invoke(main, ["analyze", str(tmp_path), "--format", form]).stdout
         assert not any(line.lstrip().startswith("::") for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("r.html", [], "(html, redacted)"),
+        ("r.json", [], "(json, not redacted)"),
+        ("r.txt", ["--redact"], "(terminal, redacted)"),
+        ("r.md", ["--no-redact"], "(markdown, not redacted)"),
+    ],
+)
+def test_what_was_written_is_said_on_stderr(run: str, tmp_path: Path, name: str, options: list[str], said: str) -> None:
+    file = tmp_path / name
+    result = CliRunner().invoke(main, ["analyze", run, "-o", str(file), *options])
+    assert (result.stdout, result.stderr) == ("", f"wrote {file} {said}\n")
+    assert CliRunner().invoke(main, ["analyze", run, "-o", str(file), "-q", *options]).stderr == ""

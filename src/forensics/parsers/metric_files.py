@@ -15,10 +15,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import compress, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress, islice, pairwise, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forensics.files import opened
 from forensics.model import METRICS_COLUMNS, Source, schema
@@ -45,9 +46,14 @@ _CONSTANT = frozenset({"total_steps", "batch_size"})
 _WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
 MAX_PARTS = 256  # terms of a loss in one record
 MAX_KEYS = 20_000  # of one record that are read; runs that log every parameter's norm have some thousands
+# Of Lightning's CSVLogger, Ray and RLlib, Ultralytics, timm, which choose the name themselves.
+_LOGGERS = frozenset({"metrics.csv", "progress.csv", "results.csv", "summary.csv"})
+_LOG_COLUMNS = frozenset("timestamp time datetime date message msg log line severity level".split())
+FALLS = 0.2  # share of rows in which a counter may begin anew: resumes, and a row each for training and validation
 _TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
 _FLAT = lazy(r"\{[^{}]*\}")
 
+_T = TypeVar("_T")
 _Row = tuple[
     int | None, int | None, int | None, float | None, float | None, str, float
 ]  # line rank step epoch time name value
@@ -76,7 +82,41 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
     if lower.endswith((".csv", ".tsv")):
         cells = _cells(first)
         found = {canonical(cell) for cell in (*cells, _monitor(lower) or "")}
-        return len(cells) > 1 and bool(found & _WATCHED) and not any(to_float(cell) is not None for cell in cells)
+        if len(cells) < 2 or not found & _WATCHED or any(to_float(cell) is not None for cell in cells):
+            return False
+        return lower in _LOGGERS or _monitor(lower) is not None or _counts(text)
+    return False
+
+
+def data_table(head: bytes, name: str) -> str | None:
+    """Why a CSV file is neither metrics nor an export of a log; None where it may be either, and for other files.
+
+    A data set can have a column `loss` too; what a run logged counts steps, iterations or epochs, or has a name that
+    loggers give (`_LOGGERS`).
+    """
+    lower = name.lower().rsplit("/", 1)[-1]
+    if not lower.endswith((".csv", ".tsv")) or looks_like_metrics(head, name):
+        return None
+    cells = _cells(head.decode("utf-8", "replace").lstrip("\ufeff").split("\n", 1)[0].strip())
+    if len(cells) < 2 or any(to_float(cell) is not None for cell in cells):
+        return None
+    if not _LOG_COLUMNS.isdisjoint(cell.lower().lstrip("@_") for cell in cells):
+        return None
+    return "a table of data: no column of it counts steps, iterations or epochs"
+
+
+def _counts(text: str) -> bool:
+    """Whether a column of steps, iterations or epochs goes up in the rows of a CSV text, but for a few restarts."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    header = [cell.strip() for cell in _cells(lines[0])]
+    rows = [_cells(line) for line in lines[1:-1] or lines[1:]]
+    counters = [n for n, key in enumerate(header) if key in _STEP_KEYS or canonical(key) in ("step", "epoch")]
+    for n in counters:
+        values = [value for row in rows if n < len(row) and (value := to_float(row[n])) is not None]
+        pairs = list(pairwise(values))
+        falls = sum(b < a for a, b in pairs)
+        if not pairs or (any(b > a for a, b in pairs) and falls <= FALLS * len(pairs)) or len(set(values)) == 1:
+            return True
     return False
 
 
@@ -115,6 +155,32 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
     return _frame(rows, source), trouble
 
 
+def form_of_lines(head: bytes, name: str) -> str | None:
+    """ "json" or "csv" for a file of metrics that grows by lines, from its first bytes; None for a document."""
+    text = head.decode("utf-8", "replace").lstrip("\ufeff").lstrip()
+    first = text.split("\n", 1)[0]
+    if name.lower().endswith((".csv", ".tsv")) or text[:1] not in ("{", "["):
+        return "csv" if "\n" in text else None
+    return "json" if next(_parse_lines([first]), None) is not None and "log_history" not in first else None
+
+
+def read_lines(form: str, data: bytes, head: bytes, line: int, source: Source) -> pl.DataFrame:
+    """The rows of whole lines of a file that has grown, as of `read`; never raises for what they hold.
+
+    form: of `form_of_lines`. head: the first bytes of the file, whose first line is the header of a CSV file.
+    line: the number of the first line of `data`, from 1.
+    """
+    text = data.decode("utf-8", "replace")
+    if form == "json":
+        rows = [row for number, record in _parse_lines(text.split("\n")) for row in _rows(number, record)]
+        before = line - 1
+    else:
+        header = head.decode("utf-8", "replace").lstrip("\ufeff").lstrip().split("\n", 1)[0]
+        rows, _ = _from_csv(f"{header}\n{text}" if line > 1 else text, source.path.lower().rsplit("/", 1)[-1])
+        before = line - 2 if line > 1 else 0
+    return _frame([(row[0] + before if row[0] is not None else None, *row[1:]) for row in rows], source)
+
+
 # ------------------------------------------------------------------------------------------------------ records
 
 
@@ -131,15 +197,15 @@ def _flatten(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
+    if isinstance(value, str):
+        return to_float(value.strip()) if 0 < len(value) < 40 else None
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
             return None
-    if isinstance(value, str) and 0 < len(value) < 40:
-        return to_float(value.strip())
     return None
 
 
@@ -149,7 +215,10 @@ def _names(record: Mapping[str, Any]) -> set[str]:
 
 
 def _whole(value: object) -> int | None:
-    number = _number(value)
+    return _integer(_number(value))
+
+
+def _integer(number: float | None) -> int | None:
     return (
         int(number)
         if number is not None and number == number and abs(number) < 2**62 and number == int(number)
@@ -318,6 +387,84 @@ def _monitor(name: str) -> str | None:
     return m.group(1) if m else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the columns of a table are, found once for all its lines: `_rows` finds it for each record.
+
+    Numbers are places in a line. Only for columns of which each has a meaning of its own.
+    """
+
+    steps: tuple[int, ...]  # the first of these that holds a whole number counts
+    ranks: tuple[int, ...]
+    epochs: tuple[int, ...]
+    times: tuple[tuple[int, str], ...]  # with the column's key; none of them is a metric
+    metrics: tuple[tuple[int, str, float], ...]  # (place, name, factor)
+
+    def rows(self, lines: Sequence[int], table: Sequence[Sequence[str]]) -> Iterator[_Row]:
+        """The rows of lines of the table, as `_rows` gives them. lines: their numbers; table: their cells."""
+        cells = list(zip(*table, strict=True))
+        nothing: list[None] = [None] * len(lines)
+        steps = _first([[_integer(x) for x in _numbers(cells[i])] for i in self.steps]) or nothing
+        ranks = _first([[_as_rank(x) for x in _numbers(cells[i])] for i in self.ranks]) or nothing
+        epochs = _first([_numbers(cells[i]) for i in self.epochs]) or nothing
+        times: Sequence[float | None] = nothing
+        if self.times:
+            keys = [key for _, key in self.times]
+            stamps = zip(*(cells[i] for i, _ in self.times), strict=True)
+            times = [_moment(dict(zip(keys, stamp, strict=True)))[0] for stamp in stamps]
+        of_each = []
+        for i, name, by in self.metrics:
+            values = _numbers(cells[i])
+            if by != 1.0:
+                values = [None if x is None else x * by for x in values]
+            of_each.append(zip(lines, ranks, steps, epochs, times, repeat(name), values, strict=False))
+        rows = chain.from_iterable(zip(*of_each, strict=True))
+        return (row for row in rows if row[6] is not None)
+
+
+def _numbers(cells: Sequence[str]) -> list[float | None]:
+    """`_number` of each of the cells."""
+    try:
+        if max(map(len, cells), default=0) < 40:
+            return list(map(float, cells))
+    except ValueError:
+        pass
+    return [_number(cell) for cell in cells]
+
+
+def _first(columns: Sequence[list[_T | None]]) -> list[_T | None] | None:
+    """Of each line the first value that there is; None without columns."""
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    return [next((x for x in line if x is not None), None) for line in zip(*columns, strict=True)]
+
+
+def _as_rank(number: float | None) -> int | None:
+    whole = _integer(number)
+    return whole if whole is not None and 0 <= whole < 2**31 else None
+
+
+def _plan(header: Sequence[str], told: Sequence[bool]) -> _Plan | None:
+    """The plan of a table; None where columns share a name, so that each line must be looked at by itself."""
+    columns = [(i, key) for i, key in enumerate(header) if told[i]]
+    place = {key: i for i, key in columns}
+    named = [(i, key, name) for i, key in columns if (name := canonical(key)) is not None]
+    metrics = [(i, key, name) for i, key, name in named if name not in ("step", "epoch")]
+    names = [name for _, _, name in metrics]
+    if len(place) < len(columns) or len(set(names)) < len(names) or "train_runtime" in place or "loss_part" in names:
+        return None
+    if any(key in _TIME_KEYS for _, key, _ in metrics):  # it is one or the other, line by line
+        return None
+    counters = [place[key] for key in _STEP_KEYS if key in place]
+    return _Plan(
+        tuple(dict.fromkeys((*counters, *(i for i, _, name in named if name == "step")))),
+        tuple(place[key] for key in ("rank", "global_rank") if key in place),
+        tuple(i for i, _, name in named if name == "epoch"),
+        tuple((place[key], key) for key in _TIME_KEYS if key in place),
+        tuple((i, name, factor(key)) for i, key, name in metrics),
+    )
+
+
 def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
     first = text.lstrip().split("\n", 1)[0]
     delimiter = max(",\t;", key=first.count)
@@ -329,16 +476,32 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
     short = 0
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
     parts: dict[str, list[str]] = {}
+    plan: _Plan | None = None
+    lines: list[int] = []  # numbers and cells of lines that wait to be read together
+    table: list[list[str]] = []
+
+    def flush() -> None:
+        if plan is not None and lines:
+            rows.extend(plan.rows(lines, table))
+        lines.clear()
+        table.clear()
+
     while True:
         try:
             cells = next(reader)
         except StopIteration:
             break
         except csv.Error as error:
+            flush()
             return rows, f"line {reader.line_num} is no CSV: {error}"
+        if plan is not None and len(cells) == len(header) and cells[0].isdecimal():
+            lines.append(reader.line_num)
+            table.append(cells)
+            continue
         if not any(cell.strip() for cell in cells):
             continue
         if not header or not any(to_float(cell) is not None for cell in cells if cell.strip()):
+            flush()
             if any(canonical(cell.strip()) for cell in cells):  # Lightning writes the header again when keys appear
                 header = [cell.strip() for cell in cells]
                 told = [
@@ -347,6 +510,7 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
                 ]
                 known = list(islice(compress(header, told), MAX_KEYS))
                 parts = _loss_parts(known) if len(known) < MAX_KEYS else {}
+                plan = _plan(header, told) if tag is None and not parts and len(known) < MAX_KEYS else None
                 continue
             if not header:
                 return [], "its first line is no header"
@@ -356,6 +520,7 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
                 continue
             if not text.endswith("\n") and cells:
                 cells = cells[:-1]  # the last number may lack digits
+        flush()
         record: dict[str, Any] = dict(zip(known, compress(cells, told), strict=False))
         if tag is not None:
             samples = _number(record.get("step") or record.get(header[0]))
@@ -373,6 +538,7 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
         if parts:
             record.pop("time", None)  # Ultralytics: seconds since the start
         rows.extend(_rows(reader.line_num, record))
+    flush()
     if short == 1 and not text.endswith("\n"):
         return rows, "the last line is cut off"
     return rows, f"{short} lines have another number of columns than the header" if short else None
@@ -398,7 +564,8 @@ def _frame(rows: list[_Row], source: Source) -> pl.DataFrame:
     identity = source.identity
     types = schema(METRICS_COLUMNS)
     names = ("line", "rank", "step", "epoch", "time", "name", "value")
-    frame = pl.DataFrame(rows, schema={name: types[name] for name in names}, orient="row", strict=False)
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+    frame = pl.DataFrame(columns, schema={name: types[name] for name in names}, strict=False)
     frame = frame.with_columns(
         source=pl.lit(source.path, pl.String),
         rank=pl.coalesce("rank", pl.lit(identity.rank, pl.Int32)),

@@ -25,6 +25,11 @@ _QUOTED = lazy(r"^\s*(?:[furbFURB]{0,2}[\"'`]|#|//|/\*|\* )|/\*.*\*/")  # a text
 _IN_A_LOG = lazy(r"^(?:Traceback \(most recent|\s*File \"[^\"]+\", line \d+|[\[(<]?\d{4}-\d\d-\d\d|\[?rank ?\d+\b)")
 
 
+def is_statement(line: str) -> bool:
+    """Whether a line is what only programs have."""
+    return _STATEMENT.search(line) is not None
+
+
 def may_be(line: str) -> bool:
     """Whether a line can be a statement, a text or a comment of a program."""
     return _STATEMENT.search(line) is not None or _QUOTED.search(line) is not None

@@ -269,7 +269,7 @@ class Probe:
             self._watch.take(),
             self._updates.take_gradients(),
             not self._updates.partial,
-            self._watch.full or self._mode == "off",
+            self._watch.full,
             self._due(self._count) and finished,
             samples,
             finished,

@@ -20,8 +20,9 @@ from forensics.engine.scan import scan_span
 from forensics.model import Diagnosis, Kind, Observation, Role, Source
 from forensics.parsers.logs import read_log
 from forensics.signatures.places import Place, line_of
+from forensics.signatures.rules import wrong_detector
 from forensics.signatures.safety import unsafe
-from forensics.signatures.schema import Signature, SignatureError
+from forensics.signatures.schema import Signature, SignatureError, unknown_names
 
 REFERENCE = 1_767_225_600.0  # 2026-01-01: dates without a year in examples are put before it
 STABLE_EXAMPLES = 2  # positive examples of a stable signature with log rules: other versions, other spellings
@@ -89,7 +90,7 @@ def check_signature(signature: Signature, bench: Bench | None = None, text: str 
     """
     problems = [*_fields(signature), *_patterns(signature)]
     if bench is not None:
-        problems += _names(signature, bench.catalogue)
+        problems += unknown_names(signature, bench.catalogue)
     if signature.status == "stable":
         problems += _stable(signature)
     if not any(place[:1] == ("evidence",) for place, _ in problems):
@@ -124,6 +125,8 @@ def _patterns(signature: Signature) -> Problems:
             expression = getattr(rule, key)
             if expression is not None and (reason := unsafe(expression)):
                 yield ("evidence", n, key), reason
+        if wrong := wrong_detector(rule):
+            yield ("evidence", n, *wrong[0]), wrong[1]
         if rule.source != "log" or rule.pattern is None:
             continue
         if rule.pattern.endswith((".*", ".+", ".*?")):
@@ -133,23 +136,6 @@ def _patterns(signature: Signature) -> Problems:
             )
         if rule.anchor is not None and len(rule.anchor) < 3:
             yield ("evidence", n, "anchor"), "the anchor is too short: nearly every line would be looked at"
-
-
-def _names(signature: Signature, catalogue: Mapping[str, Signature]) -> Problems:
-    for key in ("causes", "causes_on_rank", "see_also"):
-        for name in getattr(signature, key):
-            if name not in catalogue:
-                yield (key,), f"{key} names {name!r}, which is no signature"
-    if signature.parent is not None:
-        parent = catalogue.get(signature.parent)
-        if parent is None:
-            yield ("parent",), f"parent names {signature.parent!r}, which is no signature"
-    for n, look in enumerate(signature.lookalikes):
-        if look.name not in catalogue:
-            yield ("lookalike", n, "name"), f"lookalike names {look.name!r}, which is no signature"
-    for n, example in enumerate(signature.examples):
-        if example.root is not None and example.root not in catalogue:
-            yield ("example", n, "root"), f"root names {example.root!r}, which is no signature"
 
 
 def _stable(signature: Signature) -> Problems:
@@ -195,8 +181,6 @@ def _examples(signature: Signature, bench: Bench | None) -> Problems:
     mixed = len(patterns) < len(signature.evidence)
     if not any(not e.is_not for e in signature.examples):
         yield (), "no positive example"
-    if signature.kind != "milestone" and not any(e.is_not for e in signature.examples):
-        yield (), "no near-miss (is_not = true)"
     for n, example in enumerate(signature.examples):
         seen = [
             o

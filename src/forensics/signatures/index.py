@@ -17,17 +17,22 @@ SUGGESTIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """order: code -> slugs that are met most often, the most usual first. aliases: other word -> slug."""
+    """order: code -> slugs that are met most often, the most usual first. aliases: other word -> slug.
+
+    abbreviations: short form -> phrases that it stands for, in small letters and without punctuation.
+    """
 
     order: Mapping[str, tuple[str, ...]]
     aliases: Mapping[str, str]
+    abbreviations: Mapping[str, tuple[str, ...]]
 
 
 @cache
 def load_index() -> Index:
     """The built-in index."""
     table = tomllib.loads(_FILE.read_text("utf-8"))
-    return Index({code: tuple(slugs) for code, slugs in table["order"].items()}, table["aliases"])
+    order, short = ({key: tuple(names) for key, names in table[part].items()} for part in ("order", "abbreviations"))
+    return Index(order, table["aliases"], short)
 
 
 def codes(catalogue: Mapping[str, Signature]) -> dict[str, tuple[Signature, ...]]:
@@ -56,12 +61,17 @@ def _by_use(code: str, signatures: list[Signature]) -> tuple[Signature, ...]:
 
 
 def find(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signature, ...]:
-    """The signatures that a slug, an alias or a code means, in any case; empty if none does."""
-    text = wanted.strip().lower().replace("_", "-")
+    """The signatures that a slug, an alias or a code means, in any case and with any separators; empty if none does."""
+    text = "-".join(wanted.lower().replace("_", " ").split())
     for name in (wanted, text, load_index().aliases.get(text, "")):
         if name in catalogue:
             return (catalogue[name],)
-    return next((s for code, s in codes(catalogue).items() if code.lower() == text), ())
+    return next((s for code, s in codes(catalogue).items() if _bare(code) == _bare(text)), ())
+
+
+def _bare(code: str) -> str:
+    """A code as people write it, without what stands between letters and number: DP15, dp-15, DP 15."""
+    return "".join(code.lower().replace("-", " ").replace("_", " ").split())
 
 
 def near_names(catalogue: Mapping[str, Signature], wanted: str) -> list[str]:

@@ -14,7 +14,8 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import PathFinder
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from forensics import cache
@@ -22,19 +23,28 @@ from forensics import cache
 GROUP = "forensics.signatures"
 
 
-def folders() -> tuple[Path, ...]:
-    """The folders of signature files of all installed packages, by the names of their entry points.
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What installed packages declare. problems: a line for each entry point that leads to no folder, and why."""
 
-    Remembered until a folder of the search path changes: reading what a hundred packages declare takes longer than a
-    small analysis.
+    folders: tuple[Path, ...]
+    problems: tuple[str, ...] = ()
+
+
+def folders() -> tuple[Path, ...]:
+    """The folders of signature files of all installed packages, by the names of their entry points."""
+    return installed().folders
+
+
+def installed() -> Installed:
+    """The entry points of all installed packages, followed.
+
+    Remembered until a folder of the search path or a list of entry points changes: reading what a hundred packages
+    declare takes longer than a small analysis. Nothing is remembered while an entry point leads nowhere, so that what
+    mends it is seen at once.
     """
     searched = _search_path()
-    stats = []
-    for entry in searched:
-        try:
-            stats.append((entry, os.stat(entry).st_mtime_ns))  # noqa: PTH116
-        except OSError:
-            continue
+    stats = [stat for entry in searched for stat in _stats(entry)]
     name = f"plugins-{hashlib.sha256(repr(stats).encode()).hexdigest()[:32]}.json"
     if data := cache.load(name):
         try:
@@ -42,9 +52,28 @@ def folders() -> tuple[Path, ...]:
         except (ValueError, TypeError):
             known = []
         if all(folder.is_dir() for folder in known):
-            return tuple(known)
+            return Installed(tuple(known))
     found = _declared(searched)
-    cache.store("plugins", name, json.dumps([str(folder) for folder in found]).encode())
+    if not found.problems:
+        cache.store("plugins", name, json.dumps([str(folder) for folder in found.folders]).encode())
+    return found
+
+
+def _stats(entry: str) -> list[tuple[str, int, int]]:
+    """(path, time of change, size) of a folder of the search path, and of the lists of entry points in it."""
+    try:
+        found = [(entry, os.stat(entry).st_mtime_ns, 0)]  # noqa: PTH116
+        with os.scandir(entry) as members:
+            names = sorted(m.name for m in members if m.name.endswith((".dist-info", ".egg-info")))
+    except OSError:
+        return []
+    for name in names:
+        file = os.path.join(entry, name, "entry_points.txt")  # noqa: PTH118 - a hundred packages at each start
+        try:
+            info = os.stat(file)  # noqa: PTH116
+        except OSError:
+            continue
+        found.append((file, info.st_mtime_ns, info.st_size))
     return found
 
 
@@ -64,9 +93,10 @@ def _search_path() -> list[str]:
     return kept
 
 
-def _declared(searched: Sequence[str]) -> tuple[Path, ...]:
+def _declared(searched: Sequence[str]) -> Installed:
     from importlib.metadata import distributions
 
+    problems: list[str] = []
     found: dict[tuple[str, Path], None] = {}  # two packages may choose one name
     for distribution in distributions(path=list(searched)):
         try:
@@ -74,21 +104,39 @@ def _declared(searched: Sequence[str]) -> tuple[Path, ...]:
         except Exception:  # a damaged distribution of somebody else is no reason to stop
             continue
         for point in points:
-            folder = _folder(point.value, searched)
-            if folder is not None:
-                found[point.name, folder] = None
-    return tuple(folder for _, folder in sorted(found))
+            try:
+                found[point.name, _folder(point.value, searched)] = None
+            except LookupError as error:
+                where = f"entry point {point.name} = {point.value} ({GROUP}) of {distribution.name or 'a package'}"
+                problems.append(f"{where}: {error.args[0]}")
+    return Installed(tuple(folder for _, folder in sorted(found)), tuple(dict.fromkeys(problems)))
 
 
-def _folder(value: str, searched: Sequence[str]) -> Path | None:
-    """The folder of a dotted package name, found without importing anything; None where there is none."""
-    top, *rest = value.partition(":")[0].strip().split(".")
+def _folder(value: str, searched: Sequence[str]) -> Path:
+    """The folder of a dotted package name, found without importing anything. Raises LookupError, which says why not."""
+    name = value.partition(":")[0].strip()
+    top, *rest = name.split(".")
     try:
-        spec = PathFinder.find_spec(top, list(searched))
-    except (ImportError, ValueError, OSError):
-        return None
-    for location in (spec.submodule_search_locations or ()) if spec is not None else ():
-        folder = Path(location, *rest)
-        if folder.is_dir():
-            return folder
+        spec = PathFinder.find_spec(top, list(searched)) or _editable(top)
+    except (ImportError, ValueError, OSError) as error:
+        raise LookupError(f"{name!r} cannot be looked up: {error}") from None
+    if spec is None:
+        raise LookupError(f"no installed package is called {top!r}")
+    locations = list(spec.submodule_search_locations or ())
+    if not locations:
+        raise LookupError(f"{top!r} is a single module, and no package with a folder")
+    folder = next((folder for location in locations if (folder := Path(location, *rest)).is_dir()), None)
+    if folder is None:
+        raise LookupError(f"there is no folder {Path(locations[0], *rest)}")
+    return folder
+
+
+def _editable(top: str) -> ModuleSpec | None:
+    """The place of a package that setuptools installed as editable, which a finder of its own knows."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        if find is not None and str(getattr(finder, "__module__", "")).startswith("__editable__"):
+            spec = find(top, None)
+            if isinstance(spec, ModuleSpec):
+                return spec
     return None

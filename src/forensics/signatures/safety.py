@@ -1,8 +1,9 @@
 """Which patterns are refused: those that do not compile, match nothing at all, or can take a line hostage.
 
-A backtracking matcher takes exponential time on some patterns (`(a+)+b`). Which ones is hard to tell from the pattern
-alone, so it is tried: lines are made from the pattern itself with each of its repeats pumped up and the end spoiled,
-and the real matcher has to be done with them in time.
+A backtracking matcher takes exponential time on some patterns (`(a+)+b`). A repeat that holds another one, and nothing
+that would end a turn of it, is refused by its form (`ambiguous`). Which others are slow is hard to tell from the
+pattern alone, so it is tried: lines are made from the pattern itself with each of its repeats pumped up and the end
+spoiled, and the real matcher has to be done with them in time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ def unsafe(pattern: str) -> str | None:
         expression = regex.compile(pattern, regex.ASCII)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
         return f"{pattern[:200]!r} is no regular expression: {error}"
+    if ambiguous(pattern):
+        return (
+            f"{pattern[:200]!r} has a repeat within a repeat, which can share one text in many ways; "
+            "say what stands between two turns of the outer one"
+        )
     try:
         if expression.search("", timeout=LIMIT):
             return f"{pattern[:200]!r} matches an empty line, and so every line"
@@ -50,12 +56,7 @@ def _attacks(pattern: str) -> Iterator[str]:
     """Lines that nearly match: each unbounded repeat pumped in turn, the end spoiled, and plain long lines."""
     for filler in ("a", "0", " ", "/", "a "):
         yield filler * (PUMPED // len(filler))
-    try:
-        from re import _parser  # type: ignore[attr-defined]
-
-        tree = list(_parser.parse(pattern))
-    except Exception:  # syntax that only the `regex` module knows
-        return
+    tree = _tree(pattern)
     repeats = _count(tree)
     for pumped in range(min(repeats, MADE)):
         maker = _Maker(pumped)
@@ -63,6 +64,82 @@ def _attacks(pattern: str) -> Iterator[str]:
         # The end spoiled; once more with the true end behind it, without which a matcher may not even begin.
         yield text[:-1] + "\x01"
         yield f"{text[:-1]}\x01{text[-20:]}\x01"
+
+
+def _tree(pattern: str) -> list[tuple[Any, Any]]:
+    """The syntax tree of a pattern; empty for syntax that only the `regex` module knows."""
+    try:
+        from re import ASCII, _parser  # type: ignore[attr-defined]
+
+        return list(_parser.parse(pattern, ASCII))
+    except Exception:
+        return []
+
+
+def ambiguous(pattern: str) -> bool:
+    """Whether an unbounded repeat holds another whose text it can itself divide at will, as `(a+)+` and `(\\w+\\s*)*`.
+
+    What must stand between the turns of the inner one and cannot be part of it makes the whole unambiguous: `(\\w+,)+`.
+    """
+    return _ambiguous(_tree(pattern))
+
+
+def _ambiguous(items: list[tuple[Any, Any]]) -> bool:
+    for op, argument in items:
+        parts = [list(part) for part in _parts(op, argument)]
+        backtracks = str(op) in ("MAX_REPEAT", "MIN_REPEAT") and _unbounded(argument)
+        if (backtracks and any(map(_divides, parts))) or any(map(_ambiguous, parts)):
+            return True
+    return False
+
+
+def _divides(items: list[tuple[Any, Any]]) -> bool:
+    """Whether a sequence has a repeat of no fixed length, and all else in it can be nothing or part of that repeat."""
+    return any(all(_fits(item, letters) for item in rest) for letters, rest in _repeats(items))
+
+
+def _repeats(items: list[tuple[Any, Any]]) -> Iterator[tuple[frozenset[str], list[tuple[Any, Any]]]]:
+    """(what it repeats, what else the sequence must match) of each repeat of any length, however deep in groups.
+
+    A repeat of more than one character counts as one of nothing: only what can be left out fits into it.
+    """
+    for n, (op, argument) in enumerate(items):
+        rest = items[:n] + items[n + 1 :]
+        name = str(op)
+        if name in ("MAX_REPEAT", "MIN_REPEAT") and int(argument[1]) > max(1, int(argument[0])):
+            yield _letters(list(argument[2])), rest
+        elif name != "ATOMIC_GROUP" and name != "POSSESSIVE_REPEAT":
+            for part in _parts(op, argument):
+                for letters, inner in _repeats(list(part)):
+                    yield letters, [*inner, *rest]
+
+
+def _letters(items: list[tuple[Any, Any]]) -> frozenset[str]:
+    """The ASCII characters that a sequence of one item can be."""
+    if len(items) != 1:
+        return frozenset()
+    op, argument = items[0]
+    name = str(op)
+    if name == "SUBPATTERN":
+        return _letters(list(argument[3]))
+    return frozenset(c for c in map(chr, range(128)) if _is(name, argument, c))
+
+
+def _is(name: str, argument: Any, char: str) -> bool:
+    if name in ("LITERAL", "NOT_LITERAL"):
+        return (chr(argument) == char) == (name == "LITERAL")
+    return char != "\n" if name == "ANY" else name == "IN" and _within(char, argument)
+
+
+def _fits(item: tuple[Any, Any], letters: frozenset[str]) -> bool:
+    """Whether an item can match nothing, or only characters of `letters`; not, where what it asks for is unclear."""
+    op, argument = item
+    name = str(op)
+    if _is_repeat(op):
+        return int(argument[0]) == 0 or all(_fits(inner, letters) for inner in argument[2])
+    if name in ("SUBPATTERN", "BRANCH", "ATOMIC_GROUP"):
+        return any(all(_fits(inner, letters) for inner in part) for part in _parts(op, argument))
+    return any(_is(name, argument, char) for char in letters)
 
 
 def _count(items: list[tuple[Any, Any]]) -> int:
@@ -148,8 +225,9 @@ def _within(char: str, items: Any) -> bool:
             hit |= argument[0] <= ord(char) <= argument[1]
         elif name == "CATEGORY":
             kind = str(argument)
+            word = char.isascii() and (char.isalnum() or char == "_")
             value = {
-                "DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_",
+                "DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": word,
             }.get(kind.rpartition("_")[2], False)  # fmt: skip
             hit |= value != ("NOT" in kind)
     return hit != inverted

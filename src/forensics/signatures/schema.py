@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,10 @@ LONGEST_PATTERN = 4000  # characters; the longest built-in one has a quarter of 
 LARGEST = 1 << 20  # bytes of one file; the longest built-in one has some 20,000
 MOST_RULES = 200  # evidence rules of one signature
 WIDEST = 10_000  # near_lines: each match reads that many lines before and after it
+HIGHEST = 100  # specificity; the built-in ones lie between 0 and 80
+# A code is what people type: letters and a number, as DP15, or OPS-3 of one's own.
+_CODE = re.compile(r"[A-Z][A-Z_]{0,15}-?[0-9]{1,5}")
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 class SignatureError(ValueError):
@@ -212,10 +217,8 @@ def parse(text: str, area: str, file: str = "<text>") -> Signature:
 
     try:
         return build(tomllib.loads(text), area, file)
-    except tomllib.TOMLDecodeError as error:
-        raise SignatureError(f"{file}: {error}") from None
-    except RecursionError:
-        raise SignatureError(f"{file}: nested too deeply") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SignatureError(f"{file}:{unparsed(text, error)}") from None
     except SignatureError as error:
         line = line_of(text, error.place)
         message = str(error).removeprefix(f"{file}: ")
@@ -233,8 +236,12 @@ def validate(table: Mapping[str, Any], file: str) -> None:
     if unknown := sorted(set(table) - _TOP):
         raise SignatureError(f"{file}: unknown field {', '.join(unknown)}", (unknown[0],))
     for required in ("name", "title", "kind", "severity", "why"):
-        if not isinstance(table.get(required), str):
-            raise SignatureError(f"{file}: {required} is missing", (required,) if required in table else ())
+        if required not in table:
+            raise SignatureError(f"{file}: {required} is missing")
+        if not isinstance(table[required], str):
+            raise SignatureError(f"{file}: {required} must be text, not {table[required]!r}", (required,))
+    if not _SLUG.fullmatch(table["name"]):
+        raise SignatureError(f"{file}: name must be letters, digits and hyphens, not {table['name']!r}", ("name",))
     for key, allowed in _CHOICES.items():
         if key in table:
             _choice(file, key, table[key], allowed)
@@ -243,6 +250,14 @@ def validate(table: Mapping[str, Any], file: str) -> None:
     for key, kind in (("parent", str), ("specificity", int), ("versions", str)):
         if key in table and not _is(table[key], kind):
             raise SignatureError(f"{file}: {key} must be {_WORDS[kind]}, not {table[key]!r}", (key,))
+    for code in table.get("codes", ()):
+        if not _CODE.fullmatch(code):
+            raise SignatureError(
+                f"{file}: a code is capital letters and a number, such as OPS3, not {code!r}", ("codes",)
+            )
+    if not 0 <= table.get("specificity", 0) <= HIGHEST:
+        message = f"{file}: specificity must lie between 0 and {HIGHEST}, not {table['specificity']}"
+        raise SignatureError(message, ("specificity",))
     rules = _items(file, table, "evidence")
     if len(rules) > MOST_RULES:
         raise SignatureError(f"{file}: more than {MOST_RULES} evidence rules", ("evidence", MOST_RULES))
@@ -277,11 +292,31 @@ def _rule(table: Mapping[str, Any]) -> EvidenceRule:
 
 
 def text_of(path: Path) -> str:
-    """The text of a signature file. Raises OSError, UnicodeDecodeError, and SignatureError for more than LARGEST."""
-    data = beginning(path, LARGEST + 1)
+    """The text of a signature file. Raises SignatureError for one that cannot be read or is no UTF-8."""
+    try:
+        data = beginning(path, LARGEST + 1)
+    except OSError as error:
+        raise SignatureError(f"{path}: {error.strerror or error}") from None
     if len(data) > LARGEST:
         raise SignatureError(f"{path}: larger than {LARGEST >> 10} KB, which no signature needs")
-    return data.decode("utf-8")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SignatureError(f"{path}:{not_utf8(data, error)}") from None
+
+
+def not_utf8(data: bytes, error: UnicodeDecodeError) -> str:
+    """ "line: what is wrong" of bytes that are no UTF-8, which TOML has to be."""
+    line = data.count(b"\n", 0, error.start) + 1
+    return f"{line}: is no UTF-8 text (byte 0x{data[error.start]:02x})"
+
+
+def unparsed(text: str, error: Exception) -> str:
+    """ "line: what is wrong" of a text that tomllib refuses, which names the line at the end of its message."""
+    if isinstance(error, RecursionError):
+        return "1: nested too deeply"
+    at = re.search(r"\(at line (\d+),", str(error))
+    return f"{at[1] if at else text.count(chr(10)) + 1}: {error}"
 
 
 def load_catalogue(*folders: Path) -> dict[str, Signature]:
@@ -323,7 +358,7 @@ def _folder(root: Path, *, built_in: bool) -> list[Signature]:
 
 def _shown(path: Path, built_in: bool) -> tuple[str, str]:
     """(area, how the file is called: by area and name, and a user's own by the path where it can be mended)."""
-    area = path.parent.name
+    area = path.parent.name if built_in else path.parent.resolve().name  # `.` and `..` have other names
     return area, f"{area}/{path.name}" if built_in else str(path)
 
 
@@ -332,12 +367,11 @@ def _checked_table(path: Path, built_in: bool) -> dict[str, Any]:
     import tomllib
 
     area, shown = _shown(path, built_in)
+    text = text_of(path)
     try:
-        table = tomllib.loads(text_of(path))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SignatureError(f"{path}: {str(error) or 'nested too deeply'}") from None
-    except OSError as error:
-        raise SignatureError(f"{path}: {error.strerror or error}") from None
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SignatureError(f"{path}:{unparsed(text, error)}") from None
     try:
         signature = build(table, area, shown)
         if f"{signature.name}.toml" != path.name:
@@ -345,8 +379,10 @@ def _checked_table(path: Path, built_in: bool) -> dict[str, Any]:
             raise SignatureError(message, ("name",))
         if not built_in:
             _refuse_unsafe(signature)
+            _refuse_detectors(signature)
     except SignatureError as error:
-        raise _with_line(error, path, shown) from None
+        line = line_of(text, error.place)
+        raise SignatureError(f"{shown}:{line}: {str(error).removeprefix(f'{shown}: ')}", error.place) from None
     return table
 
 
@@ -360,9 +396,41 @@ def _refuse_unsafe(signature: Signature) -> None:
                 raise SignatureError(f"{signature.file}: {key}: {reason}", ("evidence", n, key))
 
 
-def _with_line(error: SignatureError, path: Path, shown: str) -> SignatureError:
-    try:
-        line = line_of(text_of(path), error.place)
-    except (OSError, UnicodeDecodeError):
-        return error
-    return SignatureError(f"{shown}:{line}: {str(error).removeprefix(f'{shown}: ')}", error.place)
+def _refuse_detectors(signature: Signature) -> None:
+    from forensics.signatures.rules import wrong_detector
+
+    for n, rule in enumerate(signature.evidence):
+        if wrong := wrong_detector(rule):
+            place, reason = wrong
+            raise SignatureError(f"{signature.file}: {reason}", ("evidence", n, *place))
+
+
+def notes(catalogue: Mapping[str, Signature], folders: Iterable[Path]) -> list[str]:
+    """What is odd about users' own signatures and stops nothing, a line each: empty folders, names of no signature.
+
+    catalogue: with the signatures of `folders`. Raises SignatureError for a file that went meanwhile.
+    """
+    found = []
+    for folder in folders:
+        own = [s for s in catalogue.values() if Path(folder) in Path(s.file).parents]
+        if not any(folder.rglob("*.toml")):
+            found.append(f"{folder}: holds no signatures (*.toml)")
+        for signature in own:
+            if unknown := unknown_names(signature, catalogue):
+                text = text_of(Path(signature.file))
+                found += [f"{signature.file}:{line_of(text, place)}: {message}" for place, message in unknown]
+    return list(dict.fromkeys(found))
+
+
+def unknown_names(signature: Signature, catalogue: Mapping[str, Signature]) -> list[tuple[Place, str]]:
+    """(place, message) for each slug that a signature names and the catalogue does not have."""
+    named: list[tuple[Place, str, str]] = [
+        *(((key,), key, name) for key in ("causes", "causes_on_rank", "see_also") for name in getattr(signature, key)),
+        *((("lookalike", n, "name"), "lookalike", look.name) for n, look in enumerate(signature.lookalikes)),
+        *((("example", n, "root"), "root", e.root) for n, e in enumerate(signature.examples) if e.root is not None),
+    ]
+    if signature.parent is not None:
+        named.insert(0, (("parent",), "parent", signature.parent))
+    return [
+        (place, f"{key} names {name!r}, which is no signature") for place, key, name in named if name not in catalogue
+    ]

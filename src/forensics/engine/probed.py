@@ -1,0 +1,131 @@
+"""What the probe's records say beside the findings made from them: the samples of a bad step, and what was not seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.names import names_where, recorded, remembered_names
+from forensics.engine.detectors.series import remembered_streams, streams
+from forensics.engine.detectors.units import units_silent
+from forensics.engine.detectors.updates import probe_updates_too_large, probe_updates_too_small
+from forensics.model import Fact, Kind, MissingEvidence, Observation, RunData
+from forensics.probe import tags
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SHOWN = 200  # characters of sample ids in a note
+_AT_STEP = re.compile(r"step (\d{1,18}): (.+)", re.S)
+# The signatures whose onset is a batch.
+_OF_A_BATCH = frozenset({"nan-loss", "nan-gradients", "nan-in-data", "nan-in-forward", "nan-in-backward", "loss-spike"})
+_WITHOUT_MODULE = frozenset({"nan-loss", "nan-gradients"})
+_PLACES = (tags.OUTPUT, tags.GRADIENT, tags.WEIGHTS, tags.INPUT, tags.LOSS_ONLY)
+
+
+def tell(observations: Sequence[Observation], data: RunData) -> list[Observation]:
+    """Observations with a note on the sample ids of their step, and on a module that nobody watched."""
+    if not any(source.kind is Kind.TENSORBOARD for source in data.sources):
+        return list(observations)
+    try:
+        return _told(observations, data.metrics, data.facts) if recorded(data.metrics) else list(observations)
+    finally:
+        _forget()
+
+
+def _told(observations: Sequence[Observation], metrics: pl.DataFrame, facts: Sequence[Fact]) -> list[Observation]:
+    """facts: `probe/sample_ids` with values "step 7: a, b" (parsers.tensorboard)."""
+    ids = _ids(facts)
+    placed = names_where(metrics, lambda name: name.startswith(tuple(tags.NONFINITE + place for place in _PLACES)))
+    sources = {stream.source for stream in streams(metrics, (tags.HELD,))}
+    found = []
+    for o in observations:
+        said: list[str] = []
+        if o.signature in _OF_A_BATCH and o.step is not None and o.evidence:
+            if o.signature in _WITHOUT_MODULE and not placed and o.evidence[0].file in sources:
+                said.append(
+                    "the probe watched no module in that step:"
+                    ' Probe(..., sentinel="full") in another run names the first one that is not finite'
+                )
+            if text := ids.get((o.evidence[0].file, o.step)):
+                said.append(f"the samples of step {o.step}: {_short(text)}")
+        found.append(replace(o, note="; ".join(filter(None, (o.note, *said)))) if said else o)
+    return found
+
+
+def _short(text: str) -> str:
+    """Sample ids for a note: numbers without a gap by both ends, others by the first of them."""
+    ids = text.split(", ")
+    if len(ids) > 2 and all(i.isascii() and i.isdecimal() and len(i) < 20 for i in ids):
+        numbers = [int(i) for i in ids]
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            return f"{numbers[0]} to {numbers[-1]}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN].rpartition(', ')[0] or text[:SHOWN]}, …"
+
+
+def _forget() -> None:
+    """Tables are remembered as long as detectors ask for the same one, and hold much memory."""
+    remembered_streams.cache_clear()
+    remembered_names.cache_clear()
+
+
+def _ids(facts: Sequence[Fact]) -> Mapping[tuple[str, int], str]:
+    matches = [(f.source, _AT_STEP.fullmatch(f.value)) for f in facts if f.name == tags.SAMPLE_IDS]
+    return {(source, int(m[1])): m[2] for source, m in matches if m}
+
+
+def too_few_looks(data: RunData) -> tuple[MissingEvidence, ...]:
+    """What the probe looked at too rarely to be judged: how many looks there were, and how many it takes."""
+    if not any(source.kind is Kind.TENSORBOARD for source in data.sources):
+        return ()
+    try:
+        return _too_few(data.metrics) if recorded(data.metrics) else ()
+    finally:
+        _forget()
+
+
+def _too_few(metrics: pl.DataFrame) -> tuple[MissingEvidence, ...]:
+    looks = [len(stream.curve(tags.HELD)[0]) for stream in streams(metrics, (tags.HELD,))]
+    most = max(looks, default=0)
+    needed = {"dead units": _needed(units_silent)} if names_where(metrics, _counts_dead) else {}
+    needed |= {
+        "updates that are too large": _needed(probe_updates_too_large),
+        "updates that are too small": _needed(probe_updates_too_small),
+    }
+    short = [f"{what} ({number} looks)" for what, number in needed.items() if most < number]
+    if not short or not most:
+        return ()
+    times = "once" if most == 1 else f"{most} times"
+    dead = _dead(metrics) if most < needed.get("dead units", 0) else ""
+    what = f"the probe looked at the model {times}; more is needed to tell {', '.join(short)}{dead}"
+    return (MissingEvidence(what, "Probe(..., every=10, budget=None) looks more often; or let the run go on"),)
+
+
+def _needed(detector: object) -> int:
+    defaults: Mapping[str, int] = getattr(detector, "__kwdefaults__", None) or {}
+    return int(defaults["records"])
+
+
+def _counts_dead(name: str) -> bool:
+    return name.startswith(tags.DEAD)
+
+
+def _dead(metrics: pl.DataFrame) -> str:
+    """What the looks showed where nearly all units were dead in each of them."""
+    names = names_where(metrics, _counts_dead)
+    high = []
+    for stream in streams(metrics, names) if names else ():
+        for name in names:
+            values = stream.curve(name)[1]
+            if values and min(values) >= _SHARE:
+                high.append(name.removeprefix(tags.DEAD))
+    if not high:
+        return ""
+    others = f" (and of {len(set(high)) - 1} more)" if len(set(high)) > 1 else ""
+    share = f"over {100 * _SHARE:g} % of the units of module {high[0]}{others}"
+    return f"; in each look {share} were zero for the whole batch"
+
+
+_SHARE: float = (units_silent.__kwdefaults__ or {})["share"]
