@@ -12,7 +12,7 @@ from forensics.engine.scan import scan_span
 from forensics.model import Kind, Role, Source
 from forensics.parsers.logs import read_log
 from forensics.report import catalogue_pages
-from forensics.signatures import index
+from forensics.signatures import index, search
 from forensics.signatures.check import Bench, alarms
 from forensics.signatures.schema import load_catalogue
 
@@ -134,6 +134,10 @@ def test_the_index_is_about_signatures() -> None:
         ("cuda-oom", ["cuda-oom"]),
         ("CUDA_OOM", ["cuda-oom"]),
         ("too-many-open-files", ["fd-exhausted"]),
+        ("too many open files", ["fd-exhausted"]),
+        ("DP-15", ["shm-exhausted", "fd-exhausted"]),
+        ("dp 15", ["shm-exhausted", "fd-exhausted"]),
+        ("dp_15", ["shm-exhausted", "fd-exhausted"]),
         ("no-such-thing", []),
         ("", []),
     ],
@@ -141,6 +145,37 @@ def test_the_index_is_about_signatures() -> None:
 def test_entries_are_found(wanted: str, names: list[str]) -> None:
     found = [s.name for s in index.find(CATALOGUE, wanted)]
     assert found[: len(names)] == names if names else found == []
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("shared memory full", "shm-exhausted"),
+        ("the loss is NaN", "nan-loss"),
+        ("memory leak", "host-oom"),
+        ("illegal memory", "cuda-illegal-memory-access"),
+        ("corrupted checkpoints", "checkpoint-corrupt"),
+        ("learning rate", None),
+        ("out of memory", None),
+        ("oom", None),
+        ("qqqq memory", None),
+        ("the of", None),
+        ("", None),
+    ],
+)
+def test_words_mean_an_entry_or_several(words: str, name: str | None) -> None:
+    meant = search.best(search.search(CATALOGUE, words))
+    assert (meant.name if meant is not None else None) == name
+
+
+def test_words_find_what_an_abbreviation_stands_for() -> None:
+    for words, names in (
+        ("oom", {"cuda-oom", "host-oom"}),
+        ("learning rate", {"learning-rate-too-low", "logged-lr-stale"}),
+    ):
+        found = [m.signature.name for m in search.search(CATALOGUE, words)]
+        assert names <= set(found) and len(found) <= search.MOST
+    assert search.search(CATALOGUE, "out of memory") == search.search(CATALOGUE, "OOM")
 
 
 def test_codes_are_in_the_order_of_their_numbers() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -107,7 +109,8 @@ def test_wrong_settings_end_in_one_line(
     (tmp_path / "home" / "pyproject.toml").write_text(text)
     monkeypatch.chdir(tmp_path / "home")
     status, output = analyze(str(run_dir))
-    assert status == 2 and "pyproject.toml" in output and "fault of forensics" not in output
+    assert status == 2 and "fault of forensics" not in output
+    assert re.search(r"pyproject\.toml:\d+: ", output.replace("\n", ""))
 
 
 def test_a_project_file_that_does_not_speak_of_us_is_not_even_parsed(
@@ -123,6 +126,120 @@ def test_an_unsafe_pattern_is_refused_before_anything_is_read(run_dir: Path, tmp
     status, output = analyze(str(run_dir), "--signatures", str(folder))
     assert status == 2
     assert "scratch-not-mounted.toml:11: pattern:" in output and "too slow" in output
+
+
+def break_own(folder: Path, change: tuple[str, str]) -> Path:
+    file = write(folder) / "scratch-not-mounted.toml"
+    text = file.read_text()
+    assert change[0] in text
+    file.write_text(text.replace(*change))
+    return folder
+
+
+METRICS = 'source = "metrics"\n'
+LOG = "source = \"log\"\npattern = 'our-launcher: scratch is not mounted'\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (('severity = "fatal"', "severity = 3"), 5, "severity must be text, not 3"),
+        (('severity = "fatal"', 'severity = "bad"'), 5, "severity must be one of"),
+        (('severity = "fatal"', 'severity = "fatal"\nspecificity = 101'), 6, "specificity must lie between 0 and 100"),
+        (('severity = "fatal"', 'severity = "fatal"\nspecificity = true'), 6, "specificity must be a whole number"),
+        (('severity = "fatal"', 'severity = "fatal"\ncodes = ["out of memory"]'), 6, "a code is capital letters"),
+        (('severity = "fatal"', 'severity = "fatal'), 5, "at line 5"),
+        (('name = "scratch', 'name = "a scratch'), 2, "name must be letters"),
+        ((LOG, f'{METRICS}detector = "nan_los"'), 11, "did you mean nan_loss?"),
+        ((LOG, f'{METRICS}detector = "nan_loss"\npersists = 2'), 12, "knows no 'persists'"),
+        (
+            (LOG, f'{METRICS}detector = "nan_loss"\npersist = "3"'),
+            12,
+            "persist of the detector nan_loss must be a whole",
+        ),
+        ((LOG, f'{METRICS}detector = "nan_loss"\npersist = 0'), 12, "cannot be 0"),
+        ((LOG, f'{METRICS}detector = "nonfinite_module"'), 11, "needs place"),
+        ((LOG, 'source = "file"\ndetector = "padding_sides"'), 11, "did you mean padding_side?"),
+        ((LOG, 'source = "collectives"\ndetector = "desynch"'), 11, "did you mean desync?"),
+    ],
+)
+@pytest.mark.parametrize("command", ["analyze", "test"])
+def test_what_is_wrong_with_a_signature_is_one_line_with_its_place(
+    run_dir: Path, tmp_path: Path, change: tuple[str, str], line: int, message: str, command: str
+) -> None:
+    folder = break_own(tmp_path / "ours", change)
+    arguments = [str(run_dir), "--signatures", str(folder)] if command == "analyze" else [str(folder)]
+    result = CliRunner().invoke(
+        main, ["analyze" if command == "analyze" else "signatures", *_test(command), *arguments]
+    )
+    assert result.exit_code == (2 if command == "analyze" else 1)
+    assert f"scratch-not-mounted.toml:{line}: " in result.output and message in result.output
+    assert "fault of forensics" not in result.output
+
+
+def _test(command: str) -> list[str]:
+    return ["test"] if command == "test" else []
+
+
+def test_a_file_in_another_encoding_is_named_with_its_line(run_dir: Path, tmp_path: Path) -> None:
+    file = write(tmp_path / "ours") / "scratch-not-mounted.toml"
+    file.write_bytes(file.read_bytes().replace(b"The job's", b"L\xe9 job's"))
+    status, output = analyze(str(run_dir), "--signatures", str(file.parent))
+    assert status == 2 and "scratch-not-mounted.toml:6: is no UTF-8 text (byte 0xe9)" in output
+
+
+def test_names_of_no_signature_are_told_and_stop_nothing(run_dir: Path, tmp_path: Path) -> None:
+    folder = break_own(
+        tmp_path / "ours",
+        ('severity = "fatal"', 'severity = "fatal"\nparent = "nobody"\ncauses = ["nothing"]\nsee_also = ["cuda-oom"]'),
+    )
+    with (folder / "scratch-not-mounted.toml").open("a") as file:
+        file.write("[[lookalike]]\nname = 'no-such'\ntell = 'x'\n")
+    status, output = analyze(str(run_dir), "--signatures", str(folder))
+    assert status == 1 and "scratch file system" in output.lower()
+    for line, message in (
+        (6, "parent names 'nobody'"),
+        (7, "causes names 'nothing'"),
+        (16, "lookalike names 'no-such'"),
+    ):
+        assert f"scratch-not-mounted.toml:{line}: {message}, which is no signature" in output
+    assert "cuda-oom" not in output.split("scratch file")[0]
+
+
+def test_a_line_that_two_rules_match_counts_once(run_dir: Path, tmp_path: Path) -> None:
+    file = write(tmp_path / "ours") / "scratch-not-mounted.toml"
+    file.write_text(file.read_text() + "[[evidence]]\nsource = 'log'\npattern = 'not mounted on node-'\nweight = 0.7\n")
+    for times in (1, 3):
+        (run_dir / "job.log").write_text(LINE * times)
+        output = analyze(str(run_dir), "--signatures", str(file.parent), "--format", "json")[1]
+        finding = json.loads(output)["findings"][0]
+        assert (finding["name"], finding["count"]) == ("scratch-not-mounted", times)
+
+
+def test_the_area_is_the_folder_that_a_file_lies_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "ours")
+    write(tmp_path / "ours" / "storage", name="other")
+    monkeypatch.chdir(tmp_path / "ours")
+    for folder in (Path(), Path("../ours"), tmp_path / "ours"):
+        found = load_catalogue(folder)
+        assert (found["scratch-not-mounted"].area, found["other"].area) == ("ours", "storage")
+
+
+def test_an_empty_folder_is_told(run_dir: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "holds no signatures" in analyze(str(run_dir), "--signatures", str(empty))[1]
+    result = CliRunner().invoke(main, ["signatures", "test", str(empty)])
+    assert result.exit_code == 1 and "holds no signatures" in result.output
+
+
+def test_an_experimental_signature_needs_no_near_miss(tmp_path: Path) -> None:
+    file = write(tmp_path / "ours") / "scratch-not-mounted.toml"
+    file.write_text(file.read_text() + f"[[example]]\nlog = '{LINE.strip()}'\n")
+    result = CliRunner().invoke(main, ["signatures", "test", str(file)])
+    assert (result.exit_code, result.output) == (0, "1 signature, 0 problems\n")
+    file.write_text(file.read_text().replace("kind =", 'status = "stable"\nkind ='))
+    assert "stable needs a near-miss" in CliRunner().invoke(main, ["signatures", "test", str(file)]).output
 
 
 def install(site: Path, value: str, name: str = "ours") -> None:
@@ -162,7 +279,7 @@ def test_two_packages_with_an_entry_point_of_one_name_both_count(
     assert plugins.folders() == (site / "pa" / "signatures", site / "pb" / "signatures")
 
 
-@pytest.mark.parametrize("value", ["missing_package", "our_package.missing", "", "..", "json"])
+@pytest.mark.parametrize("value", ["missing_package", "our_package.missing", "", "..", "this"])
 def test_entry_points_that_lead_nowhere_bring_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
@@ -171,6 +288,28 @@ def test_entry_points_that_lead_nowhere_bring_nothing(
     install(site, value)
     monkeypatch.syspath_prepend(str(site))
     assert all(site not in (folder, *folder.parents) for folder in plugins.folders())
+    (problem,) = plugins.installed().problems
+    assert f"ours = {value}".strip() in problem and "of ours: " in problem
+
+
+def test_an_entry_point_that_leads_nowhere_is_told(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    write(site / "our_package" / "signatures")
+    (site / "our_package" / "__init__.py").touch()
+    install(site, "our_pakage.signatures")
+    monkeypatch.syspath_prepend(str(site))
+    said = "no installed package is called 'our_pakage'"
+    assert said in analyze(str(run_dir))[1]
+    result = CliRunner().invoke(main, ["signatures", "test", str(site / "our_package" / "signatures")])
+    assert result.exit_code == 1 and said in result.output
+    # An edited list of entry points is read again, though the folder of packages is as it was.
+    for value in ("our_package", "our_package.signatures", "our_package"):
+        before = site.stat().st_mtime_ns
+        (site / "ours-1.0.dist-info" / "entry_points.txt").write_text(f"[forensics.signatures]\nours = {value}\n")
+        assert site.stat().st_mtime_ns == before
+        assert plugins.installed() == plugins.Installed((site.joinpath(*value.split(".")),))
 
 
 @pytest.mark.parametrize("entry", ["", "."])
@@ -196,7 +335,7 @@ def test_a_later_folder_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"(a+)+b", r"(?:a|aa)+$", r"(\w+\s?)+:$", r"([a-z]+)*1", r"(?:a|a)*b", r"x*", r"", r"(?:", r"a{2,1}",
+        r"(a+)+b", r"(?:a|aa)+$", r"(a+)+$", r"failed: (\w+\s*)+$", r"x ((?:[a-z]{1,60})+ ?)*", r"(?:\d+(?:\.\d+)?)+s", r"(\w+\s?)+:$", r"([a-z]+)*1", r"(?:a|a)*b", r"x*", r"", r"(?:", r"a{2,1}",
     ],
 )  # fmt: skip
 def test_unsafe_patterns(pattern: str) -> None:
@@ -206,6 +345,7 @@ def test_unsafe_patterns(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
+        r"(?:\w+,)+", r"(?: at [\w.]{1,60}:\d+)+", r"(?:[^:]+: )+error",
         r"CUDA out of memory", r"rank (?P<rank>\d+) of \d+", r"(?:x\d+)+y", r"^\[(?P<rank>\d+)\]: .*: error", r"a.*b.*c",
         r"Killed process (?P<pid>\d+) \([^)]{1,64}\)", r"(?i)no space left (?:on|in) \S+",
     ],

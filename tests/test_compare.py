@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from forensics.cli import main
-from forensics.compare import calls, messages, settings
+from forensics.compare import calls, messages, render, settings
 from forensics.compare.curves import Curve
-from forensics.compare.model import Parting
+from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
 from forensics.compare.partings import part, summarised
-from forensics.model import COLLECTIVES_COLUMNS, Fact, schema
+from forensics.model import COLLECTIVES_COLUMNS, Evidence, Fact, schema
 
 SAMPLES = Path(__file__).parent.parent / "sample_logs"
 STEPS = 120
@@ -204,3 +207,111 @@ def test_an_empty_run_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert call(SAMPLES / "healthy-ddp" / "input", tmp_path / "empty").exit_code == 2
     assert call(SAMPLES / "healthy-ddp" / "input", tmp_path / "absent").exit_code == 2
+
+
+def test_a_comparison_goes_into_a_file_in_the_format_of_its_suffix(tmp_path: Path) -> None:
+    good, bad = SAMPLES / "healthy-ddp" / "input", SAMPLES / "nan-bad-batch-rank1" / "input"
+    for name, start, said in (("c.md", "## ", "(markdown, redacted)"), ("c.json", "{", "(json, not redacted)")):
+        done = call(good, bad, "-o", tmp_path / name)
+        assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"wrote {tmp_path / name} {said}\n")
+        assert (tmp_path / name).read_text().startswith(start)
+    assert call(good, bad, "-o", tmp_path / "c.txt", "-q").stderr == ""
+    assert call(good, bad, "-o", tmp_path / "c.html").exit_code == 2 and not (tmp_path / "c.html").exists()
+    assert call(good, bad, "-o", tmp_path / "absent" / "c.md").exit_code == 2
+
+
+def test_a_file_of_a_run_is_not_replaced(tmp_path: Path) -> None:
+    good = _write(tmp_path / "a", loss(1, steps=20), [[i] for i in range(20)])
+    before = (good / "train.log").read_bytes()
+    assert call(good, SAMPLES / "healthy-ddp" / "input", "-o", good / "train.log").exit_code == 2
+    assert (good / "train.log").read_bytes() == before
+
+
+def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = _write(tmp_path / "a", loss(1, steps=20), [[i] for i in range(20)])
+    bad = _write(tmp_path / "b", loss(1, steps=20), [[i] for i in range(20)])
+    (bad / "other.log").write_text("WARNING disk of dgx17 is full, says alice@corp.example.com\n")
+    monkeypatch.chdir(tmp_path)
+    assert call(good, bad).exit_code == 1 and "alice@" in call(good, bad).output
+    assert call(good, bad, "--exclude", "other.log").exit_code == 0
+    (tmp_path / "pyproject.toml").write_text("[tool.forensics]\nredact = true\n")
+    assert "alice@" not in call(good, bad).output and "alice@" in call(good, bad, "--no-redact").output
+    (tmp_path / "pyproject.toml").write_text('[tool.forensics]\nexclude = ["other.log"]\n')
+    assert call(good, bad).exit_code == 0
+    (tmp_path / "pyproject.toml").write_text("[tool.forensics]\nexclude = 7\n")
+    assert call(good, bad).exit_code == 2
+
+
+def _restarted(folder: Path, first: list[float], second: list[float], resumed_at: int) -> Path:
+    """Two attempts under torchrun; the second repeats the steps from `resumed_at` on."""
+    for attempt, start, values in ((0, 1, first), (1, resumed_at, second)):
+        place = folder / "logs" / "none_abc" / f"attempt_{attempt}" / "0"
+        place.mkdir(parents=True)
+        lines = [f"step {start + n} | loss {v:.4f}" for n, v in enumerate(values)]
+        (place / "stdout.log").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_of_a_restart_the_attempts_go_on_from_each_other_and_the_later_value_counts(tmp_path: Path) -> None:
+    whole = loss(1, steps=80)
+    good = _write(tmp_path / "a", whole, [[i] for i in range(80)])
+    # The first attempt ends at step 50 with values that the second, resumed from step 31, replaces.
+    again = _restarted(tmp_path / "b", whole[:30] + [9.0] * 20, whole[30:], 31)
+    got = json.loads(call(good, again, "--format", "json").output)
+    (found,) = [p for p in got["partings"] if p["metric"] == "loss"]
+    assert (found["kind"], found["records"], found["last_common"]) == ("equal", 80, 80)
+    # And where the repeated steps are not what they were, the run parts there, in the file of the second attempt.
+    other = _restarted(tmp_path / "c", whole[:50], [v * 3 for v in whole[30:]], 31)
+    got = json.loads(call(good, other, "--format", "json").output)
+    (found,) = [p for p in got["partings"] if p["metric"] == "loss"]
+    assert (found["kind"], found["step"], found["equal_through"]) == ("parts", 31, 30)
+    assert found["bad_at"]["file"].endswith("attempt_1/0/stdout.log") and found["bad_at"]["line"] == 1
+
+
+def test_steps_that_one_file_repeats_count_with_their_last_value(tmp_path: Path) -> None:
+    whole = loss(1, steps=60)
+    good = _write(tmp_path / "a", whole, [[i] for i in range(60)])
+    (tmp_path / "b").mkdir()
+    rows = [*enumerate(whole[:40], 1), *enumerate(whole[20:], 21)]
+    (tmp_path / "b" / "metrics.jsonl").write_text("".join(json.dumps({"step": s, "loss": v}) + "\n" for s, v in rows))
+    (tmp_path / "b" / "train.log").write_text("resuming from checkpoint step_20\n")
+    got = json.loads(call(good, tmp_path / "b", "--format", "json").output)
+    (found,) = [p for p in got["partings"] if p["metric"] == "loss"]
+    assert (found["records"], found["last_common"]) == (60, 60) and found["kind"] in ("equal", "noise")
+
+
+def _rendered(document: str) -> ET.Element:
+    from cmarkgfm import github_flavored_markdown_to_html
+    from cmarkgfm.cmark import Options
+
+    return ET.fromstring(f"<body>{github_flavored_markdown_to_html(document, options=Options.CMARK_OPT_UNSAFE)}</body>")
+
+
+def _prose(element: ET.Element) -> str:
+    own = "" if element.tag in ("code", "pre") else (element.text or "") + "".join(map(_prose, element))
+    return own + (element.tail or "")
+
+
+HOSTILE = "`x` ``y`` | a | b <script>alert(1)</script> @octocat #123 [x](javascript:y) ![i](http://e.example/a.png) "
+HOSTILE += "http://e.example/ :tada: $\\frac{1}{2}$ <!-- ~~z~~ \r\n# h\n- i\n"
+
+
+def test_as_github_renders_it_nothing_of_a_log_acts_and_it_fits_into_an_issue() -> None:
+    text = HOSTILE * 200
+    at = Evidence(text, 1, 0, text)
+    side = Side(HOSTILE, "failed", text, 1, None, 1, None, 9)
+    changes = tuple(Change(f"{n}{HOSTILE}", text, None, text, text) for n in range(60))
+    signs = tuple(Sign(name=text, title=text, role="message", count=1, evidence=at) for _ in range(60))
+    made = Comparison(
+        goods=(side,), bad=side, shape=changes[:5], settings=changes, expected=changes, partings=(), only_good=(),
+        only_bad=(), messages_only_bad=signs, messages_only_good=signs, order_compared=0, notes=(text,), order=(),
+        calls=(CallDifference(rank=0, group=HOSTILE, seq=1, what="op", good=text, bad=text, ranks=(0,)),),
+    )  # fmt: skip
+    document = render.markdown(made)
+    assert len(document) <= 65_536 and "left out here" in document
+    page = _rendered(document)
+    tags = {element.tag for element in page.iter()}
+    assert tags <= {"body", "h2", "h3", "p", "em", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert not re.search(r"@\w|#\d|\w://|:tada:", _prose(page))
+    (table,) = page.iter("table")
+    assert {len(row) for row in table.iter("tr")} == {3}

@@ -21,6 +21,7 @@ from forensics.report import jsonreport, markdown, terminal
 from forensics.report.redaction import redact_diagnosis
 from forensics.run import discover
 from forensics.signatures.schema import Signature, load_catalogue
+from forensics.sources.checks import REGISTRY
 from forensics.sources.walk import parse
 
 ROOT = Path(__file__).parent.parent
@@ -167,6 +168,19 @@ def test_reports_show_hints_and_coverage() -> None:
     assert "HINTS FROM THE CODE" in text
     assert "bad/lightning_log.py:" in text
     assert "Hints from the code" in markdown.render(diagnosis)
+
+
+def test_code_in_which_nothing_is_found_is_told(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("import torch\nx = torch.ones(3)\n")
+    (tmp_path / "code" / "paths.py").write_text("root = 1\n")
+    log = tmp_path / "train.log"
+    log.write_text("step 1 loss 2.0\n")
+    said = f"Nothing was found: 2 programs read, 1 of them without a training library; {len(REGISTRY)} checks."
+    for name in ("terminal", "markdown"):
+        command = ["analyze", str(log), "--sources", str(tmp_path / "code"), "--format", name, "-q"]
+        assert said in " ".join(CliRunner().invoke(main, command).output.split())
+        assert "Nothing was found" not in CliRunner().invoke(main, ["analyze", str(log), "--format", name, "-q"]).output
 
 
 def test_hints_are_redacted() -> None:

@@ -195,7 +195,7 @@ def analyze(
         redact = redact if redact is not None else True if redact_also else project.redact
         exclude = (*project.exclude, *exclude)
         options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep, sources=sources)
-        catalogue = _with_own(project, signature_folders)
+        catalogue = _with_own(project, signature_folders, examples=False)
         found = analyse_with_data(paths, options, catalogue)
     except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
@@ -233,12 +233,12 @@ def _signature_folders(project: Settings, given: Sequence[Path]) -> tuple[Path, 
     return (*installed.folders, *project.signatures, *given)
 
 
-def _with_own(project: Settings, given: Sequence[Path]) -> dict[str, Signature]:
+def _with_own(project: Settings, given: Sequence[Path], *, examples: bool = True) -> dict[str, Signature]:
     """The catalogue, with a warning for what is odd about users' own signatures. Raises SignatureError."""
     from forensics.signatures.schema import load_catalogue, notes
 
     folders = _signature_folders(project, given)
-    catalogue = load_catalogue(*folders)
+    catalogue = load_catalogue(*folders, examples=examples)
     if folders:
         _warn(notes(catalogue, folders))
     return catalogue
@@ -394,7 +394,8 @@ def compare(
         project = settings.load(Path(), runs)
         options = Options(exclude=(*project.exclude, *exclude))
         redacted = _is_redacted(format_, redact if redact is not None else project.redact)
-        found = compared(runs[:-1], bad, options, _with_own(project, signature_folders), redact=redacted)
+        catalogue = _with_own(project, signature_folders, examples=False)
+        found = compared(runs[:-1], bad, options, catalogue, redact=redacted)
     except (NothingToRead, SignatureError, settings.SettingsError) as error:
         raise _stop(str(error)) from None
     if format_ == "json":
@@ -791,7 +792,7 @@ def watch(
         project = settings.load(Path(), paths)
         redact = redact if redact is not None else project.redact
         exclude = (*project.exclude, *exclude)
-        catalogue = _with_own(project, signature_folders)
+        catalogue = _with_own(project, signature_folders, examples=False)
         watcher = Watcher(
             paths,
             catalogue,

@@ -349,6 +349,7 @@ COLLECTIVES_COLUMNS: dict[str, str] = {
     "frame": "String",  # innermost user frame "file:line function"
     "stack": "String",  # user frames of a rank's last calls, "file:line function", innermost first, one a line
     "line": "Int64",  # of the source, where it is a log
+    "printed": "String",  # how a log numbers the call, e.g. "opCount 28": in hex and from 0, where `seq` counts from 1
 }
 
 UNRECORDED = "a collective"  # the `op` of a row made from a counter: it is known that there was one, not which

@@ -32,7 +32,18 @@ MAX_DEPTH = 40
 
 # Folders that hold programs, not traces of a run.
 _SKIPPED_FOLDERS = {".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache"}
-_PROGRAM_SUFFIXES = frozenset(".py .pyi .ipynb .c .cc .cpp .cu .h .hpp .rs .go .js .ts .css .diff .patch".split())
+_PROGRAM_SUFFIXES = frozenset(
+    ".py .pyi .pyx .pxd .ipynb .c .cc .cpp .cxx .cu .cuh .h .hh .hpp .inl .rs .go .java .js .ts .css .cmake .diff"
+    " .patch".split()
+)
+# What comes with a program, by the names that GitHub and packagers know.
+_DOCUMENT_NAME = re.compile(
+    r"(?:README|CHANGE(?:S|LOG)|NEWS|LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|AUTHORS|CONTRIBUTING|CODE_OF_CONDUCT|INSTALL"
+    r"|SECURITY)(?:\.(?:md|txt|in))?$"
+    r"|(?:CMakeLists\.txt|(?:GNU)?Makefile|Dockerfile)$",
+    re.I,
+)
+_DOCUMENT_SUFFIXES = frozenset(".rst .tex .html .htm .adoc .xml .ps .svg".split())
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n", "image"),
     (b"\xff\xd8\xff", "image"),
@@ -118,6 +129,9 @@ class Sniffers:
     metrics: Callable[[bytes, str], bool]
     error_file: Callable[[bytes, str], bool] = lambda head, name: False
     run_file: Callable[[bytes, str], bool] = lambda head, name: False
+    data_table: Callable[[bytes, str], str | None] = lambda head, name: None
+    # What a text is that is no log, from its first bytes, its size and name, and what reads bytes from an offset on.
+    other_text: Callable[[bytes, int, str, Callable[[int, int], bytes]], str | None] = lambda *_: None
 
 
 def identity_of(path: str) -> Identity:
@@ -259,12 +273,18 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
         return Kind.CONFIG, "program source"
     if is_report(head):
         return Kind.CONFIG, "a report of this program"
+    if suffix in _DOCUMENT_SUFFIXES:
+        return Kind.CONFIG, "a document and no log"
     if sniffers.error_file(head, name):
         return Kind.ERROR_FILE, None
     if sniffers.metrics(head, name):
         return Kind.METRICS, None
     if sniffers.run_file(head, name):
         return Kind.CONFIG, None
+    if (why_not := sniffers.data_table(head, name)) is not None:
+        return Kind.CONFIG, why_not
+    if _DOCUMENT_NAME.match(name):
+        return Kind.CONFIG, "a document and no log"
     return Kind.LOG, None
 
 
@@ -371,8 +391,24 @@ class _Walk:
             return self.skip(path, why_not, kind=kind.value, size=info.st_size)
         # The numbers in a checkpoint's name count shards, and not always ranks.
         identity = Identity() if kind is Kind.CHECKPOINT else identity_of(path)
+        # What bears a rank was printed by one.
+        if kind is Kind.LOG and identity == Identity() and (why_not := self.other_text(file, head, info.st_size, name)):
+            return self.skip(path, why_not, kind=Kind.CONFIG.value, size=info.st_size)
         self.sources.append(Source(path, file, kind, info.st_size, identity))
         return None
+
+    def other_text(self, file: Path, head: bytes, size: int, name: str) -> str | None:
+        """What a text is that is no log: source code, a document."""
+
+        def read(offset: int, number: int) -> bytes:
+            with file.open("rb") as stream:
+                stream.seek(offset)
+                return stream.read(number)
+
+        try:
+            return self.sniffers.other_text(head, size, name, read)
+        except OSError:
+            return None
 
     def remote(self, url: str, prefix: str) -> None:
         """Add what lies behind a URL. Raises NothingToRead where it cannot be listed."""

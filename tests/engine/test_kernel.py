@@ -85,7 +85,7 @@ def test_one_kill_is_one_event_of_one_rank(tmp_path: Path) -> None:
     assert "pod 0a1b2c3d-1111-2222-3333-444455556666" in said and "64.0 GiB" in said
     assert "/dev/shm" in said and "40.0 GiB" in said
     assert first.captures["rss_kb"] == "12582912" and first.captures["limit_kb"] == "67108864"
-    assert "aligned by a time that the kernel log itself states" in how(found, "dmesg.txt")
+    assert "aligned by the time that dmesg.txt:2 states" in how(found, "dmesg.txt")
 
 
 def test_what_killed_a_process_of_the_run_comes_before_what_nothing_ties_to_it(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_the_same_message_in_another_form_aligns(tmp_path: Path) -> None:
     )
     blocked = next(f for f in found.findings if f.name == "task-blocked-in-kernel")
     assert blocked.time == "2026-05-02T02:01:40.250Z"
-    assert "the same message in journal.log" in how(found, "dmesg.txt")
+    assert "the message of dmesg.txt:1, which journal.log:1 has too" in how(found, "dmesg.txt")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_one_event_that_both_must_have_seen_aligns(tmp_path: Path) -> None:
     found = diagnose(tmp_path, train_log=STEPS + KILLED, dmesg_txt="[ 7200.500000] " + OOM)
     first = root(found)
     assert (first.name, first.ranks, first.time) == ("host-oom-cgroup", (1,), "2026-05-02T02:00:07.000")
-    assert "the same event in train.log" in how(found, "dmesg.txt")
+    assert "dmesg.txt:1 and train.log:" in how(found, "dmesg.txt")
 
 
 def test_what_nothing_aligns_says_so(tmp_path: Path) -> None:
@@ -326,3 +326,23 @@ def test_a_loaders_worker_is_its_ranks(tmp_path: Path) -> None:
     died = "[rank2]: RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. \n"
     found = diagnose(tmp_path, train_log=steps + died, dmesg_txt="[ 7200.000000] " + OOM)
     assert (root(found).name, root(found).ranks) == ("host-oom-cgroup", (2,))
+
+
+def test_a_note_names_the_two_lines_between_which_a_time_lies(tmp_path: Path) -> None:
+    """The second tie is the nearer one, and the time is made of both."""
+    blocked = "INFO: task python:9 blocked for more than 120 seconds.\n"
+    first, last = "2026-05-02T02:00:00+00:00 node-0 kernel: ", "2026-05-02T02:10:02+00:00 node-0 kernel: "
+    found = diagnose(
+        tmp_path,
+        dmesg_txt="[ 7200.000000] "
+        + FALLEN.format(bus="1c")
+        + "[ 7700.000000] "
+        + blocked
+        + "[ 7800.000000] "
+        + FALLEN.format(bus="2d"),
+        journal_log=first + FALLEN.format(bus="1c") + last + FALLEN.format(bus="2d"),
+    )
+    note = " ".join(next(f for f in found.findings if f.name == "task-blocked-in-kernel").notes)
+    assert (
+        "dmesg.txt:1, which journal.log:1 has too and the message of dmesg.txt:3, which journal.log:2 has too" in note
+    )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.model import COLLECTIVES_COLUMNS, Identity, Kind, Source
-from forensics.parsers.flight_recorder import collectives, compact, looks_like_dump, rank_of, read_dump, user_frame
+from forensics.parsers.flight_recorder import collectives, looks_like_dump, rank_of, read_dump, user_frame
 
 DATA = Path(__file__).parents[1] / "data" / "flight_recorder"
 
@@ -79,6 +79,7 @@ def test_a_pickle_becomes_rows_of_the_model(tmp_path: Path) -> None:
         "frame": "/app/train.py:88 step",
         "stack": "/app/train.py:88 step",
         "line": None,
+        "printed": None,
     }
 
 
@@ -253,7 +254,7 @@ def test_wrong_types_in_an_entry_become_nulls(tmp_path: Path) -> None:
     dump, table = read(tmp_path, pickle.dumps(dump_of(odd), 2))
     assert dump.problem is None
     row = table.row(0, named=True)
-    assert {k for k, v in row.items() if v is None} - {"line"} == {
+    assert {k for k, v in row.items() if v is None} - {"line", "printed"} == {
         "seq", "input_sizes", "output_sizes", "dtypes", "state", "time", "frame", "stack",
     }  # fmt: skip
 
@@ -300,11 +301,6 @@ def test_user_frames() -> None:
     assert user_frame([native, library]) == f"{library['filename']}:3 wrapper"
     assert user_frame([]) is None
     assert user_frame(None) is None
-
-
-def test_compact_ranks() -> None:
-    assert compact([3, 0, 1, 2, 8, 8]) == "0-3,8"
-    assert compact([]) == ""
 
 
 def test_huge_number_of_long_ints(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.model import METRICS_COLUMNS, Identity, Kind, Source, schema
-from forensics.parsers.metric_files import looks_like_metrics, read
+from forensics.parsers.metric_files import data_table, looks_like_metrics, read
 
 DATA = Path(__file__).parent.parent / "data" / "metrics"
 NAN, INF = float("nan"), float("inf")
@@ -145,6 +145,8 @@ NOT_METRICS = {
     "stdout.log": '{"step": 1, "loss": 2.0}\n',
     "gpu.csv": "timestamp, index, power.draw [W], memory.used [MiB]\n2026/03/03 03:00:02.000, 0, 71.2 W, 1024 MiB\n",
     "labels.csv": "id,label\n1,cat\n",
+    "train.csv": "text,loss\nhello,0.5\nworld,nan\n",
+    "shuffled.csv": "step,loss\n5,0.5\n2,0.4\n4,nan\n1,0.2\n3,0.4\n",
     "all_results.json": '{"epoch": 3.0, "total_flos": 1.5}',
     "readme.md": "loss,accuracy\n",
     "binary.jsonl": "\x00\x01\x02",
@@ -155,6 +157,30 @@ NOT_METRICS = {
 @pytest.mark.parametrize("name", NOT_METRICS)
 def test_what_is_no_metrics_file(name):
     assert not looks_like_metrics(NOT_METRICS[name].encode(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "metrics"),
+    [
+        ("a.csv", "epoch,loss\n0,2.0\n1,1.0\n2,1.5\n", True),
+        ("a.csv", "Epoch;loss\n0;2.0\n", True),
+        ("a.csv", "phase,step,loss\ntrain,10,2.0\nval,10,2.1\ntrain,20,1.0\nval,20,1.9\n", True),
+        ("a.csv", "step,loss\n" + "".join(f"{n % 10},1.0\n" for n in range(30)), True),  # three starts of one run
+        ("metrics.csv", "loss,lr\n2.0,0.1\n", True),
+        ("progress.csv", "loss,lr\n2.0,0.1\n", True),
+        ("prices.csv", "loss,gain\n2.0,0.1\n", False),
+        ("reviews.tsv", "text\tloss\nCUDA out of memory\t0.1\n", False),
+    ],
+)
+def test_a_table_is_metrics_where_it_counts(name, text, metrics):
+    assert looks_like_metrics(text.encode(), name) is metrics
+    assert (data_table(text.encode(), name) is None) is metrics
+
+
+def test_an_export_of_a_log_is_no_table_of_data():
+    for name in ("gpu.csv", "stdout.log", "readme.md"):
+        assert data_table(NOT_METRICS[name].encode(), name) is None
+    assert data_table(b"@timestamp,message\n2026-01-01,x\n", "loki.csv") is None
 
 
 @pytest.mark.parametrize("name", ["trainer_state.json", "metrics.csv", "results.csv"])

@@ -193,3 +193,35 @@ def test_a_run_that_ended_well_has_no_root(tmp_path: Path) -> None:
     for rank in range(WORLD):
         (tmp_path / f"rank{rank}.log").write_text(log(rank, 7) + "training finished\n")
     assert analyse([str(tmp_path)]).of_role(Role.ROOT) == ()
+
+
+def _trace(folder: Path, counts: list[int], end: str = "") -> Path:
+    for rank, count in enumerate(counts):
+        head = f"node-0:{700 + rank}:{700 + rank} [{rank}] NCCL INFO "
+        born = (
+            f"{head}comm 0x55{rank}0 rank {rank} nranks {len(counts)} cudaDev {rank} nvmlDev {rank} busId 1b000 commId 0xabc "
+            "- Init COMPLETE\n"
+        )
+        lines = (
+            f"{head}AllReduce: opCount {n:x} sendbuff 0x7f00 recvbuff 0x7f00 count 1000 datatype 7 op 0 root 0 "
+            f"comm 0x55{rank}0 [nranks={len(counts)}] stream 0x1\n"
+            for n in range(count)
+        )
+        (folder / f"rank{rank}.log").write_text(born + "".join(lines) + end)
+    return folder
+
+
+def test_a_log_that_ends_many_calls_before_the_others_is_told_with_its_caveat(tmp_path: Path) -> None:
+    found = analyse([str(_trace(tmp_path, [60, 60, 41, 60]))])
+    (behind,) = [f for f in found.findings if f.name == "nccl-calls-behind"]
+    assert (behind.role, behind.ranks) == (Role.CONTEXT, (2,))
+    assert not found.of_role(Role.ROOT)
+    note = behind.notes[0]
+    assert "19 calls before" in note and "looks the same" in note
+    assert "(opCount 28)" in note and "opCount 28 " in (tmp_path / "rank2.log").read_text()
+    assert behind.evidence[0].line == 42
+
+
+@pytest.mark.parametrize("counts", [[60, 60, 58, 60], [60, 41], [60, 41, 41, 60], [60, 50, 41, 60], [60, 60, 60, 60]])
+def test_few_calls_or_no_majority_tell_nothing(tmp_path: Path, counts: list[int]) -> None:
+    assert not analyse([str(_trace(tmp_path, counts))]).findings

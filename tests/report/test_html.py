@@ -202,3 +202,18 @@ def test_many_files_make_no_endless_table() -> None:
     many: Diagnosis = diagnosis(coverage=tuple(Coverage(f"{n}.log", "log", 1, Status.READ) for n in range(6000)))
     page = html.render(html.gather(many, None))
     assert page.count("<tr>") < 5100 and "1,000 more files" in page
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    page = html.render(Material(diagnosis(coverage=(Coverage("a.log", "log", 1, Status.READ, None, 0),))))
+    heads = re.findall(r"<th [^>]*>(\w+)</th>", page)
+    assert heads == ["file", "kind", "rank", "size", "status"]
+    calls = CollectiveProgress("pg", "watchdog", (Reached((0,), 7, "all_reduce", "waits in it"),), (1,))
+    page = html.render(Material(diagnosis(), Pictures(sequences=(calls,))))
+    assert "called at" not in page and 'colspan="3"' in page
+
+
+def test_a_table_of_a_thousand_files_is_not_printed() -> None:
+    for count, marked in ((20, False), (1000, True)):
+        made = diagnosis(coverage=tuple(Coverage(f"{n}.log", "log", 1, Status.READ) for n in range(count)))
+        assert ('class="long"' in html.render(Material(made))) is marked

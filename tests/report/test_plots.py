@@ -281,3 +281,53 @@ def test_no_heavy_import_before_a_plot_is_asked_for() -> None:
 
     code = "import sys, forensics.report.html, forensics.report.plots; print([m for m in ('matplotlib', 'polars', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_where_times_tell_of_no_rank_steps_are_the_axis() -> None:
+    told = data([(r, s, "loss", 1.0) for r in range(2) for s in range(5)], [writer(None, 1.0, 9.0, "launcher.log")])
+    lanes = made(told, run(2)).swimlane
+    assert lanes is not None and lanes.axis == "step"
+    assert [lane.spans for lane in lanes.lanes if lane.ranks] == [((0.0, 4.0),)] * 2
+
+
+def test_a_run_whose_times_are_one_moment_is_drawn_over_steps() -> None:
+    told = data([(0, s, "loss", 1.0) for s in range(5)], [writer(0, 7.0, 7.0)])
+    lanes = made(told, run(1)).swimlane
+    assert lanes is not None and lanes.axis == "step"
+
+
+def test_of_many_files_the_first_to_err_are_shown_in_their_natural_order() -> None:
+    files = [f"node-{n}/launcher.log" for n in range(20)]
+    errors = [
+        Observation(signature="gpu-oom", weight=0.9, evidence=(Evidence(file, 1, 0, "x"),), time=50.0 - n, timed=True)
+        for n, file in enumerate(files)
+    ]
+    told = data((), [writer(None, 1.0, 60.0, file) for file in files] + [writer(0, 1.0, 60.0)], errors)
+    lanes = made(told, run(2, finding(name="gpu-oom"))).swimlane
+    assert lanes is not None
+    assert [lane.label for lane in lanes.lanes if not lane.ranks] == [f"node-{n}/launcher.log" for n in range(12, 20)]
+
+
+def test_the_key_names_only_signs_that_occur() -> None:
+    healthy = data((), [writer(r, 0.0, 60.0) for r in range(2)])
+    assert "root cause" not in draw.for_page(made(healthy, run(2)))[0][0].svg
+    assert "root cause" in draw.for_page(pictures())[0][0].svg
+
+
+def test_the_lines_of_several_culprits_differ() -> None:
+    curves = tuple(Curve(f"rank {r}", (1.0, 2.0), (1.0, 2.0 + r), "culprit") for r in range(3))
+    (drawn,), problems = draw.for_page(Pictures(panels=(Panel("loss", "step", "linear", curves),)))
+    dashes = {
+        p.get("stroke-dasharray")
+        for p in ElementTree.fromstring(drawn.svg).iter("path")
+        if "s-bad" in p.get("class", "")
+    }
+    assert problems == [] and len(dashes) == 3
+
+
+def test_marks_of_a_loss_scale_that_fell_to_nothing_have_room() -> None:
+    curves = (Curve("", tuple(range(50)), tuple(65536.0 * 2.0**-n for n in range(50)), "all"),)
+    (drawn,), _ = draw.for_page(Pictures(panels=(Panel("loss_scale", "step", "log2", curves),)))
+    marks = [t.text or "" for t in ElementTree.fromstring(drawn.svg).iter("text")]
+    small = [len(mark) for mark in marks if "e-" in mark]
+    assert small and max(small) <= 8

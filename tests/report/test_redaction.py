@@ -58,6 +58,10 @@ REDACTED = [
     ("worker-3.job-of-alice.ns.svc.cluster.local:29500", "worker-3:29500"),
     ("s3://my-bucket/a gs://other", "s3://bucket-1/a gs://bucket-2"),
     ("abfss://c@acct.dfs.core.windows.net/p", "abfss://bucket-1@bucket-2.dfs.core.windows.net/p"),
+    ('{"host": "dgx18", "loss/bob@dgx18": 1}', '{"host": "host-2", "loss/user-1@host-2": 1}'),
+    ("Successfully assigned ns7/llm-a1 to x", "Successfully assigned namespace-1/host-2 to x"),
+    ("Node ID: 9d41f7c2a8b3e6d5049e1c7fb2a86d30f5e9c4b7a1d80362", "Node ID: uuid-1"),
+    ("mysql -pA1b2 mysql -pC3d4", "mysql -psecret-1 mysql -psecret-2"),
 ]
 
 KEPT = [
@@ -81,6 +85,10 @@ KEPT = [
     "git@github.com:pytorch/pytorch.git https://github.com/huggingface/transformers/issues/1",
     "loss=1.5 sig=0.5 rank 3 step 412 tokens/s: 1234",
     "@staticmethod torch.cuda.OutOfMemoryError",
+    "user@1000.service killed, by-pod/input, algo-1 exited",
+    'run_name=null WANDB_PROJECT=huggingface {"host": "localhost"}',
+    "node_id: 3 job id: deadbeef",
+    "JobName=train.py JobName=python3.11 run_name=run.sbatch",
 ]
 
 
@@ -205,3 +213,11 @@ def test_a_user_called_like_a_word_does_not_empty_the_report() -> None:
         Redactor().redact("/home/train/x.py: train loss, /data/train/y")
         == "/home/user-1/x.py: train loss, /data/user-1/y"
     )
+
+
+def test_what_is_learnt_is_replaced_and_there_is_an_end_to_it() -> None:
+    redactor = Redactor()
+    redactor.learn(["srun: error: zebra07: task 3: Killed", "/home/qkowalski/x"])
+    redactor.learn(" ".join(f"/home/user{n}x{m}/" for m in range(200)) for n in range(100))
+    assert len(redactor.memory.stand_ins) < 2300
+    assert redactor.redact("ckpt-qkowalski slurm-zebra07-42.out") == "ckpt-user-1 slurm-host-1-42.out"

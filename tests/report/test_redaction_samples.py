@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine.pipeline import Options, analyse
+from forensics.engine.pipeline import Options, analyse_with_data
 from forensics.report import jsonreport
-from forensics.report.redaction import redact_diagnosis
+from forensics.report.redaction import redact_diagnosis, told
 
 ROOT = Path(__file__).parents[2]
 RUNS = [
@@ -29,8 +29,9 @@ _STAND_IN = re.compile(r"\b[a-z]+-\d+\b")
 
 @pytest.mark.parametrize("run", RUNS, ids=[run.parent.name for run in RUNS])
 def test_only_names_and_addresses_go(run: Path) -> None:
-    found = analyse([str(run)], Options(threads=1))
-    before, after = (jsonreport.render(d).splitlines() for d in (found, redact_diagnosis(found)))
+    found = analyse_with_data([str(run)], Options(threads=1))
+    redacted = redact_diagnosis(found.diagnosis, told=told(found.data))
+    before, after = (jsonreport.render(d).splitlines() for d in (found.diagnosis, redacted))
     assert len(before) == len(after)
     for old, new in zip(before, after, strict=True):
         if old != new:

@@ -84,21 +84,6 @@ def test_no_colour_wins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "text"),
-    [
-        ([], ""),
-        ([5], "5"),
-        ([0, 1], "0, 1"),
-        ([3, 2, 1, 0, 7], "0-3, 7"),
-        (range(1024), "0-1023"),
-        (range(0, 100, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, … (50 in all)"),
-    ],
-)
-def test_ranks_are_compacted(ranks: list[int], text: str) -> None:
-    assert words.rank_list(ranks) == text
-
-
-@pytest.mark.parametrize(
     ("value", "text"), [(1.0, "100 % sure"), (0.999, "99 % sure"), (float("nan"), ""), (-1, "0 % sure")]
 )
 def test_certainty_is_never_rounded_up_to_all(value: float, text: str) -> None:

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from forensics.signatures.schema import SignatureError
 from forensics.triage import pool
 from forensics.triage.batch import Options, triage
 from forensics.triage.codec import dumps, loads
 from forensics.triage.examine import Outcome, Setup, Task, Tools, examine
 from forensics.triage.filters import Filter, failing
+from forensics.triage.jobs import find
 from forensics.triage.model import Batch, Job
 from forensics.triage.pool import Limits
 from forensics.triage.show import csv_text, markdown, payload, terminal
@@ -176,3 +178,28 @@ def test_a_bad_job_costs_its_own_row() -> None:
     errors = {o.path: o.error.split(":")[0] for o in found if o.error}
     assert sorted(o.path for o in found) == sorted(names)
     assert errors == {"crash": "crashed", "exit": "crashed", "hang": "timeout", "eat": "memory"}
+
+
+def test_a_signature_that_is_wrong_is_told_before_any_job(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/x.toml").write_text('name = "x"\n[[evidence')
+    (tmp_path / "jobs/a").mkdir(parents=True)
+    with pytest.raises(SignatureError, match=r"x\.toml"):
+        triage(
+            [str(tmp_path / "jobs")],
+            options(tmp_path / "s.sqlite", signature_folders=(str(tmp_path / "own"),), engine=refusing),
+        )
+
+
+def test_what_a_job_unpacks_does_not_outlive_it(tmp_path: Path) -> None:
+    import tarfile
+
+    (tmp_path / "jobs/a").mkdir(parents=True)
+    (tmp_path / "x.log").write_text("torch.OutOfMemoryError: CUDA out of memory.\n")
+    with tarfile.open(tmp_path / "jobs/a/logs.tar.gz", "w:gz") as packed:
+        packed.add(tmp_path / "x.log", "x.log")
+    tools = Tools(Setup())
+    (job,) = find([str(tmp_path / "jobs/a")])
+    outcome = examine(Task(job=job), tools, time.time())
+    assert outcome.row is not None and loads(outcome.row).root == "cuda-oom"
+    assert list(Path(tools._scratch.name).iterdir()) == []

@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from forensics.triage.insight.concentration import LEVEL, concentrations
-from forensics.triage.insight.statistics import fisher_greater, holm, midranks, p_words, rank_p, risk_ratio, testable
+from forensics.triage.insight.statistics import attainable, fisher_greater, holm, midranks, p_words, rank_p, risk_ratio
 from forensics.triage.model import Device, JobResult
 from tests.triage.rows import row
 
@@ -106,6 +106,15 @@ def test_copies_and_jobs_that_do_not_state_a_thing_do_not_count() -> None:
     assert (mine.inside.hits, mine.inside.jobs, mine.outside.hits, mine.outside.jobs) == (8, 10, 0, 30)
 
 
+def test_a_number_has_one_spelling() -> None:
+    spelt = ["1e-4", "0.0001", "1.0E-4"]
+    rows = [
+        row(n, "planted" if n < 9 else None, labels={"hparam.lr": spelt[n % 3] if n < 10 else "0.1"}) for n in range(40)
+    ]
+    (mine,) = concentrations(rows)[0]
+    assert (mine.value, mine.inside.jobs, mine.numeric) == ("0.0001", 10, False)
+
+
 def test_gpus_are_compared_only_where_a_job_lists_them() -> None:
     def on(n: int, bus: str, root: str | None, *, listed: bool) -> JobResult:
         device = Device(node="n1", bus_id=bus, blamed=root is not None, listed=listed)
@@ -157,6 +166,6 @@ def test_risk_ratio_and_corrections() -> None:
     assert all(map(math.isfinite, risk_ratio(3, 3, 0, 50)))
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.01], tests=10) == pytest.approx([0.1])
-    assert testable([0.001, 0.001, 0.2, 0.3], 0.05) == pytest.approx(0.025)
-    assert testable([], 0.05) == 0.05
+    assert attainable([0.001, 0.001, 0.2, 0.3], 0.05) == pytest.approx(0.025)
+    assert attainable([], 0.05) == 0.05
     assert [p_words(p) for p in (0.0123, 2e-7, 0.0)] == ["0.012", "2e-07", "< 1e-300"]

@@ -9,6 +9,7 @@
     messages    signatures and warnings that only one of them has
     order       ids of samples, where they are logged
     comparison  all of it together
+    redacted    the same without names, hosts, addresses and secrets
 
 Nothing here judges which of the differences is the cause: the diagnosis of each run stands beside them.
 """

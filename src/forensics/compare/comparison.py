@@ -11,11 +11,25 @@ from forensics.signatures.schema import Signature
 
 
 def compare(
-    goods: Sequence[str], bad: str, options: Options | None = None, catalogue: Mapping[str, Signature] | None = None
+    goods: Sequence[str],
+    bad: str,
+    options: Options | None = None,
+    catalogue: Mapping[str, Signature] | None = None,
+    *,
+    redact: bool = False,
 ) -> Comparison:
-    """Compare the run under `bad` with those under `goods`. Raises NothingToRead where one has nothing to analyse."""
+    """Compare the run under `bad` with those under `goods`; redact: with stand-ins for names, hosts and secrets.
+
+    Raises NothingToRead where one has nothing to analyse.
+    """
     found = [analyse_with_data([path], options or Options(), catalogue) for path in (*goods, bad)]
-    return comparison(found[:-1], found[-1])
+    compared = comparison(found[:-1], found[-1])
+    if not redact:
+        return compared
+    from forensics.compare.redacted import redacted
+    from forensics.report.redaction import told
+
+    return redacted(compared, [line for run in found for line in told(run.data)])
 
 
 def comparison(goods: Sequence[Analysis], bad: Analysis) -> Comparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,34 +23,35 @@ Key = tuple[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One metric of one rank as one source tells it. `positions` grow."""
+    """One metric of one rank as one origin tells it: a file, or those that restarts began. `positions` grow."""
 
-    source: str
+    source: str  # the file of the first value
     family: str  # "tensorboard" or "text": numbers of one family have the same number of digits
     unit: str  # "step" or "record"
     positions: tuple[int, ...]
     values: tuple[float, ...]
     lines: tuple[int | None, ...]
+    sources: tuple[str, ...] = ()  # the file of each value, where there are several
 
     def evidence(self, metric: str, at: int) -> Evidence:
         """The record at index `at` as evidence."""
         text = f"{self.unit} {self.positions[at]}: {metric} {self.values[at]:.9g}"
-        return Evidence(self.source, self.lines[at], None, text)
+        return Evidence(self.sources[at] if self.sources else self.source, self.lines[at], None, text)
 
 
 def curves(metrics: pl.DataFrame) -> dict[Key, tuple[Curve, ...]]:
-    """Every curve of a run, by metric and rank; several where several sources tell the same.
+    """Every curve of a run, by metric and rank; several where several origins tell the same.
 
     metrics: METRICS_COLUMNS. Where a step is recorded more than once (a restart repeats it), the last attempt's value
     counts, and within an attempt the last one written. Rows without a step are numbered in their order.
     """
     import polars as pl
 
-    wanted = metrics.filter(
-        ~pl.col("name").is_in(sorted(NOT_CURVES)) & ~pl.col("name").str.starts_with("probe/")
-    ).with_row_index("order")
+    wanted = metrics.filter(~pl.col("name").is_in(sorted(NOT_CURVES)) & ~pl.col("name").str.starts_with("probe/"))
+    wanted = wanted.join(_origins(wanted), on=["rank", "source"], how="left", nulls_equal=True, maintain_order="left")
+    wanted = wanted.sort("place", maintain_order=True).with_row_index("order")
     found: dict[Key, list[Curve]] = {}
-    for (name, rank, source), rows in wanted.group_by("name", "rank", "source", maintain_order=True):
+    for (name, rank, _), rows in wanted.group_by("name", "rank", "origin", maintain_order=True):
         stepped = rows.filter(pl.col("step").is_not_null())
         if stepped.height * 2 >= rows.height:
             last = (
@@ -63,11 +65,52 @@ def curves(metrics: pl.DataFrame) -> dict[Key, tuple[Curve, ...]]:
             last = rows
             unit, positions = "record", list(range(1, rows.height + 1))
         family = "tensorboard" if last["line"].null_count() == last.height else "text"
+        sources = tuple(last["source"].to_list())
         curve = Curve(
-            str(source), family, unit, tuple(positions), tuple(last["value"].to_list()), tuple(last["line"].to_list())
+            sources[0],
+            family,
+            unit,
+            tuple(positions),
+            tuple(last["value"].to_list()),
+            tuple(last["line"].to_list()),
+            sources if len(set(sources)) > 1 else (),
         )
         found.setdefault((str(name), rank if rank is None else int(rank)), []).append(curve)
     return {key: tuple(all_of_it) for key, all_of_it in found.items()}
+
+
+def _origins(metrics: pl.DataFrame) -> pl.DataFrame:
+    """rank, source -> origin, and the place of the source in the order of all.
+
+    Files of one rank that differ in their numbers alone and are of different attempts go on from each other
+    (`attempt_0/3/stdout.log`, `attempt_1/3/stdout.log`), and so do event files of one folder, which TensorBoard takes
+    for one run and in the order of their names.
+    """
+    import polars as pl
+
+    files = metrics.group_by("rank", "source", maintain_order=True).agg(
+        pl.col("attempt").unique().alias("attempts"), pl.col("line").is_null().all().alias("binary")
+    )
+    taken: dict[tuple[int | None, str], set[int | None]] = {}
+    origins: list[tuple[int | None, str, str, tuple[bool, str]]] = []
+    for rank, source, attempts, binary in files.iter_rows():
+        origin = source
+        if binary:
+            origin = source.rpartition("/")[0] + "/"
+        elif None not in attempts:
+            form = re.sub(r"\d+", "#", source)
+            known = taken.setdefault((rank, form), set())
+            if known.isdisjoint(attempts):
+                known.update(attempts)
+                origin = form
+        origins.append((rank, source, origin, (binary, source if binary else "")))
+    order = sorted(range(len(origins)), key=lambda n: origins[n][3])
+    place = {n: at for at, n in enumerate(order)}
+    return pl.DataFrame(
+        [(rank, source, origin, place[n]) for n, (rank, source, origin, _) in enumerate(origins)],
+        schema={"rank": pl.Int32, "source": pl.String, "origin": pl.String, "place": pl.Int64},
+        orient="row",
+    )
 
 
 def matched(runs: list[Mapping[Key, tuple[Curve, ...]]]) -> Iterator[tuple[str, int | None, list[Curve]]]:

@@ -10,46 +10,10 @@ from typing import Any
 
 from forensics import __version__
 from forensics.compare import words
-from forensics.compare.model import Change, Comparison, Sign
+from forensics.compare.model import Comparison
 from forensics.report.inert import one_line
-from forensics.report.redaction import Redactor
 
 SCHEMA_VERSION = 1
-
-
-# Words of ours that no log can reach.
-_OURS = frozenset({"kind", "role", "metric", "unit", "what", "verdict"})
-
-
-def redacted(comparison: Comparison) -> Comparison:
-    """The comparison with names, hosts, addresses and secrets replaced by stand-ins.
-
-    Everything is gone through twice, so that a name is replaced also where it stands before what gives it away.
-    """
-    redactor = Redactor()
-    _redact(comparison, redactor)
-    result: Comparison = _redact(comparison, redactor)
-    return result
-
-
-def _redact(value: Any, redactor: Redactor) -> Any:
-    if isinstance(value, str):
-        return redactor.redact(value)
-    if isinstance(value, tuple):
-        return tuple(_redact(item, redactor) for item in value)
-    if isinstance(value, Change):  # the name of a setting can say that its value is a secret
-
-        def said(text: str | None) -> str | None:
-            return None if text is None else redactor.redact(f"{value.name}={text}").removeprefix(f"{value.name}=")
-
-        places = _redact((value.good_at, value.bad_at), redactor)
-        return Change(value.name, said(value.good), said(value.bad), *places)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        own = _OURS | {"name"} if isinstance(value, Sign) and value.role != "message" else _OURS
-        changed = {name: item if name in own else _redact(item, redactor) for name, item in fields.items()}
-        return type(value)(**changed)
-    return value
 
 
 def terminal(comparison: Comparison, *, width: int = 100) -> str:
@@ -78,20 +42,22 @@ def terminal(comparison: Comparison, *, width: int = 100) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-    from forensics.report.markdown import code, escape
+    """GitHub's Markdown, at most 65,536 characters; the last sections lose items first."""
+    from forensics.report.markdown import Part, code, escape, fit
 
     lines = [f"## {escape(words.headline(comparison))}", "", "| | run | |", "|---|---|---|"]
     for label, side in (*(("good", g) for g in comparison.goods), ("bad", comparison.bad)):
         path = code(side.path).replace("|", "\\|")
         lines.append(f"| {label} | {path} | {escape(words.side_phrase(side))} |")
-    for section in words.sections(comparison):
-        lines += ["", f"### {section.title}", ""]
-        for text, below in section.items:
-            lines.append(f"- {escape(text)}")
-            lines += [f"  - {code(line)}" for line in below]
-        if section.more:
-            lines.append(f"- … and {section.more:,} more (all of them: `--format json`)")
-    return "\n".join(lines) + "\n"
+    parts = [Part(1000, "\n".join(lines) + "\n", [])]
+    for importance, section in enumerate(reversed(words.sections(comparison))):
+        items = [
+            "\n".join([f"- {escape(text)}", *(f"  - {code(line)}" for line in below), ""])
+            for text, below in section.items
+        ]
+        tail = f"- … and {section.more:,} more (all of them: `--format json`)\n" if section.more else ""
+        parts.insert(1, Part(importance, f"\n### {section.title}\n\n", items, tail))
+    return fit(parts)
 
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:

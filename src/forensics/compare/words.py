@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
 from forensics.model import Evidence
-from forensics.report.words import plural, rank_list
+from forensics.rank_ranges import SHORT, rank_ranges
+from forensics.report.words import plural
 
 SHOWN = 40  # rows of one section; JSON has all
 
@@ -88,7 +89,7 @@ def _whose(p: Parting) -> str:
         return ""
     if len(p.ranks) == p.compared_ranks:
         return " on every rank"
-    return f" on {'rank' if len(p.ranks) == 1 else 'ranks'} {rank_list(p.ranks)}"
+    return f" on {'rank' if len(p.ranks) == 1 else 'ranks'} {rank_ranges(p.ranks, limit=SHORT)}"
 
 
 def _equal(p: Parting) -> str:
@@ -132,7 +133,7 @@ def _change(change: Change) -> tuple[str, tuple[str, ...]]:
 
 
 def _call(d: CallDifference) -> tuple[str, tuple[str, ...]]:
-    whose = f" of {'rank' if len(d.ranks) == 1 else 'ranks'} {rank_list(d.ranks)}" if d.ranks else ""
+    whose = f" of {'rank' if len(d.ranks) == 1 else 'ranks'} {rank_ranges(d.ranks, limit=SHORT)}" if d.ranks else ""
     return f"group {d.group}, call {d.seq}{whose}: another {d.what}", (f"good: {d.good}", f"bad:  {d.bad}")
 
 

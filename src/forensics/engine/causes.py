@@ -188,11 +188,11 @@ def candidates(
     observations: Iterable[Observation], catalogue: Mapping[str, Signature], world: World
 ) -> list[Candidate]:
     """Observations grouped by signature and attempt. A rule's `at_least` has been applied before."""
-    groups: dict[tuple[str, int, str], list[Observation]] = defaultdict(list)
+    groups: dict[tuple[str, int, str, str], list[Observation]] = defaultdict(list)
     for o in observations:
-        groups[o.signature, o.identity.attempt or 0, _subject(o)].append(o)
+        groups[o.signature, o.identity.attempt or 0, _subject(o), kernel.elsewhere(o)].append(o)
     result = []
-    for (name, attempt, subject), members in groups.items():
+    for (name, attempt, subject, _), members in groups.items():
         signature = catalogue[name]
         members.sort(key=lambda o: (o.time if o.time is not None else float("inf"), o.evidence[0].line or 0))
         ranks, everywhere = _blamed(signature, members, world)

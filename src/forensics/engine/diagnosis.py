@@ -151,7 +151,8 @@ class _Writer:
                     or (o.culprits and "node" in o.captures and {*o.culprits} <= {*c.ranks})
                 )
             }
-            both = known | own
+            in_pods = any("pod" in o.captures for o in c.observations)
+            both = own if own and in_pods else known | own  # a pod's processes call the pod their host
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
         return next(iter(named)) if len(named) == 1 else key.identity.node

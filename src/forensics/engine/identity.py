@@ -7,19 +7,21 @@ printed; else it stays what it is, and the finding says so.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from forensics.engine import whose
 from forensics.engine.environment import stated_world
+from forensics.engine.kernel import FACT, UNPLACED
 from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source
 from forensics.parsers.prefixes import from_ray, from_syslog
 
 if TYPE_CHECKING:
     import polars as pl
 
-NCCL_INIT = "nccl-init"
+NCCL_INIT, HOST_DOWN = "nccl-init", "node-failure"
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
 _RUN_FOLDER = re.compile(
@@ -67,6 +69,8 @@ class World:
         return None
 
     def of(self, observation: Observation) -> int | None:
+        if UNPLACED in observation.captures:
+            return observation.identity.rank
         # The pid of a driver's message can be that of a monitor; the bus id is that of the card.
         if bus := pci_bus(observation.captures.get("bdf", "")):
             for key in ((observation.identity.node, bus), (None, bus)):
@@ -95,6 +99,11 @@ def stated_size(observations: Iterable[Observation]) -> int | None:
     return max((size for size in sizes if size <= MAX_RANKS), default=None)
 
 
+def kernel_sources(data: RunData) -> frozenset[str]:
+    """Paths of a run's kernel logs, whose names of hosts and files need not be of the run."""
+    return frozenset(fact.source for fact in data.facts if fact.name == FACT)
+
+
 def _several_hosts(hosts: int, identities: Sequence[Identity], stated: int | None) -> bool:
     """True where anything points to a second host: then a local rank says nothing about the global one by itself."""
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
@@ -118,11 +127,18 @@ def know_world(data: RunData) -> World:
     if data.collectives.height:
         ranks.update(r for r in data.collectives["rank"].unique().to_list() if r is not None)
     ranks = {rank for rank in ranks if 0 <= rank < MAX_RANKS}
-    nodes = sorted({i.node for i in identities if i.node})
+    kernels = kernel_sources(data)
+    with_host = [o for o in data.observations if o.identity.node and UNPLACED not in o.captures]
     # A kernel's log names its host as the administrator does, which may be another name for a host that is known.
-    system = {o.identity.node for o in data.observations if o.identity.node and from_syslog(o.evidence[0].text)}
-    of_run = {s.identity.node for s in data.sources if s.identity.node}
-    of_run |= {o.identity.node for o in data.observations if o.identity.node and o.identity.node not in system}
+    system = {o.identity.node for o in with_host if from_syslog(o.evidence[0].text)}
+    of_run = {s.identity.node for s in data.sources if s.identity.node and s.path not in kernels}
+    # A pod is a host to its processes, and where it runs is no second one.
+    if pods := {o.captures["pod"] for o in with_host if "pod" in o.captures}:
+        pods &= of_run.union(*(whose.path_names(s.path) for s in data.sources))
+        with_host = [o for o in with_host if o.captures.get("pod") not in pods or o.identity.node in pods]
+    named = {*of_run, *(o.identity.node for o in with_host), *(t.identity.node for t in data.tracebacks)}
+    nodes = sorted(node for node in named if node)
+    of_run |= {node for o in with_host if (node := o.identity.node) and node not in system}
     stated = stated_size(data.observations) or stated_world(data.facts)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
@@ -144,6 +160,7 @@ def know_world(data: RunData) -> World:
             rank_of.setdefault((o.identity.node, int(local)), int(rank))
         if rank.isdigit() and pid.isdigit():
             rank_of_pid.setdefault((o.identity.node, int(pid)), int(rank))
+    rank_of_pid |= whose.processes(data.observations, rank_of)
     for key in clashes:
         del rank_of[key]
     if not clashes:
@@ -262,17 +279,38 @@ def number_attempts(data: RunData) -> RunData:
         of_source = {path: None if a is None else a - 1 for path, a in of_source.items()}
 
     def numbered(identity: Identity, path: str) -> Identity:
-        return replace(identity, attempt=of_source.get(path))
+        attempt = of_source.get(path)
+        return identity if identity.attempt == attempt else replace(identity, attempt=attempt)
 
     sources = tuple(replace(s, identity=numbered(s.identity, s.path)) for s in data.sources)
     return replace(
         data,
         metrics=_numbered_rows(data.metrics, of_source),
         sources=sources,
-        observations=tuple(replace(o, identity=numbered(o.identity, o.evidence[0].file)) for o in data.observations),
+        observations=tuple(_with(o, numbered(o.identity, o.evidence[0].file)) for o in data.observations),
         tracebacks=tuple(replace(t, identity=numbered(t.identity, t.header.file)) for t in data.tracebacks),
         writers=tuple(replace(w, identity=numbered(w.identity, w.source)) for w in data.writers),
     )
+
+
+def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observation:
+    """An observation that names a pod, a host that went down or another process, with the ranks of these."""
+    told = o.captures
+    if "pod" in told and o.culprits is None and (rank := hosts.of_pod(told["pod"])) is not None:
+        return replace(o, identity=replace(o.identity, rank=rank), culprits=(rank,))
+    if o.culprits != ():
+        return o
+    if told.get("victim", "").isdigit():
+        rank = world.rank_of_pid.get((o.identity.node, int(told["victim"])))
+        return o if rank is None else replace(o, culprits=(rank,))
+    if o.signature == HOST_DOWN and "node" in told and (ranks := hosts.all_ranks(told["node"], world.size)):
+        return replace(o, culprits=ranks)
+    return o
+
+
+def _with(o: Observation, identity: Identity) -> Observation:
+    """The observation with that identity: the same object where it has it, as nearly all have."""
+    return o if o.identity is identity else replace(o, identity=identity)
 
 
 def _numbered_rows(metrics: pl.DataFrame, of_source: Mapping[str, int | None]) -> pl.DataFrame:
@@ -331,12 +369,11 @@ def place_ranks(data: RunData, world: World) -> RunData:
     folders = whose.folders(data.observations)
     in_files = whose.locals_in_files(data.observations)
 
-    def of_file(path: str) -> int | None:
-        """The rank that alone writes a file, whatever host its lines name."""
-        told = {rank for (file, _), rank in alone.items() if file == path}
-        return next(iter(told)) if len(told) == 1 else None
-
-    files = {s.path: rank for s in data.sources if (rank := of_file(s.path)) is not None}
+    writing: dict[str, set[int]] = defaultdict(set)
+    for (file, _), writer in alone.items():
+        writing[file].add(writer)
+    # The rank that alone writes a file, whatever host its lines name.
+    files = {file: next(iter(ranks)) for file, ranks in writing.items() if len(ranks) == 1}
 
     def placed(identity: Identity, path: str, line: int | None = None) -> Identity:
         rank = sections.rank(path, line)
@@ -344,7 +381,8 @@ def place_ranks(data: RunData, world: World) -> RunData:
             rank = alone.get((path, identity.node), files.get(path))
         if rank is None and identity.rank is None and (folder := whose.worker_folder(path)):
             rank = folders.get(folder)
-        if rank is None and identity.rank is None and world.global_rank(replace(identity, device=None)) is None:
+        known = identity if identity.device is None else replace(identity, device=None)
+        if rank is None and identity.rank is None and world.global_rank(known) is None:
             index = identity.local_rank if identity.local_rank is not None else identity.device
             rank = in_files.get((path, index)) if index is not None else None
         if rank is None:
@@ -365,7 +403,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
 
     raised = whose.last_lines(tracebacks)
     observations = [in_traceback(o, raised) for o in data.observations]
-    observations = [replace(o, identity=placed(o.identity, *place_of(o))) for o in observations]
+    observations = [_with(o, placed(o.identity, *place_of(o))) for o in observations]
     ends = {(t.final.file, t.final.line): n for n, t in enumerate(tracebacks)}
     told = {ends[at]: rank for o in observations if (at := place_of(o)) in ends and (rank := world.of(o)) is not None}
     for n, worker in whose.failed_workers(tracebacks, observations).items():
@@ -373,6 +411,8 @@ def place_ranks(data: RunData, world: World) -> RunData:
             tracebacks[n] = replace(tracebacks[n], identity=tracebacks[n].identity.over(replace(worker, pid=None)))
     raised = whose.last_lines(tracebacks)
     observations = [in_traceback(o, raised) for o in observations]
+    hosts = whose.Hosts(sources, observations, world.tasks_are_ranks)
+    observations = [_with_culprits(o, world, hosts) for o in observations]
     of_source = {s.path: s.identity.rank for s in sources if s.identity.rank is not None}
     metrics = _local_to_global(data.metrics, data.sources, world)
     if metrics.height and of_source:

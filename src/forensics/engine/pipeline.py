@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine import attempts, causes, clocks, diagnosis, identity, progress, resumes, steps
 from forensics.engine import kernel as joins
+from forensics.engine import pods as kubernetes
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
@@ -21,6 +22,7 @@ from forensics.model import (
     Fact,
     Kind,
     Observation,
+    Role,
     RunData,
     Source,
     Status,
@@ -28,7 +30,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import error_files, kernel, metric_lines, run_files, stacks
+from forensics.parsers import error_files, kernel, metric_lines, pods, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
 from forensics.report.fingerprint import fingerprint
@@ -55,7 +57,7 @@ class Options:
 
 
 def sniffers() -> Sniffers:
-    from forensics.parsers import flight_recorder, metric_files, tensorboard
+    from forensics.parsers import flight_recorder, metric_files, tensorboard, writing
 
     return Sniffers(
         tensorboard=tensorboard.looks_like_events,
@@ -63,6 +65,8 @@ def sniffers() -> Sniffers:
         metrics=metric_files.looks_like_metrics,
         error_file=error_files.looks_like_error_file,
         run_file=run_files.looks_like_run_file,
+        data_table=metric_files.data_table,
+        other_text=writing.what_else,
     )
 
 
@@ -88,7 +92,7 @@ def analyse_with_data(
     run = discover(paths, sniffers(), exclude=options.exclude, since=options.since)
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
         raise NothingToRead(why_nothing(run))
-    catalogue = catalogue if catalogue is not None else load_catalogue()
+    catalogue = catalogue if catalogue is not None else load_catalogue(examples=False)
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
     found = explain_with_data(data, catalogue)
     if options.sources:
@@ -153,6 +157,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         signs, form = found.observations, None
         try:
             signs, form = kernel.refine(source, head, found.observations, reference=reference)
+            signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
             starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
             observations += stacks.in_log(source, starts, reference=reference)
         except Exception as error:  # nor what the same file says otherwise
@@ -181,7 +186,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         from forensics.parsers.nccl.facts import environment as nccl_environment
 
         facts += nccl_environment(observations)
-    told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled
+    told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled if sampled else sampled
     coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
     coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
     coverage = [replace(c, reason=c.reason or notes.get(c.path)) for c in coverage]
@@ -267,7 +272,10 @@ def _nccl(
 def _stack(frames: Sequence[pl.DataFrame], columns: Mapping[str, str]) -> pl.DataFrame:
     import polars as pl
 
-    return pl.concat([f.select(list(columns)) for f in frames]) if frames else pl.DataFrame(schema=schema(columns))
+    if not frames:
+        return pl.DataFrame(schema=schema(columns))
+    ordered = [f if f.columns == list(columns) else f.select(list(columns)) for f in frames]
+    return ordered[0] if len(ordered) == 1 else pl.concat(ordered)
 
 
 def _modified(source: Source) -> float:
@@ -291,7 +299,10 @@ def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observati
         if source.kind is Kind.TENSORBOARD:
             events = tensorboard.read_events(source.file)
             stated = tensorboard.facts(events, source)
-            return tensorboard.metrics(events, source), tensorboard.resumes(events, source), stated, events.problem
+            problem = events.problem
+            if len(stated) >= tensorboard.MAX_FACTS:
+                problem = "; ".join(filter(None, (problem, f"settings beyond the first {len(stated):,} left out")))
+            return tensorboard.metrics(events, source), tensorboard.resumes(events, source), stated, problem
         if source.kind is Kind.FLIGHT_RECORDER:
             dump = flight_recorder.read_dump(source.file, source)
             return flight_recorder.collectives(dump, source), (), (), dump.problem
@@ -358,15 +369,18 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 
 def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Analysis:
     """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
-    from forensics.engine import collectives, configs, detectors, schedules
+    from forensics.engine import collectives, configs, detectors, probed, schedules
 
     data = identity.number_attempts(data)
     kernels = joins.concerns(data)
     data = joins.align(data) if kernels else data
+    data = kubernetes.align(data)
     launches = attempts.find(data, catalogue)
     data = attempts.number(data, launches)
     world = identity.know_world(data)
-    data = joins.place(data, world) if kernels else data
+    if kernels:
+        data = joins.place(data, world)
+        world = identity.know_world(data)  # what is of other hosts is known by now
     data = identity.place_ranks(data, world)
     world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
     nodes = diagnosis.nodes_of_ranks(data, world)
@@ -375,12 +389,20 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(collectives.told(data.observations), clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
+    data = streams_left_out(data)
+    found = probed.tell(found, data)
     found += schedules.rate_stands_still(data.metrics, data.facts)
     everyone = range(world.size) if world.size else None
-    found += collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
+    found = collectives.told_apart(found, everyone)
+    compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
+    found += collectives.with_last_words(compared, data.sources)
     found += progress.reached_total(data.metrics)
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
+    if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):
+        from forensics.engine.stalls import silence
+
+        found += silence(data, found, clock, catalogue)
     found = resumes.settle(found, data.tracebacks, data.facts)
     found = joins.settle(found, catalogue) if kernels else found
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
@@ -395,11 +417,30 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     hinted, others = configs.divide(candidates)
     linked = causes.explain(others, catalogue, clock, world)
     linked += configs.weigh(hinted, linked)
+    resumes.interrupted(candidates, linked, clock.reached)
     causes.borrow_ranks(linked)
     clocks.doubt(linked, offsets, nodes)
     clocks.admit(linked, offsets, nodes)
     made = diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
+    if not made.of_role(Role.ROOT):
+        made = replace(made, missing_evidence=(*made.missing_evidence, *probed.too_few_looks(data)))
     return Analysis(replace(made, fingerprint=fingerprint(made)), data)
+
+
+def streams_left_out(data: RunData) -> RunData:
+    """The run with coverage that says of which files the metrics were not compared, as there are too many streams."""
+    from forensics.engine.detectors.series import MOST_STREAMS, left_out
+
+    if data.metrics.height <= MOST_STREAMS or not (counts := left_out(data.metrics)):
+        return data
+    rows = []
+    for row in data.coverage:
+        if row.path in counts:
+            said = f"metrics of {counts[row.path]:,} streams not looked at: more than {MOST_STREAMS:,} in the run"
+            status = Status.PARTIAL if row.status is Status.READ else row.status
+            row = replace(row, status=status, reason=f"{row.reason}; {said}" if row.reason else said)
+        rows.append(row)
+    return replace(data, coverage=diagnosis.with_status(rows))
 
 
 def often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:

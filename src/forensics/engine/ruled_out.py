@@ -7,6 +7,7 @@ hold, nothing rules it out, and that file is missing evidence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
@@ -16,6 +17,10 @@ from forensics.model import MissingEvidence, RuledOut, RunData
 from forensics.signatures.schema import Signature
 
 MOST = 5  # look-alikes that a report names
+_COMPARES_RANKS = re.compile(r"\branks?\b")
+# Detectors that compare the numbers of ranks, and the one that needs no other rank to show the same.
+_OF_SEVERAL, _OF_ONE = frozenset({"nan_one_rank_first"}), "nonfinite_module"
+_WATCH = 'forensics.probe with sentinel="full" names the model\'s input, or the module, that was the first not finite'
 
 
 class Witness(StrEnum):
@@ -75,12 +80,25 @@ def ruled_out(
             continue
         signature = catalogue.get(look.name)
         where = witness(signature) if signature is not None else Witness.LOGS
-        if where in held:
+        if signature is not None and _asks_other_ranks(signature, look.tell) and not _has_several_ranks(data):
+            if any(rule.detector == _OF_ONE for rule in signature.evidence):
+                missing.append(MissingEvidence(f"what the model was given, which would show {look.name}", _WATCH))
+        elif where in held:
             told = f"{held[where]}; it" if held[where] else "it"
             ruled.append(RuledOut(look.name, f"{told} would show otherwise: {look.tell}", first.key.evidence[:1]))
         elif not any("dmesg" in item for item in first.signature.confirm if where is Witness.KERNEL):
             missing.append(MissingEvidence(f"{where.value}, which would show {look.name}: {look.tell}", _HOW[where]))
     return tuple(ruled[:MOST]), tuple(missing[:2])
+
+
+def _asks_other_ranks(signature: Signature, tell: str) -> bool:
+    detectors = {rule.detector for rule in signature.evidence}
+    return _COMPARES_RANKS.search(tell) is not None and not detectors.isdisjoint(_OF_SEVERAL)
+
+
+def _has_several_ranks(data: RunData) -> bool:
+    """Whether numbers of more than one rank are there to be compared."""
+    return bool(data.metrics.height) and data.metrics["rank"].drop_nulls().n_unique() > 1
 
 
 def _seen(candidate: Candidate) -> Iterator[RuledOut]:

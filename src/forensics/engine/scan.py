@@ -184,10 +184,13 @@ class _Buffer(threading.local):
 _buffer = _Buffer()
 
 
-def scan_span(database: Database, file: Path, start: int, end: int, marks: Sequence[int] = ()) -> Scan:
+def scan_span(
+    database: Database, file: Path, start: int, end: int, marks: Sequence[int] = (), *, at_line: bool = False
+) -> Scan:
     """Scan the lines of `file` that begin in [start, end).
 
     marks: offsets for which the number of newlines of this span before them is wanted (for line numbers of windows).
+    at_line: `start` is known to begin a line, or a piece of one after a carriage return.
     A file that ends early or cannot be read gives what was read and `problem`.
     """
     result = Scan()
@@ -205,7 +208,7 @@ def scan_span(database: Database, file: Path, start: int, end: int, marks: Seque
         return result
     try:
         position = start
-        if start > 0:  # the line that crosses the border belongs to the span before
+        if start > 0 and not at_line:  # the line that crosses the border belongs to the span before
             position = _next_line(stream, start - 1)
         inside_line = False  # of a line longer than a block, which this span finishes even past its end
         while position < end or inside_line:

@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from forensics.model import Identity, Observation, Traceback
+from forensics.model import Identity, Observation, Source, Traceback
+from forensics.parsers.prefixes import rank_list
 
 MAPPING, ANNOUNCED, SEEN = "rank-mapping", "rank-announced", "process-seen"
 SECTION, WORKER_EXIT = "output-section", "worker-exit"
@@ -88,6 +89,71 @@ def writers(observations: Iterable[Observation]) -> dict[tuple[str, str | None],
     single = {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
     together = len(single) == len(told) > 1 and set(single.values()) == set(range(len(single)))
     return single if together else {}
+
+
+def processes(observations: Iterable[Observation], local: Mapping[Place, int]) -> dict[Place, int]:
+    """(node, pid) -> rank, of processes that prefixes or a launcher's list name together with a rank or local rank.
+
+    local: (node, local rank) -> rank. Without a host's name a local rank is one rank's only where one host has any.
+    """
+    told: dict[Place, set[int]] = defaultdict(set)
+    alone = len({node for node, _ in local}) == 1
+    for o in observations:
+        node, pid = o.identity.node, o.captures.get("pid", "")
+        if o.signature == SEEN and o.identity.pid is not None and o.identity.rank is not None:
+            told[node, o.identity.pid].add(o.identity.rank)
+        elif o.signature == MAPPING and pid.isdigit() and (index := o.captures.get("local_rank", "")).isdigit():
+            ranks = {r for (host, n), r in local.items() if n == int(index) and (host == node or alone)}
+            if len(ranks) == 1:
+                told[node, int(pid)] |= ranks
+    return {place: ranks.pop() for place, ranks in told.items() if len(ranks) == 1}
+
+
+class Hosts:
+    """The ranks of hosts and pods, by what bears both names and by srun's lists of a host's tasks."""
+
+    def __init__(self, sources: Iterable[Source], observations: Iterable[Observation], tasks_are_ranks: bool) -> None:
+        self._ranks: dict[str, set[int]] = defaultdict(set)
+        self._tasks: dict[str, set[int]] = defaultdict(set)
+        self._files: dict[str, set[int]] = defaultdict(set)
+        for source in sources:
+            self._see(source.identity)
+            for name in path_names(source.path) if source.identity.rank is not None else ():
+                self._files[name].add(source.identity.rank or 0)
+        for o in observations:
+            self._see(o.identity)
+            tasks = o.captures.get("tasks") or o.captures.get("task")
+            if tasks_are_ranks and tasks and "[" not in o.captures.get("node", "["):
+                self._tasks[o.captures["node"]].update(rank_list(tasks.strip("[]")))
+
+    def _see(self, identity: Identity) -> None:
+        if identity.node is not None and identity.rank is not None:
+            self._ranks[identity.node].add(identity.rank)
+
+    def ranks(self, name: str) -> tuple[int, ...]:
+        """The ranks that are known to be on a host, sorted."""
+        return tuple(sorted(self._ranks.get(name, ())))
+
+    def of_pod(self, name: str) -> int | None:
+        """The one rank whose lines or files bear the name of a pod; None where that is none or several."""
+        found = self._ranks.get(name, set()) | self._files.get(name, set())
+        return next(iter(found)) if len(found) == 1 else None
+
+    def all_ranks(self, name: str, size: int | None) -> tuple[int, ...]:
+        """All ranks of a host, sorted; none where some may be missing.
+
+        They are those of the tasks that srun lists, or as many as each of the run's hosts has. size: of the world.
+        """
+        if tasks := self._tasks.get(name):
+            return tuple(sorted(tasks | self._ranks.get(name, set())))
+        known = self.ranks(name)
+        even = size is not None and len(known) * len(self._ranks) == size
+        return known if even and len({len(ranks) for ranks in self._ranks.values()}) == 1 else ()
+
+
+def path_names(path: str) -> set[str]:
+    """What a file may be named after: the parts of its path up to their first "." or "_", which no pod's name has."""
+    return {re.split(r"[._]", part, maxsplit=1)[0] for part in path.split("/")} - {""}
 
 
 def folders(observations: Iterable[Observation]) -> dict[str, int]:

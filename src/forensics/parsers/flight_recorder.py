@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from forensics.files import beginning
 from forensics.model import COLLECTIVES_COLUMNS, UNRECORDED, Source, schema
 from forensics.patterns import lazy
+from forensics.rank_ranges import rank_ranges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -196,6 +197,7 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
         "frame": [user_frame(entry.get("frames")) for entry in entries],
         "stack": _stacks(entries),
         "line": [None] * len(entries),
+        "printed": [None] * len(entries),
     }
     try:
         return pl.DataFrame(columns, schema=schema(COLLECTIVES_COLUMNS))
@@ -408,19 +410,8 @@ def _group(pair: tuple[str, str], index: int | None, members: Mapping[str, tuple
     if desc == "undefined":
         desc = ""
     if ranks:
-        desc = f"{desc} ranks {compact(ranks)}".strip()
+        desc = f"{desc} ranks {rank_ranges(ranks, separator=',', pair='-')}".strip()
     return name, desc
-
-
-def compact(ranks: Sequence[int]) -> str:
-    """Ranks as ranges: (0, 1, 2, 3, 8) -> "0-3,8"."""
-    parts: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if parts and parts[-1][1] == rank - 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def _one_size(size: int) -> str | None:

@@ -23,15 +23,19 @@ from forensics.parsers.prefixes import (
     CleanLine,
     clean,
     dated_time,
+    from_ray,
+    may_be_timed,
     parse_time,
     rank_list,
     sample_lines,
     segments,
+    speaker,
     strip_ansi,
     vote,
 )
 
 HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
+TAIL = 8 << 10  # bytes of the tail of a file that was read before and has grown
 WHOLE = 2 << 20  # bytes up to which every line is read for metrics
 EDGE = 128 << 10  # bytes read in full at either end of a larger file
 WINDOW = 32 << 10  # bytes of each window in between, and around non-finite values
@@ -51,6 +55,19 @@ _TROUBLE = re.compile(r"(?i:error|critical|fatal|exception|fail|could n|cannot|u
 
 # A kernel's own stamp, which counts from boot: no earlier line tells the time (parsers.kernel).
 _SINCE_BOOT = re.compile(r"\s*(?:<\d{1,3}>|[a-z]+\d? *:[a-z]+ *: ?)?\[ *\+?\d{1,10}\.\d{6}(?: <[ \d.]+>)?\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """What is known of a log that has grown since it was read, and the new lines of it.
+
+    voted: the ambiguous prefixes that it uses. first_time: seconds since the epoch, None where it bears no time.
+    windows: (whole lines, number of the first one), to read for metrics.
+    """
+
+    voted: frozenset[str]
+    first_time: float | None
+    windows: Sequence[tuple[bytes, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +102,31 @@ def read_log(
     *,
     reference: float,
     parts: Sequence[tuple[int, int]] = (),
+    grown: Grown | None = None,
+    end: int | None = None,
 ) -> LogFindings:
     """Everything one log says. Reads only parts of the file; a file that shrank or vanished gives what is left.
 
     reference: seconds since the epoch near which dates without a year lie (the file's modification time).
     parts: the `windows` of a large file, whose offsets were the scan's marks; none where it is read in full.
+    grown: given where the scan is of the end of the file only, and its head was read before.
+    end: where reading stops, for a file of which the last line is still being written.
     """
-    with _Reader(source) as reader:
-        head = reader.read(0, HEAD)
-        tail = reader.read(max(0, scan.bytes - HEAD), HEAD)
-        voted = vote(sample_lines(head))
+    with _Reader(source, end) as reader:
+        head = reader.read(0, HEAD) if grown is None else b""
+        begin = max(0, scan.bytes - (HEAD if grown is None else TAIL))
+        tail = reader.read(begin, scan.bytes - begin if grown is not None else HEAD)
+        voted = vote(sample_lines(head)) if grown is None else grown.voted
         found = _tracebacks(source, scan, reader, voted, reference)
-        found += _last_words(source, scan, tail, voted, reference, found)
+        found += _last_words(source, scan, begin, tail, voted, reference, found)
         observations = _observations(source, scan, matcher, reader, voted, reference, found)
         observations += _worker_rows(source, scan, reader, reference)
-        observations += _speakers(source, head, tail, voted)
+        observations += _speakers(source, head, tail, voted) if grown is None else ()
         writer = _writer(source, head, tail, reference, scan.bytes)
-        text = LogText(source, _windows(scan, reader, parts), voted, reference)
+        chosen = _windows(scan, reader, parts) if grown is None else grown.windows
+        text = LogText(source, chosen, voted, reference)
+    if grown is not None:
+        writer = replace(writer, first_time=grown.first_time)
     return LogFindings(observations, found, writer, text, len(scan.marks) > 0)
 
 
@@ -114,7 +139,11 @@ def latest_date(sources: Sequence[Source]) -> float | None:
     for source in sources[:DATED_FILES]:
         with _Reader(source) as reader:
             ends = (reader.read(0, DATED), reader.read(max(0, source.size - DATED), DATED))
+        if not may_be_timed(ends[0]) and not may_be_timed(ends[1]):
+            continue
         for line in b"\n".join(ends).replace(b"\r", b"\n").split(b"\n"):
+            if b":" not in line:
+                continue
             time = dated_time(strip_ansi(line[:200].decode("utf-8", "replace")))
             if time is not None and (latest is None or time > latest):
                 latest = time
@@ -124,8 +153,9 @@ def latest_date(sources: Sequence[Source]) -> float | None:
 class _Reader:
     """Bounded reads of one file that never raise."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, end: int | None = None) -> None:
         self._file = source.file
+        self._end = end
         self._stream: FileIO | None = None
         self.stamp = _Stamp()  # what the last look for a time before some line has found
 
@@ -141,6 +171,8 @@ class _Reader:
     def read(self, offset: int, size: int) -> bytes:
         if self._stream is None:
             return b""
+        if self._end is not None:
+            size = max(0, min(size, self._end - offset))
         try:
             self._stream.seek(offset)
             return self._stream.read(size) or b""
@@ -200,12 +232,18 @@ def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit) 
 
 
 def _last_words(
-    source: Source, scan: Scan, tail: bytes, voted: frozenset[str], reference: float, found: Sequence[Traceback]
+    source: Source,
+    scan: Scan,
+    begin: int,
+    tail: bytes,
+    voted: frozenset[str],
+    reference: float,
+    found: Sequence[Traceback],
 ) -> tuple[Traceback, ...]:
     """A log that ends in `SomeError: ...` without the traceback that belongs to it, as an exception without frames."""
     text = tail.rstrip()
     start = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
-    offset = max(0, scan.bytes - HEAD) + start
+    offset = begin + start
     line = clean(text[start:][:4000].decode("utf-8", "replace"), voted, reference)
     exception = tb.exception_of(line.text)
     if exception is None or any((t.final.offset or 0) >= offset for t in found):
@@ -244,9 +282,10 @@ def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float 
     """
     start, before = max(0, offset - HEAD), reader.stamp
     fresh = before.searched if start <= before.searched <= offset else start
-    lines = reader.read(fresh, offset - fresh).replace(b"\r", b"\n").split(b"\n")
+    data = reader.read(fresh, offset - fresh)
+    lines = data.replace(b"\r", b"\n").split(b"\n")
     place = offset + 1
-    for line in reversed(lines[-400:]):
+    for line in reversed(lines[-400:] if may_be_timed(data) else []):
         place -= len(line) + 1
         time, known = parse_time(strip_ansi(line[:400].decode("utf-8", "replace")), reference)
         if time is not None:
@@ -271,18 +310,20 @@ def _observations(
     kept: dict[int, int] = {}
     matched: dict[tuple[int, int], tuple[int, int]] = {}  # (pattern, rule) -> (matches, index of the last observation)
     seen: set[tuple[int, int]] = set()
+    failed: set[tuple[int, int]] = set()  # (offset, rule) that another literal of the same line has announced in vain
     for hit in sorted(scan.hits, key=lambda h: (h.offset, h.pattern)):
         kept[hit.pattern] = kept.get(hit.pattern, 0) + 1
         for rule in matcher.rules_of.get(hit.pattern, ()):
-            if (hit.offset, id(rule)) in seen:
+            if (hit.offset, id(rule)) in seen or (hit.offset, id(rule)) in failed:
                 continue
             for line, printed in lines.of(hit):
                 if _is_code_of_a_traceback(hit, line, found):
                     continue
-                match = matcher.match(rule, (line.text, printed))
+                match = matcher.match(rule, (line.text, printed) if line.text != printed else (printed,))
                 if match is not None:
                     break
             else:
+                failed.add((hit.offset, id(rule)))
                 continue
             if not lines.near_enough(rule, hit) or lines.of_a_program(line, hit):
                 continue
@@ -323,13 +364,16 @@ def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -
     if 2 * sum(b'rank":' in line for line in lines) < len(lines):
         lines = [line for line in lines if b'rank":' not in line]
     found: dict[Identity, Observation] = {}
+    nobody = Identity()
 
     def look(some: Sequence[bytes]) -> None:
         for line in some:
-            cleaned = clean(line[:400].decode("utf-8", "replace"), voted)
-            own = replace(cleaned.identity, pid=None, device=None, stream=None)
-            if own != Identity() and own not in found and len(found) < SPEAKERS:
-                evidence = Evidence(source.path, None, None, cleaned.prefix.strip())
+            said, prefix = speaker(line[:400].decode("utf-8", "replace"), voted)
+            # Ray's prefix names the process that wrote the rest, which its own messages name by pid alone.
+            pid = said.pid if said.rank is not None and from_ray(prefix) else None
+            own = Identity(said.rank, said.local_rank, said.node, said.attempt, pid=pid, task=said.task)
+            if own != nobody and own not in found and len(found) < SPEAKERS:
+                evidence = Evidence(source.path, None, None, prefix.strip())
                 found[own] = Observation(
                     signature="process-seen",
                     weight=0.5,
@@ -436,7 +480,8 @@ def _observation(
     if "local_rank" in places and captures.get("rank") is None:
         # The line speaks of another process than the one that wrote it (a launcher's report).
         identity = replace(identity, rank=None)
-    identity = replace(identity, **places)  # type: ignore[arg-type]
+    if places:
+        identity = replace(identity, **places)  # type: ignore[arg-type]
     policy = rule.evidence.culprit or rule.signature.culprit
     if policy == "named" and captures.get("pid", "").isdecimal():
         # The line speaks of that process, which is seldom the one that wrote it.
@@ -466,8 +511,8 @@ def _observation(
 
 
 def _writer(source: Source, head: bytes, tail: bytes, reference: float, size: int) -> Writer:
-    def first_time(lines: Sequence[bytes]) -> float | None:
-        for raw in lines[:400]:
+    def first_time(lines: Sequence[bytes], data: bytes) -> float | None:
+        for raw in lines[:400] if may_be_timed(data) else ():
             time, _ = parse_time(strip_ansi(raw[:400].decode("utf-8", "replace")), reference)
             if time is not None:
                 return time
@@ -478,8 +523,8 @@ def _writer(source: Source, head: bytes, tail: bytes, reference: float, size: in
     return Writer(
         source=source.path,
         identity=source.identity,
-        first_time=first_time(head.replace(b"\r", b"\n").split(b"\n")),
-        last_time=first_time(tail_lines[::-1]),
+        first_time=first_time(head.replace(b"\r", b"\n").split(b"\n"), head),
+        last_time=first_time(tail_lines[::-1], tail),
         last_line=clean(last[-4000:].decode("utf-8", "replace")).text.strip()[:500],
         bytes=size,
     )

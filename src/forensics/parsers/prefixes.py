@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from forensics.model import MAX_RANKS, Identity
 
@@ -71,6 +72,15 @@ _NEVER_A_HOST = {
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
 _JOURNAL = re.compile(r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,18}(?: [A-Z]{3,5})?|1\d{9}\.\d{6}) [\w.-]+ kernel: ")
 _ALWAYS = {name: re.compile(pattern) for name, pattern in ALWAYS.items()}
+
+
+def _any_of(patterns: Mapping[str, str], flags: int = 0) -> re.Pattern[str]:
+    """One pattern whose last group has the name of the first of these that matches: one look instead of sixteen."""
+    plain = {name: re.sub(r"\(\?P<\w+>", "(?:", pattern) for name, pattern in patterns.items()}
+    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in plain.items()), flags)
+
+
+_SOME = _any_of(ALWAYS)
 _VOTED = {name: re.compile(pattern) for name, pattern in VOTED.items()}
 
 # Heads of log records: what stands between the prefixes and the message.
@@ -89,11 +99,13 @@ HEADS: dict[str, str] = {
     ),
 }
 _HEADS = {name: re.compile(pattern, re.S) for name, pattern in HEADS.items()}
+_SOME_HEAD = _any_of(HEADS, re.S)
 
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
 IN_TEXT_RANK: tuple[str, ...] = (
     r"\[[Rr]ank[ :=]{0,2}(\d+)\]",
     r"\[[^\]]{0,60}\(default_pg\) Rank (\d+)\]",
+    r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (\d+)\]",
     r"^\([Rr]ank[ :=](\d+)\)",
     r'"(?:global_)?rank": ?(\d+)[,}]',
     r"\brank(\d+)\[\d+\]\[",
@@ -103,7 +115,17 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
 )
 _IN_TEXT_RANK = tuple(re.compile(pattern) for pattern in IN_TEXT_RANK)
+# What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
+# `[PG 1 (dp) Rank 0]`, `[PG ID 2 PG GUID 5(dp) Rank 0]` (createLogPrefix of ProcessGroupNCCL, torch 2.3 to 2.14).
+_SUBGROUP = re.compile(
+    r"\[PG (?:ID \d{1,9} PG GUID )?(?!0[ (]|[^\]]{0,60}\(default_pg\))[^\s\](]{1,80} ?(?:\([^\]]{0,80}\) ?)?Rank \d+\]"
+)
+# One of these is in every text that one of those patterns takes, and in few others.
+IN_TEXT_WORDS = ("ank", ".py:")
 
+# Part of every time that is looked for, but for seconds since the epoch.
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_GLOG = re.compile(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.\d+ ")
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _CTIME = re.compile(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
@@ -146,7 +168,16 @@ _GLUED = re.compile(r"(?<=[^\s:])(?=\[(?:rank|default)\d+\]:|\[[A-Za-z][\w.-]*:\
 
 def segments(piece: str) -> list[str]:
     """A piece of a line, cut where the prefix of another process begins in its middle."""
-    return _GLUED.split(piece) if "]:" in piece else [piece]
+    end = piece.find("]:")
+    # Nothing is glued to a prefix that is the line's own: most lines of most ranks.
+    if end < 0 or (piece.rfind("[", 0, end) <= 0 and piece.find("]:", end + 2) < 0):
+        return [piece]
+    return _GLUED.split(piece)
+
+
+def is_bare(text: str) -> bool:
+    """Whether a text bears no prefix for sure, because it is indented: `clean` would give it back as it is."""
+    return text.startswith("  ") and "\x1b" not in text and not text.lstrip()[:1].isdigit()
 
 
 def vote(lines: Iterable[str]) -> frozenset[str]:
@@ -169,10 +200,24 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
 
 
 def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
+    midnight = _midnight(year, month, day)
+    if midnight is None or hour > 23 or minute > 59:
+        return None
+    return midnight + 3600.0 * hour + 60.0 * minute + min(second, 59)
+
+
+@lru_cache(maxsize=4096)
+def _midnight(year: int, month: int, day: int) -> float | None:
+    """Seconds since the epoch at which a day begins: lines by the thousand are of few days."""
     try:
-        return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC).timestamp()
+        return datetime(year, month, day, tzinfo=UTC).timestamp()
     except ValueError:
         return None
+
+
+@lru_cache(maxsize=256)
+def _year(time: float) -> int:
+    return datetime.fromtimestamp(time, UTC).year
 
 
 LATEST = 4e9  # seconds since the epoch (the year 2096): a file's time beyond it is no guide
@@ -180,10 +225,18 @@ LATEST = 4e9  # seconds since the epoch (the year 2096): a file's time beyond it
 
 def _near(reference: float, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
     """A date without a year, in the latest year that does not put it after `reference` (two days of grace)."""
-    year = datetime.fromtimestamp(max(0.0, min(reference, LATEST)), UTC).year
+    year = _year(max(0.0, min(reference, LATEST)))
     dates = [_epoch(y, month, day, hour, minute, second) for y in (year + 1, year, year - 1)]
     known = [d for d in dates if d is not None]
     return next((d for d in known if d <= reference + 2 * 86400), known[-1] if known else None)
+
+
+_CLOCK_BYTES = re.compile(rb"\d\d:\d\d:\d\d|\":|[\x1b\x80-\xff]")
+
+
+def may_be_timed(data: bytes) -> bool:
+    """Whether `parse_time` may find a time anywhere in these lines: most programs' output has none at all."""
+    return _CLOCK_BYTES.search(data) is not None
 
 
 def dated_time(text: str) -> float | None:
@@ -196,7 +249,15 @@ def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
 
     reference: seconds since the epoch, near which dates without a year are put (c10, syslog and mmengine print none).
     """
-    head = text[:160]
+    if _CLOCK.search(text, 0, 160) and (found := _clock(text[:160], reference)) is not None:
+        return found
+    if '":' in text and (m := _UNIX.search(text[:400])):
+        return float(m.group(1)), True
+    return None, False
+
+
+def _clock(head: str, reference: float) -> tuple[float | None, bool] | None:
+    """`parse_time` of the beginning of a line with a clock in it; None where that is part of no time."""
     if m := _ISO.search(head):
         base = _epoch(*(int(m.group(i)) for i in range(1, 7)))
         if base is not None:
@@ -207,7 +268,7 @@ def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
                 digits = zone[1:].replace(":", "")
                 offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1 if zone[0] == "-" else 1)
             return base + fraction - offset, zone is not None
-    if m := re.search(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.\d+ ", head):
+    if m := _GLOG.search(head):
         md = int(m.group(2))
         return _near(reference, md // 100, md % 100, int(m.group(3)), int(m.group(4)), int(m.group(5))), False
     if (m := _CTIME.search(head)) and m.group(1) in _MONTHS:
@@ -215,9 +276,7 @@ def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
         return (_epoch(int(m.group(6)), *parts) if m.group(6) else _near(reference, *parts)), False
     if m := _MD_CLOCK.search(head):
         return _near(reference, *(int(m.group(i)) for i in range(1, 6))), False
-    if m := _UNIX.search(text[:400]):
-        return float(m.group(1)), True
-    return None, False
+    return None
 
 
 def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
@@ -233,45 +292,78 @@ def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
             into[key] = int(value)
 
 
-def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.0) -> CleanLine:
-    """Take the prefixes off one piece of a line. Never raises; text that bears none comes back as it is."""
+@dataclass(frozen=True, slots=True)
+class _Peeled:
+    """A piece of a line without its prefixes. text: with a logger's head, which may hold the time."""
+
+    text: str
+    message: str
+    identity: Identity
+    prefix: str
+    stamp: str | None
+
+
+def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> re.Match[str] | None:
+    """The first prefix of a text. fields: what prefixes before it have said."""
+
+    def repeats(name: str | None, m: re.Match[str]) -> bool:
+        return name == "torchrun_tee" and m.group(0).startswith("[rank") and "rank" in fields
+
+    some = _SOME.match(text)
+    if some is None and not voted:
+        return None
+    if some is not None and not repeats(some.lastgroup, some):
+        return _ALWAYS[some.lastgroup or ""].match(text)
+    for name, pattern in (*_ALWAYS.items(), *((n, _VOTED[n]) for n in voted)):
+        m = pattern.match(text)
+        if m is not None and m.end() > 0 and not repeats(name, m):
+            return m
+    return None
+
+
+def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
     text = strip_ansi(piece)
     fields: dict[str, object] = {}
     taken = []
     stamp: str | None = None
     for _ in range(8):  # prefixes stack; eight is more than any launcher, scheduler and logger together
-        for name, pattern in (*_ALWAYS.items(), *((n, _VOTED[n]) for n in voted)):
-            m = pattern.match(text)
-            if m is None or m.end() == 0:
-                continue
-            if name == "torchrun_tee" and (m.group(0).startswith("[rank") and "rank" in fields):
-                continue
-            groups = m.groupdict()
-            _take(groups, fields)
-            stamp = groups.get("ts") or stamp
-            end = m.start("rest") if "rest" in groups else m.end()
-            taken.append(text[:end])
-            text = text[end:]
+        m = _first(text, fields, voted)
+        if m is None:
             break
-        else:
-            break
+        groups = m.groupdict()
+        _take(groups, fields)
+        stamp = groups.get("ts") or stamp
+        end = m.start("rest") if "rest" in groups else m.end()
+        taken.append(text[:end])
+        text = text[end:]
     message = text
-    for pattern in _HEADS.values():
-        if m := pattern.match(text):
-            _take(m.groupdict(), fields)
-            message = m.group("message")
-            break
+    head = _SOME_HEAD.match(text)
+    if head is not None and (m := _HEADS[head.lastgroup or ""].match(text)):
+        _take(m.groupdict(), fields)
+        message = m.group("message")
     if "rank" not in fields:
-        for pattern in _IN_TEXT_RANK:
-            if (m := pattern.search(text[:300])) and len(m.group(1)) < LONG_NUMBER:
-                fields["rank"] = int(m.group(1))
-                break
-    time, zone_known = parse_time(text, reference)
-    if time is None and stamp:
-        time, zone_known = parse_time(stamp, reference)
-    if message.startswith("[c10d] "):
-        message = message[7:]
-    return CleanLine(message, Identity(**fields), time, zone_known, "".join(taken))  # type: ignore[arg-type]
+        near = text[:300]
+        if any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
+            for pattern in _IN_TEXT_RANK:
+                if (m := pattern.search(near)) and len(m.group(1)) < LONG_NUMBER:
+                    fields["rank"] = int(m.group(1))
+                    break
+    return _Peeled(text, message, Identity(**fields), "".join(taken), stamp)  # type: ignore[arg-type]
+
+
+def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.0) -> CleanLine:
+    """Take the prefixes off one piece of a line. Never raises; text that bears none comes back as it is."""
+    line = _peeled(piece, voted)
+    time, zone_known = parse_time(line.text, reference)
+    if time is None and line.stamp:
+        time, zone_known = parse_time(line.stamp, reference)
+    return CleanLine(line.message.removeprefix("[c10d] "), line.identity, time, zone_known, line.prefix)
+
+
+def speaker(piece: str, voted: frozenset[str] = frozenset()) -> tuple[Identity, str]:
+    """(identity, prefix) of one piece of a line, as `clean` has them; it does not look for a time."""
+    line = _peeled(piece, voted)
+    return line.identity, line.prefix
 
 
 def rank_list(text: str) -> tuple[int, ...]:

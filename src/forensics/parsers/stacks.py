@@ -21,7 +21,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from forensics.model import Evidence, Identity, Observation, Source
-from forensics.parsers.prefixes import CleanLine, clean, parse_time, sample_lines, strip_ansi, vote
+from forensics.parsers.prefixes import (
+    CleanLine,
+    clean,
+    is_bare,
+    may_be_timed,
+    parse_time,
+    sample_lines,
+    strip_ansi,
+    vote,
+)
 from forensics.patterns import lazy
 
 SIGNATURE = "stack-dump"
@@ -201,12 +210,15 @@ def read_stack(
             break
         if fixed is not None and not raw.startswith(fixed):
             continue
-        current = clean(raw, voted, reference)
-        # Only the first line of a c10 message bears its rank: a part of the header's prefix is the same writer.
-        same = head.prefix.startswith(current.prefix) if kind == "recorder" else head.prefix == current.prefix
-        if not same:
-            continue
-        body = current.text.rstrip()
+        if fixed is not None and is_bare(body := raw[len(fixed) :]):
+            body = body.rstrip()
+        else:
+            current = clean(raw, voted, reference)
+            # Only the first line of a c10 message bears its rank: a part of the header's prefix is the same writer.
+            same = head.prefix.startswith(current.prefix) if kind == "recorder" else head.prefix == current.prefix
+            if not same:
+                continue
+            body = current.text.rstrip()
         if m := pattern.match(body):
             frames.append(_frame(m, Evidence(path, at_line, at_offset, body.strip()[:1000])))
         elif not _belongs(kind, body):
@@ -343,7 +355,10 @@ def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Sta
 def _time_before(read: _Read, since: int, offset: int, reference: float) -> tuple[float, bool] | None:
     """The time of the last line between two offsets that bears one, and whether its zone is known."""
     start = max(since, offset - TIME_BEFORE)
-    for raw in reversed(read(start, offset - start).split(b"\n")[-400:]):
+    lines = read(start, offset - start)
+    if not may_be_timed(lines):
+        return None
+    for raw in reversed(lines.split(b"\n")[-400:]):
         time, known = parse_time(strip_ansi(raw[:400].decode("utf-8", "replace")), reference)
         if time is not None:
             return time, known

@@ -8,10 +8,10 @@ like `Type: message` closes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from forensics.model import Evidence, Identity, Traceback
-from forensics.parsers.prefixes import clean, segments
+from forensics.parsers.prefixes import clean, is_bare, segments
 
 HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
@@ -43,18 +43,36 @@ _REMOTE = re.compile(
 _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
-def _pieces(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """(offset, newlines before it, text) of every piece: between newlines, carriage returns and glued prefixes."""
-    at = 0
-    for newlines, raw in enumerate(data.split(b"\n")):
+def _pieces(data: bytes, marks: Sequence[bytes] = ()) -> Iterator[tuple[int, int, str]]:
+    """(offset, newlines before it, text) of every piece: between newlines, carriage returns and glued prefixes.
+
+    marks: what a line must hold to be worth decoding, as soon as it is known; others are passed over where neither
+    escapes nor carriage returns are about.
+    """
+    at = newlines = 0
+    plain = b"\x1b" not in data and b"\r" not in data
+    while at <= len(data):
+        if marks and plain:
+            hit = data.find(marks[0], at)
+            if hit < 0:
+                return
+            start = max(at, data.rfind(b"\n", at, hit) + 1)
+            newlines += data.count(b"\n", at, start)
+            at = start
+        end = data.find(b"\n", at)
+        raw = data[at : end if end >= 0 else len(data)]
         inner = at
-        for piece in raw.split(b"\r"):
+        for piece in (raw,) if plain else raw.split(b"\r"):
             begin = inner
-            for text in segments(piece.decode("utf-8", "replace")):
+            first, *glued = segments(piece.decode("utf-8", "replace"))
+            yield begin, newlines, first
+            for text in glued:
+                begin += len(first.encode())
                 yield begin, newlines, text
-                begin += len(text.encode())
+                first = text
             inner += len(piece) + 1
         at += len(raw) + 1
+        newlines += 1
 
 
 def _writer(prefix: str) -> str:
@@ -75,7 +93,8 @@ def read_traceback(
 
     data: bytes from the header on (the caller bounds them by MAX_BYTES). offset, line: of its first byte in the file.
     """
-    pieces = _pieces(data[:MAX_BYTES])
+    marks: list[bytes] = []
+    pieces = _pieces(data[:MAX_BYTES], marks)
     # What another process had begun to write may stand before the header on its line.
     first = next((p for p in pieces if p[1] > 0 or "Traceback" in p[2]), None)
     if first is None:
@@ -86,6 +105,10 @@ def read_traceback(
     writer = _writer(head.prefix)
     # What every line of this writer holds saves the cleaning of the lines of thousands of others.
     mark = next((token for token in reversed(writer.split()) if token in head.prefix), "")
+    if mark:
+        marks.append(mark.encode())
+    # A prefix without a time is the same on every line, and what is indented behind it bears no other.
+    own = head.prefix if _writer(head.prefix) == head.prefix and first[2].startswith(head.prefix) else None
     boxed = "╭" in head.text
     # torchelastic's table holds tracebacks behind a label, and indents their lines by as much as the label.
     indented = head.text.lstrip().startswith(("Traceback", "traceback : Traceback"))
@@ -93,17 +116,21 @@ def read_traceback(
     frames: list[tuple[str, int, str]] = []
     stray = 0
     speaker = head.identity
-    for n, (at, newlines, raw) in enumerate(pieces):
-        if n > MAX_LINES or stray > STRAY:
+    for at, newlines, raw in pieces:
+        if newlines > MAX_LINES or stray > STRAY:
             return None
         if mark not in raw and "\x1b" not in raw:
             continue
-        current = clean(raw, voted, reference)
-        if _writer(current.prefix) != writer:
-            continue
-        if "ray::" in current.text and (m := _REMOTE.search(current.text)):
+        if own is not None and raw.startswith(own) and is_bare(body := raw[len(own) :]):
+            current = head
+        else:
+            current = clean(raw, voted, reference)
+            body = current.text
+            if _writer(current.prefix) != writer:
+                continue
+        if "ray::" in body and (m := _REMOTE.search(body)):
             speaker = Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))
-        text = current.text[indent:] if current.text[:indent].isspace() or not indent else current.text
+        text = body[indent:] if body[:indent].isspace() or not indent else body
         if not text.strip():
             continue
         if m := (_RICH_FRAME if boxed else _FRAME).match(text):

@@ -17,7 +17,7 @@ _PLACES = frozenset(
     "port address addr ip job jobid job_id user path file dir folder directory url uri bus_id bdf pci uuid serial "
     "attempt world_size interface function exception message store shard worker seq group pg id process "
     "node_ranks node_devices owner_pid comm comm_rank bus batch_host network interfaces hca server own_rank "
-    "bootstrap volume disk segment".split()
+    "bootstrap volume disk segment pod container limit".split()
 )
 # What is told by a number alone.
 _NUMBERS = frozenset({"signal", "exitcode", "xid", "errno", "sxid", "code"})

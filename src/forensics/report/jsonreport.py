@@ -22,7 +22,7 @@ _LIVE = re.compile("[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060
 def _clean(value: Any) -> Any:
     """`value` in types that strict JSON has: no NaN, no lone surrogates, no tuples."""
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", str(value))
+        return str(value) if value.isascii() else _SURROGATE.sub("\ufffd", str(value))
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

@@ -79,7 +79,7 @@ def fenced(text: str, limit: int = _EVIDENCE_TEXT) -> str:
 
 
 @dataclass(slots=True)
-class _Section:
+class Part:
     """A part of the document that can lose items from its end, so that the whole fits."""
 
     importance: int  # the least important loses first
@@ -98,7 +98,8 @@ class _Section:
         return self.head + "".join(items) + self.tail
 
 
-def _fit(sections: Sequence[_Section], limit: int) -> str:
+def fit(sections: Sequence[Part], limit: int = _AIM) -> str:
+    """The document; what is least important loses items until it is no longer than `limit` characters."""
     total = sum(len(section.render()) for section in sections)
     for section in sorted(sections, key=lambda section: section.importance):
         if total <= limit:
@@ -111,9 +112,9 @@ def _fit(sections: Sequence[_Section], limit: int) -> str:
     return "".join(section.render() for section in sections)
 
 
-def _details(importance: int, summary: str, items: list[str]) -> _Section:
+def _details(importance: int, summary: str, items: list[str]) -> Part:
     """`summary` must be our own words: it stands in HTML."""
-    return _Section(importance, f"\n<details>\n<summary>{summary}</summary>\n\n", items, "\n</details>\n")
+    return Part(importance, f"\n<details>\n<summary>{summary}</summary>\n\n", items, "\n</details>\n")
 
 
 def _evidence(evidence: Evidence) -> str:
@@ -125,7 +126,7 @@ def _place_note(evidence: Sequence[Evidence]) -> str:
     return f" ({code(words.place(evidence[0]))})" if evidence and evidence[0].file else ""
 
 
-def _core(diagnosis: Diagnosis) -> _Section:
+def _core(diagnosis: Diagnosis) -> Part:
     verdict, sentence, sure = words.headline(diagnosis)
     text = f"## {verdict}: {escape(sentence, 400)}" + (f" ({sure})" if sure else "") + "\n"
     if words.says_more(diagnosis.summary, sentence):
@@ -147,7 +148,7 @@ def _core(diagnosis: Diagnosis) -> _Section:
     text += "\n| | |\n| --- | --- |\n" + "".join(f"| {label} | {value} |\n" for label, value in rows)
     if roots and roots[0].why.strip():
         text += f"\n### Why\n\n{escape(roots[0].why, 2000)}\n"
-    return _Section(100, text, [])
+    return Part(100, text, [])
 
 
 def _further(root: Finding) -> str:
@@ -165,26 +166,24 @@ def _stated_at(fact: Fact) -> str:
     return fact.source if fact.line is None else f"{fact.source}:{fact.line}"
 
 
-def _sections(diagnosis: Diagnosis) -> list[_Section]:
+def _sections(diagnosis: Diagnosis) -> list[Part]:
     sections = [_core(diagnosis)]
     roots = diagnosis.of_role(Role.ROOT)
     if roots:
         top = roots[0]
-        sections.append(_Section(8, "\n" if top.notes else "", [f"- {escape(note, 600)}\n" for note in top.notes]))
+        sections.append(Part(8, "\n" if top.notes else "", [f"- {escape(note, 600)}\n" for note in top.notes]))
         told = words.telling(top.evidence)
         shown = [_evidence(evidence) for evidence in told[:_EVIDENCE_SHOWN]]
         if (rest := len(top.evidence) - len(told[:_EVIDENCE_SHOWN])) > 0:
             shown.append(f"\n… and {words.plural(rest, 'more place')}\n")
-        sections.append(_Section(9, "", shown))
+        sections.append(Part(9, "", shown))
         if top.fix:
             fixes = [f"{number}. {escape(fix, 600)}\n" for number, fix in enumerate(top.fix, 1)]
-            sections.append(_Section(10, "\n### What to do\n\n", fixes))
+            sections.append(Part(10, "\n### What to do\n\n", fixes))
         if top.see_also:
-            sections.append(_Section(6, "\n", [f"See also: `forensics explain {' '.join(top.see_also)}`\n"]))
+            sections.append(Part(6, "\n", [f"See also: `forensics explain {' '.join(top.see_also)}`\n"]))
         if roots[1:]:
-            sections.append(
-                _Section(7, "\n### Further causes, independent of the first\n", list(map(_further, roots[1:])))
-            )
+            sections.append(Part(7, "\n### Further causes, independent of the first\n", list(map(_further, roots[1:]))))
     cascade: list[str] = []
     for root, groups in words.cascades(diagnosis):
         name = escape(root.title, 200) if root else "something that is not shown here"
@@ -208,6 +207,8 @@ def _sections(diagnosis: Diagnosis) -> list[_Section]:
             notes = "".join(f" {escape(note, 300)}" for note in finding.notes[:2])
             items.append(f"- {escape(words.located(finding), 400)}{reason}{notes}{_place_note(finding.evidence)}\n")
         sections.append(_details(3, "Seen and harmless" if roots else "Seen", items))
+    if nothing := words.nothing_in_the_code(diagnosis):
+        sections.append(_details(4, "Hints from the code", [f"- {nothing}\n"]))
     if hints := [hint for hint in diagnosis.hints if not hint.supports]:
         items = [
             f"- {escape(hint.title, 200)}: {escape(hint.why, 600)}{_place_note(hint.evidence)}\n" for hint in hints
@@ -247,4 +248,4 @@ def render(diagnosis: Diagnosis) -> str:
 
     It is not redacted here: callers that share it pass the diagnosis through `redaction.redact_diagnosis`.
     """
-    return _fit(_sections(diagnosis), _AIM)
+    return fit(_sections(diagnosis))

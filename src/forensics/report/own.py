@@ -19,6 +19,11 @@ _TERMINAL = lazy(
     + rb"(?:WHERE|SEEN|(?:NOT )?READ|MISSING EVIDENCE|RULED OUT)" + _STYLE + rb"\n  ",
     re.S,
 )  # fmt: skip
+_NEWS = lazy(  # of `forensics watch`, which can go to a file in the run that it watches
+    rb"\d\d:\d\d:\d\d  " + _STYLE + rb"(?:fatal {2}|error {2}|warning|over {3})" + _STYLE
+    + rb"  \S[^\n]*(?: \| \xe2\x86\x92 [^\n]*| is no longer so)\n"
+    rb'|\{"schema_version": \d+, "event": "(?:news|diagnosis|end)", '
+)  # fmt: skip
 _JUNIT = lazy(rb'<\?xml version="1\.0" encoding="UTF-8"\?>\s*<testsuites name="forensics" ')
 _SARIF = lazy(
     rb'\s*\{\s*"\$schema": "[^"]*sarif[^"]*",\s*"version": "2\.1\.0",\s*"runs": \[\s*\{\s*"tool": \{\s*"driver": \{\s*'
@@ -29,5 +34,5 @@ _SARIF = lazy(
 def is_report(head: bytes) -> bool:
     """Whether a file that begins with `head` is a report of this program, in any of its formats."""
     head = head.replace(b"\r\n", b"\n")
-    forms = (_JSON, _MARKDOWN, _HTML, _TERMINAL, _JUNIT, _SARIF)
+    forms = (_JSON, _MARKDOWN, _HTML, _TERMINAL, _JUNIT, _SARIF, _NEWS)
     return any(pattern.match(head) is not None for pattern in forms)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from forensics.model import Coverage, Diagnosis, Evidence, Finding, Role, RunSummary, Status, Verdict
+from forensics.rank_ranges import SHORT, rank_ranges
 
 _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(Z?)\Z", re.ASCII)
 # Lines that say that something follows, and not what.
@@ -45,29 +46,11 @@ def size(count: int) -> str:
     return f"{value:.1f} TB"
 
 
-def rank_list(ranks: Iterable[int], limit: int = 12) -> str:
-    """Ranks as ranges, `0-3, 7`; after `limit` ranges an ellipsis and how many there are."""
-    runs: list[list[int]] = []
-    numbers = sorted(set(ranks))
-    for rank in numbers:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    texts: list[str] = []
-    for first, last in runs[:limit]:
-        # Two neighbours read faster as a pair than as a range.
-        texts += [f"{first}"] if first == last else [f"{first}, {last}"] if last == first + 1 else [f"{first}-{last}"]
-    if len(runs) > limit:
-        return ", ".join(texts) + f", … ({len(numbers):,} in all)"
-    return ", ".join(texts)
-
-
 def ranks_phrase(ranks: Sequence[int] | None, what: str = "rank") -> str:
     """`rank 2`, `ranks 0-3, 7`; empty where none is named."""
     if not ranks:
         return ""
-    return f"{what}{'' if len(set(ranks)) == 1 else 's'} {rank_list(ranks)}"
+    return f"{what}{'' if len(set(ranks)) == 1 else 's'} {rank_ranges(ranks, limit=SHORT)}"
 
 
 def who(finding: Finding) -> str:
@@ -159,13 +142,13 @@ def where(finding: Finding, run: RunSummary) -> list[tuple[str, str]]:
     """What is known of the place, as (label, value), in the order rank, node, step, time, attempt."""
     rows: list[tuple[str, str]] = []
     if finding.ranks:
-        rows.append(("rank" if len(set(finding.ranks)) == 1 else "ranks", rank_list(finding.ranks)))
+        rows.append(("rank" if len(set(finding.ranks)) == 1 else "ranks", rank_ranges(finding.ranks, limit=SHORT)))
     elif run.world_size != 1:
         rows.append(("rank", "no single rank is to blame, or none is proven"))
     if finding.local_ranks:
-        rows.append(("local rank", rank_list(finding.local_ranks)))
+        rows.append(("local rank", rank_ranges(finding.local_ranks, limit=SHORT)))
     if finding.devices:
-        rows.append(("GPU", rank_list(finding.devices)))
+        rows.append(("GPU", rank_ranges(finding.devices, limit=SHORT)))
     if finding.node:
         rows.append(("node", finding.node))
     if finding.step is not None:
@@ -279,3 +262,23 @@ def not_read(coverage: Sequence[Coverage]) -> list[tuple[Status, str, list[str]]
             if source.status is status:
                 groups.setdefault((status, source.reason or "no reason given"), []).append(source.path)
     return [(status, reason, paths) for (status, reason), paths in groups.items()]
+
+
+def nothing_in_the_code(diagnosis: Diagnosis) -> str | None:
+    """How much training code was looked at, where nothing was found in it; None where something was, or none was given.
+
+    `--sources` gives each program a coverage row of the kind "code".
+    """
+    code = [row for row in diagnosis.coverage if row.kind == "code"]
+    if not code or diagnosis.hints:
+        return None
+    from forensics.sources.checks import REGISTRY
+
+    read = [row for row in code if row.status in (Status.READ, Status.PARTIAL)]
+    idle = sum(row.reason == "uses no training library" for row in read)
+    parts = [f"{plural(len(read), 'program')} read"]
+    if idle:
+        parts.append(f"{idle:,} of them without a training library")
+    if len(read) < len(code):
+        parts.append(f"{len(code) - len(read):,} skipped")
+    return f"Nothing was found: {', '.join(parts)}; {plural(len(REGISTRY), 'check')}."

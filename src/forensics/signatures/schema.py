@@ -319,8 +319,10 @@ def unparsed(text: str, error: Exception) -> str:
     return f"{at[1] if at else text.count(chr(10)) + 1}: {error}"
 
 
-def load_catalogue(*folders: Path) -> dict[str, Signature]:
+def load_catalogue(*folders: Path, examples: bool = True) -> dict[str, Signature]:
     """Every signature of the built-in catalogue and of `folders`, by slug; a user's own replaces one of the same name.
+
+    examples: an analysis does without them, and they are half of what there is to load.
 
     Raises SignatureError for a file that is wrong, and in `folders` for a pattern that is unsafe or does not compile.
     """
@@ -329,12 +331,12 @@ def load_catalogue(*folders: Path) -> dict[str, Signature]:
     for root in (own, *folders):
         if not root.is_dir():
             raise SignatureError(f"{root}: is no folder")
-        for signature in _folder(root, built_in=root == own):
+        for signature in _folder(root, built_in=root == own, examples=examples):
             catalogue[signature.name] = signature
     return catalogue
 
 
-def _folder(root: Path, *, built_in: bool) -> list[Signature]:
+def _folder(root: Path, *, built_in: bool, examples: bool) -> list[Signature]:
     """The signatures below a folder. Tables that were found right are kept for later starts (`cache`).
 
     Parsing and checking 500 files takes longer than a small analysis.
@@ -346,14 +348,20 @@ def _folder(root: Path, *, built_in: bool) -> list[Signature]:
         raise SignatureError(f"{error.filename or root}: {error.strerror or error}") from None
     rules = Path(__file__).stat()
     key = (__version__, rules.st_size, rules.st_mtime_ns, built_in, stats)
-    name = f"catalogue-{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
-    if data := cache.load(name):
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+    if data := cache.load(_cached(digest, examples)):
         with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
             return [assemble(table, area, shown) for table, area, shown in json.loads(data)]
     checked = [(_checked_table(path, built_in), *_shown(path, built_in)) for path in paths]
-    with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
-        cache.store("catalogue", name, json.dumps(checked).encode())
-    return [assemble(*item) for item in checked]
+    short = [({k: v for k, v in table.items() if k != "example"}, area, shown) for table, area, shown in checked]
+    for whole, tables in ((True, checked), (False, short)):
+        with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
+            cache.store(f"catalogue-{whole:d}", _cached(digest, whole), json.dumps(tables).encode())
+    return [assemble(*item) for item in (checked if examples else short)]
+
+
+def _cached(digest: str, examples: bool) -> str:
+    return f"catalogue-{examples:d}-{digest}.json"
 
 
 def _shown(path: Path, built_in: bool) -> tuple[str, str]:

@@ -47,7 +47,8 @@ class Options:
 def triage(paths: Sequence[str], options: Options) -> Batch:
     """Triage the jobs under `paths`.
 
-    Raises NoJobs where there are none, StoreError where the store cannot be used, SignatureError for a user's signature.
+    Raises NoJobs where there are none, StoreError where the store cannot be used, SignatureError where a user's
+    signature is none.
     """
     from forensics import remote
 

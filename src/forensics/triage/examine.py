@@ -86,7 +86,7 @@ class Tools:
     def catalogue(self) -> dict[str, Signature]:
         from forensics.signatures.schema import load_catalogue
 
-        return load_catalogue(*map(Path, self.setup.signature_folders))
+        return load_catalogue(*map(Path, self.setup.signature_folders), examples=False)
 
     @cached_property
     def matcher(self) -> Matcher:

@@ -21,9 +21,12 @@ _PARAMETERS = (
     "megatron.",
     "config.",
     "training_args.",
+    "deepspeed.",
     "trainer.",
     "args.",
 )
+# What a Trainer's state file repeats of its settings; the rest of it is how far the run came.
+_PLANNED = frozenset("max_steps num_train_epochs train_batch_size eval_steps logging_steps save_steps".split())
 # Settings that say where a job lies or what it is called; every job has others.
 _OWN = re.compile(
     r"(?:^|[._])(?:path|dir|directory|folder|file|name|id|uuid|host\w*|time\w*|date|user|url|port|cwd|class|_target_)$",
@@ -98,6 +101,8 @@ def _named(fact: Fact) -> tuple[str, int] | None:
     for order, prefix in enumerate(_PARAMETERS):
         if name.startswith(prefix):
             rest = name.removeprefix(prefix)
+            if prefix == "trainer." and rest not in _PLANNED:
+                return None
             if rest.startswith("version") or _OWN.search(rest) or rest.count(".") > 4:
                 return None
             return f"hparam.{rest}", order

@@ -21,6 +21,9 @@ NOTHING = "nothing"  # there is nothing to analyse
 UNREADABLE = "unreadable"  # the path is gone, or may not be read
 FAULT = "fault"  # an exception, which is a fault of forensics
 
+# Causes that say that something failed, and not what.
+VAGUE = frozenset({"python-exception", "insufficient-evidence"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:

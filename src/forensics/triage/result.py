@@ -11,7 +11,7 @@ from forensics.engine.identity import NCCL_INIT, pci_bus
 from forensics.engine.pipeline import Analysis
 from forensics.model import Diagnosis, Finding, Role, RunData, Traceback, Writer
 from forensics.triage.labels import labels_of
-from forensics.triage.model import Device, JobResult, Place, Sign, Unexplained
+from forensics.triage.model import VAGUE, Device, JobResult, Place, Sign, Unexplained
 
 MOST_SIGNS = 24
 MOST_NODES = 256
@@ -20,8 +20,6 @@ MOST_FRAMES = 24
 MOST_LINES = 8
 LONGEST = 500  # characters of a line
 CAPTURES = 12  # of a sign
-# Causes that say that something failed, and not what.
-VAGUE = frozenset({"python-exception", "insufficient-evidence"})
 _LISTINGS = frozenset({NCCL_INIT, "gpu-listed"})
 _UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f-]{4,27}", re.I)
 

@@ -139,6 +139,7 @@ def payload(batch: Batch) -> str:
         "paths": list(batch.paths),
         "causes": [{name: getattr(c, name) for name in c.__dataclass_fields__} for c in batch.causes],
         **codec.plain(batch.insights),
+        "notes": [*batch.notes, *batch.insights.notes],
         "jobs": [codec.to_dict(r) | {"cause": r.cause} for r in batch.results],
     }
     return escaped(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"

@@ -16,12 +16,13 @@ from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
 from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
-from forensics.model import MAX_RANKS, Observation, Traceback
+from forensics.engine.collectives.watchdogs import told_apart
+from forensics.model import MAX_RANKS, Observation, Source, Traceback
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["desync", "still_standing", "told", "vote"]
+__all__ = ["desync", "still_standing", "told", "told_apart", "vote", "with_last_words"]
 
 # What names of signatures about NCCL and its network begin with.
 _OF_NCCL = ("nccl", "ib-")
@@ -39,6 +40,15 @@ def told(observations: Sequence[Observation]) -> list[Observation]:
     from forensics.engine.collectives import nccl
 
     return nccl.told(observations)
+
+
+def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> list[Observation]:
+    """`last_words.with_last_words`, loaded where something was found."""
+    if not found:
+        return []
+    from forensics.engine.collectives import last_words
+
+    return last_words.with_last_words(found, sources)
 
 
 def desync(
@@ -59,7 +69,8 @@ def desync(
     present: ranks that left a file or a line of any kind. One that spoke and reports no timeout is rather missing than
     one whose log may be lost.
     """
-    dumped = {int(rank) for rank in collectives["rank"].drop_nulls().unique()}
+    ranks = collectives["rank"].unique().to_list() if collectives.height else []
+    dumped = {int(rank) for rank in ranks if rank is not None}
     heard = {o.identity.rank for o in observations if o.identity.rank is not None}
     highest = max((*heard, *dumped), default=-1)
     everyone = frozenset(world) if world else frozenset(range(highest + 1) if highest < MAX_RANKS else heard | dumped)
@@ -95,7 +106,7 @@ def _of_attempt(
     if not _named(found) and (stacks := from_stack_dumps(logs)):
         found = [o for o in found if o.signature != "collective-timeout"] + stacks
     if not _named(found):
-        found += lagging(logs)
+        found += lagging(logs, everyone)
     if not _named(found) and (waits := unborn(logs, everyone, present)):
         found = [o for o in found if o.signature != "collective-timeout"] + waits
     told = any(o.culprits for o in logs.observations if o.signature in NAMING)

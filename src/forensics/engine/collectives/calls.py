@@ -49,10 +49,11 @@ class Call:
     frame: str | None
     stack: str | None = None  # the user's frames, innermost first, one a line
     line: int | None = None  # of a log
+    printed: str | None = None  # how a log numbers it
 
     @property
     def name(self) -> str:
-        return f"{self.op} #{self.seq}"
+        return f"{self.op} #{self.seq}" + (f" ({self.printed})" if self.printed else "")
 
     @property
     def place(self) -> str:
@@ -137,7 +138,7 @@ def calls_of(table: pl.DataFrame) -> list[Call]:
             rank=row["rank"], source=row["source"], group=(row["group"] or "", row["group_desc"] or ""), seq=row["seq"],
             op=row["op"], sizes=row["input_sizes"], dtypes=row["dtypes"], state=row["state"],
             retired=bool(row["retired"]), finished=row["finished"], time=row["time"], frame=row["frame"],
-            stack=row["stack"], line=row["line"],
+            stack=row["stack"], line=row["line"], printed=row["printed"],
         )
         for row in table.iter_rows(named=True)
     ]  # fmt: skip

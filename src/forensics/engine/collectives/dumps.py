@@ -31,8 +31,14 @@ from forensics.model import UNRECORDED, Observation
 if TYPE_CHECKING:
     import polars as pl
 
+# Calls by which a log must end before the others' to be told: a program is often a few ahead of what its peers began.
+FEWER = 8
+TOGETHER = 2  # calls within which logs that were written at one time end
+
 
 def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:
+    if table.is_empty():
+        return []
     groups = groups_of(table)
     if not groups:
         return point_to_point(table, [], logs)
@@ -41,8 +47,12 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
     calm = [group for group in groups if group.key not in settled]
     if not found:
         found += point_to_point(table, calm, logs)
-    if not logs.trouble:  # how far each rank came when a log ended says nothing where nothing waited
+    if not logs.trouble:  # how far each rank came when a log ended proves nothing where nothing waited
+        if not found and not logs.raised:
+            found += [o for group in calm if (o := _fewer_calls(group)) is not None][:1]
         calm = [group for group in calm if not group.traced]
+        if found:
+            return found
     if not found:
         found += waits(calm, logs)
     calm = [group for group in calm if not group.traced]
@@ -100,9 +110,30 @@ def _mismatch(group: Group, logs: Logs) -> Observation | None:
     said = "; ".join(f"{spoken(ranks)} called {what}" for what, ranks in sorted(parts.items(), key=lambda p: len(p[1])))
     end = "" if odd else f" {no_majority(len(values))}"
     shown = [calls[rank] for rank in (*odd, *(r for r in sorted(calls) if r not in odd))]
-    return observe(
-        signature, weight, odd, shown, f"At #{group.mismatch} of {in_group(group.key)} {said}.{end}", group.mismatch
+    printed = {call.printed for call in calls.values()}
+    at = f"#{group.mismatch}" + (f" ({one})" if len(printed) == 1 and (one := next(iter(printed))) else "")
+    return observe(signature, weight, odd, shown, f"At {at} of {in_group(group.key)} {said}.{end}", group.mismatch)
+
+
+def _fewer_calls(group: Group) -> Observation | None:
+    """A minority of ranks whose NCCL log ends many calls before those of all others, which end together."""
+    if not group.traced or group.unnamed or len(group.last) < 3 or len(group.last) < len(group.members):
+        return None
+    end = max(call.seq for call in group.last.values())
+    behind = {rank: call for rank, call in group.last.items() if call.seq <= end - FEWER}
+    ahead = {rank: call for rank, call in group.last.items() if call.seq >= end - TOGETHER}
+    if not behind or 2 * len(behind) >= len(group.last) or len(behind) + len(ahead) < len(group.last):
+        return None
+    said = "; ".join(f"rank {rank} in {call.name}" for rank, call in sorted(behind.items())[:8])
+    last = ahead[min(ahead)]
+    fewest = min(call.seq for call in behind.values())
+    note = (
+        f"the NCCL log of {spoken(behind)} ends up to {end - fewest} calls before those of the others: {said}, "
+        f"{spoken(ahead)} at {last.name}. A log that was cut, or copied earlier, looks the same, and a program may be "
+        f"some calls ahead of its GPU: it proves a lag only where the others are seen to wait"
     )
+    shown = [behind[rank] for rank in sorted(behind)] + [last]
+    return observe("nccl-calls-behind", 0.5, tuple(sorted(behind)), shown, note[0].upper() + note[1:], last.seq)
 
 
 def _enforce_votes(values: Mapping[int, str | None], logs: Logs) -> dict[int, Hashable]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from forensics.engine.collectives.observations import (
     DEFAULT_GROUPS,
@@ -13,10 +14,13 @@ from forensics.engine.collectives.observations import (
     no_majority,
     number,
     ordered,
+    plural,
     spoken,
     vote,
 )
+from forensics.engine.collectives.watchdogs import STUCK
 from forensics.model import Observation, Traceback
+from forensics.patterns import lazy
 
 # Operations with the same number of elements on every rank, as the watchdog prints them (c10d OpType).
 SAME_NUMEL = (
@@ -25,12 +29,15 @@ SAME_NUMEL = (
 )  # fmt: skip
 # What a rank prints because a collective did not end, and because a peer's connection did.
 TIMEOUTS = ("collective-timeout",)
+FINISHED = "run-finished"
 CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort")
 # What an exception says that is about a peer and not about the rank that raised it.
 PEER = (
     "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",
     "Detected mismatch between collectives", "monitoredBarrier", "Application timeout caused pair closure",
 )  # fmt: skip
+# `[PG 1 Rank 2]`, `[PG ID 2 PG GUID 5(dp) Rank 2]`: the number inside the group.
+_NUMBER_IN_GROUP = lazy(r"\[PG [^\]]{1,160}\bRank (\d{1,6})\]")
 NEXT_TIME = (
     "set TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, "
     "and keep the dump and the log of every rank"
@@ -46,10 +53,12 @@ class Logs:
     closed: Mapping[int, Observation]
     epochs: Mapping[int, Mapping[str, int]]  # rank -> epoch that it says it has finished -> its steps (-1 unknown)
     raised: frozenset[int]  # ranks with an exception of their own, not one about a peer
+    stuck: frozenset[int] = frozenset()  # ranks whose watchdog hangs itself
+    finished: Mapping[int, Observation] = field(default_factory=dict)  # ranks that say that they reached the end
 
     @property
     def trouble(self) -> bool:
-        return bool(self.timed_out or self.closed)
+        return bool(self.timed_out or self.closed or self.stuck)
 
     def left(self, ranks: Collection[int]) -> bool:
         """Whether these ranks went away, as opposed to being there and not coming."""
@@ -74,6 +83,8 @@ class Logs:
 def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Traceback]) -> Logs:
     timed_out: dict[int, Observation] = {}
     closed: dict[int, Observation] = {}
+    finished: dict[int, Observation] = {}
+    stuck: set[int] = set()
     epochs: dict[int, dict[str, int]] = defaultdict(dict)
     unnumbered: dict[tuple[int, str], int] = defaultdict(int)
     for o in observations:
@@ -84,6 +95,10 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
             timed_out.setdefault(rank, o)
         elif o.signature in CLOSED:
             closed.setdefault(rank, o)
+        elif o.signature == STUCK:
+            stuck.add(rank)
+        elif o.signature == FINISHED:
+            finished.setdefault(rank, o)
         elif o.signature == "epoch-finished":
             steps = number(o.captures.get("steps"))
             epoch = o.captures.get("epoch")
@@ -96,7 +111,7 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
         for t in tracebacks
         if t.identity.rank is not None and not any(text in t.message for text in PEER)
     }
-    return Logs(tuple(observations), timed_out, closed, epochs, frozenset(raised))
+    return Logs(tuple(observations), timed_out, closed, epochs, frozenset(raised), frozenset(stuck), finished)
 
 
 def fingerprints(logs: Logs) -> list[Observation]:
@@ -137,8 +152,11 @@ def fingerprints(logs: Logs) -> list[Observation]:
     return [from_lines(signature, 0.95, odd, first, f"{at}{note}.{end}")]
 
 
-def lagging(logs: Logs) -> list[Observation]:
-    """What the NCCL watchdogs printed: who is stuck where, and who only said how far it had come."""
+def lagging(logs: Logs, everyone: Collection[int]) -> list[Observation]:
+    """What the NCCL watchdogs printed: who is stuck where, and who only said how far it had come.
+
+    everyone: all ranks of the run, as far as they are known.
+    """
     stuck: dict[str, dict[int, Observation]] = defaultdict(dict)  # group -> rank -> its first timeout
     unknown: dict[int, list[Observation]] = defaultdict(list)
     for o in logs.observations:
@@ -153,7 +171,7 @@ def lagging(logs: Logs) -> list[Observation]:
             unknown[rank].append(o)
     apart = [_stuck_apart(group, ranks, unknown) for group, ranks in sorted(stuck.items())]
     found = [o for o in apart if o is not None]
-    found += _behind_in_logs(logs, stuck, unknown)
+    found += _behind_in_logs(logs, stuck, unknown, len(everyone))
     if found or stuck:
         return found
     # Without a group in the line only equal numbers are comparable, and only if every rank prints one.
@@ -206,9 +224,14 @@ def _stuck_apart(
 
 
 def _behind_in_logs(
-    logs: Logs, stuck: Mapping[str, Mapping[int, Observation]], unknown: Mapping[int, Sequence[Observation]]
+    logs: Logs,
+    stuck: Mapping[str, Mapping[int, Observation]],
+    unknown: Mapping[int, Sequence[Observation]],
+    size: int,
 ) -> list[Observation]:
     """Ranks that timed out in nothing, and said on being told of the timeout that they had enqueued less.
+
+    A majority of the run's `size` ranks that all completed one number is not behind: the minority that waits is ahead.
 
     Those counters are the default group's, whatever group hangs.
     """
@@ -229,6 +252,8 @@ def _behind_in_logs(
     }  # fmt: skip
     if not behind:
         return []
+    if (ahead := _ahead(victims, behind, seq, size)) is not None:
+        return [ahead]
     said = "; ".join(f"rank {r} had enqueued up to #{o.captures['enqueued']}" for r, o in sorted(behind.items())[:8])
     minority = len(behind) < len(victims)
     end = "" if minority else " They are no minority, so that nobody is blamed for it."
@@ -243,16 +268,83 @@ def _behind_in_logs(
     ]
 
 
+def _ahead(
+    victims: Mapping[int, Observation], behind: Mapping[int, Observation], seq: int, size: int
+) -> Observation | None:
+    """A minority that timed out in the call after the one that all others had completed, with nothing pending there."""
+    ends = {(number(o.captures.get("enqueued")), number(o.captures.get("completed"))) for o in behind.values()}
+    if (
+        ends != {(seq - 1, seq - 1)}
+        or 2 * len(behind) <= size
+        or {int(o.captures["seq"]) for o in victims.values()} != {seq}
+    ):
+        return None
+    alone = tuple(sorted(victims))
+    note = (
+        f"{spoken(alone)} {plural(alone, 'is', 'are')} ahead: {plural(alone, 'it', 'they')} alone entered #{seq} and "
+        f"timed out there, while {spoken(behind)} had completed #{seq - 1} and called nothing after it."
+    )
+    signature = "rank-conditional-collective" if alone == (0,) else "collective-desync"
+    return from_lines(signature, 0.7, alone, [*ordered(victims, ()), *ordered(behind, ())], note)
+
+
+def _numbered(logs: Logs) -> dict[str, dict[int, int | None]]:
+    """Group -> the ranks that timed out in it, with their numbers inside the group where the line gives them."""
+    groups: dict[str, dict[int, int | None]] = defaultdict(dict)
+    for o in logs.observations:
+        if o.signature in TIMEOUTS and o.identity.rank is not None and "group" in o.captures:
+            m = _NUMBER_IN_GROUP.search(o.evidence[0].text)
+            groups[default_name(o.captures["group"])][o.identity.rank] = int(m.group(1)) if m is not None else None
+    return groups
+
+
+def _is_whole(group: str, ranks: Mapping[int, int | None], everyone: Collection[int]) -> bool:
+    """Whether a group holds all ranks: the default one, and one in which most ranks bear their own numbers."""
+    return group == "0" or (2 * len(ranks) > len(everyone) and all(n == rank for rank, n in ranks.items()))
+
+
+def _gaps(logs: Logs, groups: Mapping[str, Mapping[int, int | None]], everyone: Collection[int]) -> Observation | None:
+    """Members of a part of the ranks that are missing between those that timed out in it.
+
+    torch numbers a group's members in the order of their ranks (new_group sorts them). Where the ranks of those that
+    are known are evenly spaced, so are those between them.
+    """
+    for group, ranks in sorted(groups.items()):
+        known = sorted((n, rank) for rank, n in ranks.items() if n is not None)
+        steps = {(b - a) / (m - n) for (n, a), (m, b) in pairwise(known) if m != n}
+        if len(known) != len(ranks) or len(known) < 3 or len(steps) != 1 or not (step := steps.pop()).is_integer():
+            continue
+        numbers = {n for n, _ in known}
+        missing = {known[0][1] + int(step) * (n - known[0][0]): n for n in range(known[-1][0]) if n not in numbers}
+        there = step >= 1 and set(missing) <= set(everyone) - set(logs.timed_out) - set(logs.closed)
+        if not there or not 0 < len(missing) < len(known):
+            continue
+        lines = [logs.timed_out[rank] for rank in sorted(ranks)]
+        which = f"number{plural(missing, '', 's')} {', '.join(str(n) for n in sorted(missing.values()))}"
+        note = (
+            f"{spoken(ranks)} timed out in {in_group((group, ''))}, evenly spaced by their numbers in it; {which} of "
+            f"it, which by the spacing {plural(missing, 'is', 'are')} {spoken(missing)}, printed nothing of the kind."
+        )
+        return from_lines("collective-timeout", 0.55, tuple(sorted(missing)), lines, note)
+    return None
+
+
+def _not_after(o: Observation, others: Sequence[Observation]) -> bool:
+    """Whether no clock says that a line was printed after all of the others."""
+    times = [other.time for other in others if other.time is not None]
+    return o.time is None or not times or o.time <= max(times)
+
+
 def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
     """Ranks of which nothing was heard while the others timed out or lost their connections."""
-    groups = {o.captures["group"] for o in logs.timed_out.values() if "group" in o.captures}
+    groups = _numbered(logs)
     complaining = set(logs.timed_out) | set(logs.closed)
     complaining |= {o.identity.rank for o in logs.observations
                     if o.signature == "nccl-dump-signal" and o.identity.rank is not None}  # fmt: skip
-    if not complaining:
+    if not complaining or logs.stuck:  # the rank whose own watchdog hangs is what differs
         return []
     lines = list(logs.timed_out.values()) or list(logs.closed.values())
-    whole = all(default_name(group) == "0" for group in groups)
+    whole = not groups or any(_is_whole(group, ranks, everyone) for group, ranks in groups.items())
     quiet = sorted(everyone - complaining) if whole else []
     lost = [rank for rank in quiet if rank not in present]
     if lost and len(lost) < len(quiet):  # of some there is nothing at all: a log that is lost proves little
@@ -261,6 +353,11 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
     if quiet and logs.finished_before(quiet, sorted(complaining)):
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} had come to the end of an epoch that the others had not."
         return [from_lines("uneven-inputs", 0.75, tuple(quiet), lines, note)]
+    ended = {rank for rank, o in logs.finished.items() if _not_after(o, lines)}
+    if 0 < len(quiet) < len(complaining) and set(quiet) <= ended and not complaining & set(logs.finished):
+        said = logs.finished[quiet[0]]
+        note = f"{spoken(complaining)} {did}; {spoken(quiet)} had said before that all was done."
+        return [from_lines("rank-exited-early", 0.75, tuple(quiet), [said, *lines], note)]
     # A connection is closed by somebody: where all but one complain of it, it was that one, also where they are two.
     gone = not logs.timed_out or (len(logs.closed) > len(logs.timed_out))
     if quiet and (len(quiet) < len(complaining) or (not logs.timed_out and len(quiet) == 1)):
@@ -270,6 +367,8 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         if lost and len(lost) < len(everyone) and not set(lost) & set(quiet):
             note += f" Of {spoken(lost)} there is no log at all."
         return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
+    if not whole and (gaps := _gaps(logs, groups, everyone)) is not None:
+        return [gaps]
     if not tell_nobody or not logs.timed_out:
         return []
     seqs = sorted({int(o.captures["seq"]) for o in logs.timed_out.values() if "seq" in o.captures})
@@ -280,7 +379,7 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         apart = f" The numbers ({numbers}) may be those of different groups, which the lines do not name."
     half = ""
     if quiet:
-        half = f" {spoken(quiet)} printed nothing of the kind; they are no minority, and their logs may be missing."
+        half = f" Of {spoken(quiet)} there is nothing of the kind; they are no minority, and their logs may be missing."
     who = f"{spoken(logs.timed_out)} timed out{where}"
     note = f"{who}, and the log names no rank that is missing: {NEXT_TIME}.{half}{apart}"
     return [from_lines("collective-timeout", 0.6, (), lines, note)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from forensics.model import Identity, Observation, Traceback
 from forensics.patterns import lazy
+from forensics.rank_ranges import rank_ranges
 
 if TYPE_CHECKING:
     from forensics.engine.collectives.calls import Call
@@ -128,10 +129,8 @@ def number(text: str | None) -> int | None:
 
 def spoken(ranks: Iterable[int]) -> str:
     """ "rank 2", "ranks 0-3, 8"."""
-    from forensics.parsers.flight_recorder import compact
-
     known = sorted(set(ranks))
-    return f"{'rank' if len(known) == 1 else 'ranks'} {compact(known).replace(',', ', ')}"
+    return f"{'rank' if len(known) == 1 else 'ranks'} {rank_ranges(known, pair='-')}"
 
 
 def plural(ranks: Collection[int], one: str, many: str) -> str:

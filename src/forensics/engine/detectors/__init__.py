@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors import (
@@ -32,8 +33,9 @@ from forensics.engine.detectors import (
     units,
     updates,
 )
+from forensics.engine.few import Same
 from forensics.model import Observation
-from forensics.signatures.schema import Signature, SignatureError
+from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,19 +112,28 @@ def run_detectors(
             remembered.cache_clear()
 
 
-def _run(
-    catalogue: Mapping[str, Signature], metrics: pl.DataFrame, observations: Sequence[Observation]
-) -> Iterator[Observation]:
-    for signature in catalogue.values():
+@lru_cache(maxsize=1)
+def _rules(catalogue: Same[Mapping[str, Signature]]) -> tuple[tuple[Signature, int, EvidenceRule, Detector], ...]:
+    """(signature, index of the rule, rule, its detector) of the metrics rules; one catalogue serves many runs."""
+    found = []
+    for signature in catalogue.value.values():
         for index, rule in enumerate(signature.evidence):
             if rule.source != "metrics" or rule.detector is None:
                 continue
             detector = REGISTRY.get(rule.detector)
             if detector is None:
                 raise SignatureError(f"{signature.file}: there is no metrics detector {rule.detector!r}")
-            try:
-                seen = detector(metrics, observations, **rule.parameters)
-            except TypeError as error:
-                raise SignatureError(f"{signature.file}: {rule.detector}: {error}") from error
-            for o in seen:
-                yield replace(o, signature=signature.name, weight=o.weight * rule.weight, rule=index)
+            found.append((signature, index, rule, detector))
+    return tuple(found)
+
+
+def _run(
+    catalogue: Mapping[str, Signature], metrics: pl.DataFrame, observations: Sequence[Observation]
+) -> Iterator[Observation]:
+    for signature, index, rule, detector in _rules(Same(catalogue)):
+        try:
+            seen = detector(metrics, observations, **rule.parameters)
+        except TypeError as error:
+            raise SignatureError(f"{signature.file}: {rule.detector}: {error}") from error
+        for o in seen:
+            yield replace(o, signature=signature.name, weight=o.weight * rule.weight, rule=index)

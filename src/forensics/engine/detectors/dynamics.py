@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.names import has, how_many, names_where
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 from forensics.patterns import lazy
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 _RATIO = lazy(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
 _RECALL = lazy(r"(?i)recall[a-z_/]*\d+$")
-
-
-def _named(metrics: pl.DataFrame, pattern: re.Pattern[str]) -> list[str]:
-    return [name for name in metrics["name"].unique().sort().to_list() if pattern.search(name)]
 
 
 def _finite(values: Sequence[float | None]) -> list[float]:
@@ -36,7 +33,7 @@ def weights_not_updated(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in _named(metrics, _RATIO):
+    for name in names_where(metrics, _RATIO.search):
         for stream in streams(metrics, (name, "grad_norm", "lr", "loss", "loss_scale")):
             if name not in stream.columns:
                 continue
@@ -69,7 +66,7 @@ def learning_rate_too_low(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in _named(metrics, _RATIO):
+    for name in names_where(metrics, _RATIO.search):
         for stream in streams(metrics, (name, "grad_norm", "lr", "loss")):
             if name not in stream.columns or "loss" not in stream.columns:
                 continue
@@ -117,7 +114,7 @@ def weights_hardly_move(
         that falls by more does learn. A learning rate that still warms up says nothing of the run as a whole.
     """
     name = "update_ratio"
-    if not (metrics["name"] == name).any():
+    if not has(metrics, name):
         return ()
     found = [s for s in streams(metrics, (name, "lr", "loss")) if {name, "loss"} <= s.columns.keys()]
     signs = []
@@ -158,7 +155,7 @@ def updates_too_large(
         a small network simply learns fast.
     """
     name = "update_ratio"
-    if not (metrics["name"] == name).any():
+    if not has(metrics, name):
         return ()
     found = [
         s
@@ -198,10 +195,7 @@ def vanishing_gradients(
     norm: no median above it (P18: 1e-6). flat: relative change of the loss from the first to the last quarter. Norms
     that are exactly zero are a detached graph or an optimizer without the parameters (weights_not_updated).
     """
-    import polars as pl
-
-    small = pl.col("value").is_between(0, norm, closed="right")
-    if metrics.filter((pl.col("name") == "grad_norm") & small & (pl.col("value") > 0)).height < records:
+    if not has(metrics, "loss") or how_many(metrics, "grad_norm", above=0.0, most=norm) < records:
         return ()
     signs: list[Sign] = []
     found: list[Stream] = []
@@ -241,9 +235,9 @@ def clipped_while_scaled(
     and unscaling them afterwards leaves an update of 1/scale, so that the loss gains less than `gain` over `records` or
     more. A scale that changes takes the norm with it, which is surer still.
     """
-    import polars as pl
-
-    if metrics.filter((pl.col("name") == "grad_norm") & (pl.col("value") >= norm)).height < records:
+    if not has(metrics, "loss_scale") or not has(metrics, "loss"):
+        return ()
+    if how_many(metrics, "grad_norm", least=norm) < records:
         return ()
     found = [
         part
@@ -284,7 +278,7 @@ def majority_class(
 
     records: the fewest in that half. flat: range of the accuracy there (V6: 0.5 %).
     """
-    recalls = _named(metrics, _RECALL)
+    recalls = names_where(metrics, _RECALL.search)
     if len(recalls) < 2:
         return ()
     signs: list[Sign] = []
@@ -319,7 +313,7 @@ def average_lost(
     They differ in the `records` before it and later again: the average was started anew from the raw weights there, as
     a resume without its state does (C16).
     """
-    names = set(metrics["name"].unique().to_list())
+    names = set(names_where(metrics, bool))
     pairs = {
         (name, raw)
         for name in names

@@ -6,11 +6,11 @@ Names of this kind are not canonical (parsers/names.py), so each detector states
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.names import names_where
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 from forensics.patterns import lazy
@@ -29,10 +29,6 @@ _DETECTION = lazy(
 )
 
 
-def _named(metrics: pl.DataFrame, pattern: re.Pattern[str]) -> list[str]:
-    return [name for name in metrics["name"].unique().sort().to_list() if pattern.search(name)]
-
-
 def _quarters(values: Sequence[float]) -> tuple[float, float]:
     """Medians of the first and the last quarter."""
     quarter = max(1, len(values) // 4)
@@ -49,7 +45,7 @@ def frozen_weights_moved(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in _named(metrics, _FROZEN):
+    for name in names_where(metrics, _FROZEN.search):
         for part in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
             found.append(part)
             at, values = part.curve(name)
@@ -82,7 +78,7 @@ def dead_units(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in _named(metrics, _DEAD):
+    for name in names_where(metrics, _DEAD.search):
         for part in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
             found.append(part)
             at, values = part.curve(name)
@@ -114,7 +110,7 @@ def logits_grow(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in _named(metrics, _LOGITS):
+    for name in names_where(metrics, _LOGITS.search):
         for part in (p for s in streams(metrics, (name, "loss")) if name in s.columns for p in segments(s)):
             found.append(part)
             at, values = part.curve(name)
@@ -154,7 +150,7 @@ def detection_metric_zero(
     evaluations: the fewest; early ones may well be 0. gain: part of the loss that is gained from the first to the last
         quarter (V3: 20 %). A value of -1 means that there is no ground truth of that size and counts as no value.
     """
-    names = _named(metrics, _DETECTION)
+    names = names_where(metrics, _DETECTION.search)
     if not names:
         return ()
     losses = [s for s in streams(metrics, ("loss",)) if not s.names & RL_NAMES]

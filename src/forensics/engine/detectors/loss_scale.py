@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.names import has
 from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
 from forensics.model import Evidence, Observation
 
@@ -46,6 +47,8 @@ def scale_collapse(
     """
     import polars as pl
 
+    if not has(metrics, "loss_scale"):
+        return ()
     scales = metrics.filter(pl.col("name") == "loss_scale")["value"]
     if scales.is_empty() or (scales.n_unique() == 1 and metrics.filter(pl.col("name") == "overflow").is_empty()):
         return ()
@@ -226,6 +229,8 @@ def scale_stall(
     """
     import polars as pl
 
+    if not has(metrics, "loss_scale"):
+        return ()
     if metrics.filter((pl.col("name") == "loss_scale") & (pl.col("value") < 1024)).is_empty():
         return ()
     found = [s for s in streams(metrics, _NAMES) if "loss_scale" in s.columns]

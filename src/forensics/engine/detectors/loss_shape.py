@@ -13,6 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, first_ranks, merge, number, segments, streams
+from forensics.engine.few import few
 from forensics.model import Observation
 
 if TYPE_CHECKING:
@@ -246,6 +247,9 @@ def grad_norms_differ(
     """
     import polars as pl
 
+    small = few(metrics)
+    if small is not None and len({row.rank for row in small if row.name == "grad_norm"} - {None}) < 2:
+        return ()
     rows = metrics.filter(
         (pl.col("name") == "grad_norm") & pl.col("rank").is_not_null() & pl.col("step").is_not_null()
         & pl.col("value").is_finite() & (pl.col("value") > 0)

@@ -66,7 +66,8 @@ def _nonfinite(stream: Stream, name: str) -> Sign | None:
         "gradient was not",
     }.get(place, "all outputs are finite, and the loss is not")
     if place == "output" and skipped > 0:
-        what += f" of those that were watched (the {skipped} before it were not)"
+        were = "one before it was" if skipped == 1 else f"{skipped} before it were"
+        what += f' of those that were watched (the {were} not; sentinel="full" watches all)'
     if place == "weights":
         place = "gradient"
     value = loss[at]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.series import Same
+from forensics.engine.few import Same, few
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=1)
 def remembered_names(same: Same[pl.DataFrame]) -> tuple[str, ...]:
     """Every name in a table, sorted; remembered until `cache_clear`."""
+    if (rows := few(same.value)) is not None:
+        return tuple(sorted({row.name for row in rows}))
     return tuple(same.value["name"].unique().sort().to_list())
 
 
@@ -27,6 +29,27 @@ def names_where(metrics: pl.DataFrame, wanted: Callable[[str], object]) -> list[
 def has(metrics: pl.DataFrame, name: str) -> bool:
     """Whether a table has rows of this name."""
     return name in remembered_names(Same(metrics))
+
+
+def how_many(
+    metrics: pl.DataFrame,
+    name: str,
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> int:
+    """How many values of a name lie within bounds: `above` < value, `least` <= value <= `most`. NaN lies in none."""
+    import polars as pl
+
+    if not has(metrics, name):
+        return 0
+    if (rows := few(metrics)) is not None:
+        values = (row.value for row in rows if row.name == name)
+        return sum(above < v <= most and v >= least for v in values if v is not None)
+    value = pl.col("value")
+    within = value.is_not_nan() & (value > above) & (value >= least) & (value <= most)
+    return metrics.filter((pl.col("name") == name) & within).height
 
 
 def recorded(metrics: pl.DataFrame) -> bool:

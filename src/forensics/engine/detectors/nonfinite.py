@@ -21,7 +21,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.loss_shape import exploded
-from forensics.engine.detectors.series import RL_NAMES, Same, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.few import Same, few
 from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
@@ -153,6 +154,13 @@ def _worth_a_look(metrics: pl.DataFrame) -> bool:
     """Whether any loss or norm is non-finite or 0 at all: cheap, and no for nearly every run."""
     import polars as pl
 
+    if (rows := few(metrics)) is not None:
+        watched = {"loss", *_STAND_INS, "grad_norm"}
+        return any(
+            row.name == "nan_steps"
+            or (row.name in watched and row.value is not None and (row.value == 0.0 or not math.isfinite(row.value)))
+            for row in rows
+        )
     odd = ~pl.col("value").is_finite() | (pl.col("value") == 0.0)
     suspects = metrics.filter(
         pl.col("name").is_in(["loss", *_STAND_INS, "grad_norm"]) & odd | (pl.col("name") == "nan_steps")

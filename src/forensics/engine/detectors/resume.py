@@ -15,7 +15,8 @@ from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.series import RL_NAMES, Same, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.few import Row, Same, few
 from forensics.model import Evidence, Observation
 
 if TYPE_CHECKING:
@@ -74,6 +75,13 @@ def _may_resume(metrics: pl.DataFrame) -> bool:
     """Whether any record begins late, or goes back in step, epoch or attempt: cheap, and no for a plain single run."""
     import polars as pl
 
+    if (rows := few(metrics)) is not None:
+        own: dict[tuple[str, int | None], list[Row]] = {}
+        for row in rows:
+            if row.name in _NAMES:
+                own.setdefault((row.source, row.rank), []).append(row)
+        return any(map(_late_or_back, own.values()))
+
     def changes(column: str) -> pl.Expr:
         return (pl.col(column).drop_nulls().diff() < 0).any()
 
@@ -86,6 +94,15 @@ def _may_resume(metrics: pl.DataFrame) -> bool:
         )
     )
     return bool((found["late"] | found["back"]).any())
+
+
+def _late_or_back(rows: Sequence[Row]) -> bool:
+    steps = [row.step for row in rows if row.step is not None]
+    epochs = [row.epoch for row in rows if row.epoch is not None]
+    attempts = {row.attempt for row in rows if row.attempt is not None}
+    if len(attempts) > 1 or (steps and steps[0] > 1):
+        return True
+    return any(b < a for a, b in itertools.pairwise(steps)) or any(b < a for a, b in itertools.pairwise(epochs))
 
 
 def _kind(stream: Stream) -> str:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from forensics.engine.few import Row, Same, few, names_of
 from forensics.model import Evidence, Identity, Observation
 
 if TYPE_CHECKING:
@@ -106,22 +107,6 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:.6g}"
 
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Same(Generic[T]):
-    """A table, or a sequence of observations, as a key of a cache: equal only to itself."""
-
-    value: T
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
-
-
 def streams(metrics: pl.DataFrame, names: Iterable[str]) -> tuple[Stream, ...]:
     """The streams of a METRICS_COLUMNS table that have at least one of the metrics `names`, with these columns.
 
@@ -136,6 +121,8 @@ def remembered_streams(same: Same[pl.DataFrame], wanted: tuple[str, ...]) -> tup
     import polars as pl
 
     metrics = same.value
+    if (small := few(metrics)) is not None:
+        return _of_few(small, wanted)
     rows = _of_most(metrics.filter(pl.col("name").is_in(wanted)))
     if rows.is_empty():
         return ()
@@ -174,6 +161,59 @@ def remembered_streams(same: Same[pl.DataFrame], wanted: tuple[str, ...]) -> tup
     return tuple(found)
 
 
+@dataclass(slots=True)
+class _Record:
+    first: Row
+    epoch: float | None
+    time: float | None
+    values: dict[str, float | None]
+
+
+def _of_few(rows: Sequence[Row], wanted: tuple[str, ...]) -> tuple[Stream, ...]:
+    """`streams` of a small table: the same, row by row."""
+    asked = frozenset(wanted)
+    places: dict[tuple[Any, ...], list[_Record]] = {}
+    found: dict[tuple[str, int | None], list[_Record]] = {}
+    last: tuple[Any, ...] = ()
+    here: list[_Record] = []
+    for row in [row for row in rows if row.name in asked]:
+        source, _, rank, _, _, epoch, time, name, value = row
+        if (place := row[:5]) != last:  # the rows of a record nearly always follow each other
+            here, last = places.setdefault(place, []), place
+        for record in here:
+            if name not in record.values:
+                break
+        else:  # a new place; or a metric that stands twice at one, which makes two records
+            record = _Record(row, epoch, time, {})
+            here.append(record)
+            found.setdefault((source, rank), []).append(record)
+        record.values[name] = value
+        if record.epoch is None:
+            record.epoch = epoch
+        if record.time is None:
+            record.time = time
+    names = names_of(rows)
+    streams = []
+    for (source, rank), records in found.items():
+        columns = {name: [r.values.get(name) for r in records] for name in wanted}
+        lines = [r.first.line for r in records]
+        streams.append(
+            Stream(
+                source,
+                rank,
+                lines.count(None) == len(lines),
+                lines,
+                [r.first.step for r in records],
+                [r.epoch for r in records],
+                [r.time for r in records],
+                [r.first.attempt for r in records],
+                {name: column for name, column in columns.items() if column.count(None) < len(column)},
+                names[source] & (RL_NAMES | asked),
+            )
+        )
+    return tuple(streams)
+
+
 def _of_most(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of MOST_STREAMS streams: those with a value that is not finite first, then those that say the most.
 
@@ -190,6 +230,16 @@ def _of_most(rows: pl.DataFrame) -> pl.DataFrame:
         return rows
     chosen = told.sort("bad", "records", descending=True, maintain_order=True).head(MOST_STREAMS)
     return rows.join(chosen, on=["source", "rank"], how="semi", nulls_equal=True, maintain_order="left")
+
+
+def left_out(metrics: pl.DataFrame) -> dict[str, int]:
+    """Source -> how many of its streams (files and ranks) are beyond the MOST_STREAMS that detectors look at."""
+    kept = _of_most(metrics)
+    if kept is metrics:
+        return {}
+    every, some = (rows.select("source", "rank").unique() for rows in (metrics, kept))
+    rest = every.join(some, on=["source", "rank"], how="anti", nulls_equal=True)
+    return {str(source): int(count) for source, count in rest.group_by("source").len().iter_rows()}
 
 
 _PLACE = ("source", "rank", "attempt", "line", "step")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FACT = "kernel_log"  # name of the facts that say which sources are kernel logs; the value is the form
 # How a launcher sees the end of a process of which the kernel says this.
 KILLED = {"host-oom": "-9", "host-oom-cgroup": "-9", "rank-segfault": "-11", "rank-sigill": "-4", "rank-sigfpe": "-8"}
+# Captures of kernel lines (kernel.owners): of what that is none of the run's; that no rank can be told from it.
+FOREIGN, UNPLACED = "foreign", "unplaced"
 MARKS = ("kernel-clock", "gpu-listed")
 _KERNELS = re.compile(
     r"\[ *\d{1,10}\.\d{6}\]|\[ *\+\d+\.\d{6}\]|\bkernel: |\bNVRM: |^\d{1,3},\d+,\d+,[-c+]"
@@ -30,6 +32,11 @@ _KERNELS = re.compile(
 
 def _of_kernel(o: Observation) -> bool:
     return o.signature in MARKS or _KERNELS.search(o.evidence[0].text) is not None
+
+
+def elsewhere(o: Observation) -> str:
+    """ "host" or "gpu" where a kernel's line is of one that is known to be none of the run's; else empty."""
+    return o.captures.get(FOREIGN, "") if UNPLACED in o.captures else ""
 
 
 def concerns(data: RunData) -> bool:

@@ -30,7 +30,7 @@ STEP_OF_ZONES = 1800.0  # zones differ by multiples of half an hour, but for thr
 FARTHEST = 14 * 3600.0  # no zone is farther from another one's clock than this, for hosts of one run
 UPTIME_FILE, UPTIME_BYTES = re.compile(r"(?i)(?:^|[/_.-])(?:uptime|boot_?time|who_?b)(?:[/_.-]|$)"), 4096
 UNALIGNED = "its time counts from the boot of the host, and nothing in the run says when that was"
-SHIFTED = "its time was moved by {hours:g} h, the zone in which it fits the run's own record of the same event"
+SHIFTED = "its time was moved by {hours:g} h, by which its clock or zone differs: so it fits the run's own record of it"
 KILLED_WORDS = ("sigkill-unknown-sender", "dataloader-worker-killed")  # of a process that SIGKILL ended
 # What programs say of what the kernel reports under these slugs, besides the slug itself.
 SAID_BY_PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -38,7 +38,12 @@ SAID_BY_PROGRAMS: dict[str, tuple[str, ...]] = {
     "cuda-illegal-memory-access": (),
     "gpu-kernel-exception": ("cuda-illegal-memory-access", "device-side-assert"),
     "nvlink-fatal-error": (),
-    "gpu-fell-off-bus": ("cuda-unknown-error", "nccl-unhandled-cuda-error", "cuda-library-call-failed"),
+    "gpu-fell-off-bus": (
+        "cuda-unknown-error",
+        "nccl-unhandled-cuda-error",
+        "cuda-library-call-failed",
+        "gpu-kernel-exception",
+    ),
     "gsp-firmware-crash": ("cuda-unknown-error", "nccl-unhandled-cuda-error"),
     "gpu-pmu-halt": ("cuda-unknown-error", "nccl-unhandled-cuda-error"),
 }
@@ -95,13 +100,13 @@ def align(data: RunData) -> RunData:
                     e.observation, time=None, timed=False, note=_join(e.observation, UNALIGNED)
                 )
                 continue
-            near = min(known, key=lambda t: abs(t.seconds - e.seconds))
+            used = _used(e.seconds, known)
             observations[e.at] = replace(
                 e.observation,
                 time=wall(e.seconds, known),
-                zone_known=near.zone_known,
+                zone_known=all(tie.zone_known for tie in used),
                 timed=True,
-                note=_join(e.observation, f"its time is aligned by {near.by}"),
+                note=_join(e.observation, f"its time is aligned by {' and '.join(tie.by for tie in used)}"),
             )
         said[source] = _account(ties)
     observations = _zones(observations, own, others)
@@ -115,7 +120,16 @@ def _has_time(o: Observation) -> bool:
 
 
 def wall(seconds: float, ties: Sequence[Tie]) -> float:
-    """Wall time of printk's seconds: between two ties in proportion, before and after them by the nearest one.
+    """Wall time of printk's seconds: between two ties in proportion, before and after them by the nearest one."""
+    a, *later = _used(seconds, ties)
+    if not later:
+        return seconds + a.offset
+    b = later[0]
+    return a.time + (seconds - a.seconds) * (b.time - a.time) / (b.seconds - a.seconds)
+
+
+def _used(seconds: float, ties: Sequence[Tie]) -> tuple[Tie, ...]:
+    """The one or two ties that give a moment its wall time. ties: one at least.
 
     Times never run backwards in one boot: a tie that would make them (the clock was set back) is left out.
     """
@@ -125,10 +139,8 @@ def wall(seconds: float, ties: Sequence[Tie]) -> float:
             kept.append(tie)
     at = bisect_right([t.seconds for t in kept], seconds)
     if at == 0 or at == len(kept):
-        near = kept[0] if at == 0 else kept[-1]
-        return seconds + near.offset
-    a, b = kept[at - 1], kept[at]
-    return a.time + (seconds - a.seconds) * (b.time - a.time) / (b.seconds - a.seconds)
+        return (kept[0 if at == 0 else -1],)
+    return kept[at - 1], kept[at]
 
 
 def _entries(observations: Sequence[Observation]) -> dict[str, list[_Entry]]:
@@ -186,10 +198,18 @@ def _tie(e: _Entry) -> Tie | None:
         return None
     epoch = e.observation.captures.get("epoch", "")
     if e.observation.signature == ANCHOR and re.fullmatch(r"\d{9,11}(?:\.\d{1,6})?", epoch):
-        return Tie(e.line.seconds, float(epoch), True, "a time that the kernel log itself states")
+        return Tie(e.line.seconds, float(epoch), True, f"the time that {_place(e.observation)} states")
     if e.line.stamp is not None and e.observation.time is not None:
-        return Tie(e.line.seconds, e.observation.time, e.observation.zone_known, "the stamp on the same line")
+        return Tie(
+            e.line.seconds, e.observation.time, e.observation.zone_known, f"both stamps of {_place(e.observation)}"
+        )
     return None
+
+
+def _place(o: Observation) -> str:
+    """ "dmesg.txt:12": where people find the line."""
+    key = o.evidence[0]
+    return key.file if key.line is None else f"{key.file}:{key.line}"
 
 
 def _text(e: _Entry) -> str:
@@ -214,7 +234,7 @@ def _twins(mine: Sequence[_Entry], others: Sequence[_Entry]) -> list[Tie]:
             continue
         nodes = {e.observation.identity.node, other.observation.identity.node} - {None}
         if len(nodes) < 2:
-            by = f"the same message in {other.observation.evidence[0].file}"
+            by = f"the message of {_place(e.observation)}, which {_place(other.observation)} has too"
             ties.append(Tie(e.seconds, other.observation.time, other.observation.zone_known, by))
     return _agreeing(ties)
 
@@ -236,11 +256,11 @@ def _boots(mine: Sequence[_Entry], data: RunData) -> list[Tie]:
         if o.signature != ANCHOR or not (nodes == {o.identity.node} or o.identity.node is None or not nodes):
             continue
         if re.fullmatch(r"\d{9,11}", epoch := o.captures.get("boot_epoch", "")):
-            told.append(Tie(0.0, float(epoch), True, f"the time of boot in {o.evidence[0].file}"))
+            told.append(Tie(0.0, float(epoch), True, f"the time of boot in {_place(o)}"))
         elif (stamp := o.captures.get("boot_stamp")) is not None:
             time, zone_known = parse_stamp(f"{stamp}:00" if stamp.count(":") == 1 else stamp, 0.0)
             if time is not None:
-                told.append(Tie(0.0, time, zone_known, f"the time of boot in {o.evidence[0].file}"))
+                told.append(Tie(0.0, time, zone_known, f"the time of boot in {_place(o)}"))
     for source in data.sources:
         if UPTIME_FILE.search(source.path) and source.size <= UPTIME_BYTES and (tie := _uptime(source)) is not None:
             told.append(tie)
@@ -261,9 +281,12 @@ def _uptime(source: Source) -> Tie | None:
     return None
 
 
-def _same_event(kernel: Observation, other: Observation) -> bool:
-    """Whether a message of the run must be of the event that a kernel line reports."""
-    if other.time is None or not other.timed:
+def _same_event(kernel: Observation, other: Observation, *, untimed: bool = False) -> bool:
+    """Whether a message of the run must be of the event that a kernel line reports.
+
+    untimed: whether the time of the line above will do where a message bears none, as those of tracebacks do.
+    """
+    if other.time is None or not (other.timed or untimed):
         return False
     code = KILLED.get(kernel.signature)
     if code is not None:
@@ -284,7 +307,7 @@ def _coincidences(mine: Sequence[_Entry], others: Sequence[Observation]) -> list
         if seen:
             first = min(seen)
             other = next(o for o in others if o.time == first and _same_event(e.observation, o))
-            by = f"the same event in {other.evidence[0].file}, which is taken to be of the same moment"
+            by = f"{_place(e.observation)} and {_place(other)}, which are taken to tell of the same moment"
             ties.append(Tie(e.seconds, first, other.zone_known, by))
     if not ties or max(t.seconds for t in ties) - min(t.seconds for t in ties) > AGREE:
         return []
@@ -302,14 +325,14 @@ def _zones(observations: Sequence[Observation], own: set[int], others: Sequence[
         if o.time is None or not o.timed or o.signature == ANCHOR:
             continue
         for other in others:
-            if other.time is None or (o.zone_known and other.zone_known) or not _same_event(o, other):
+            if other.time is None or (o.zone_known and other.zone_known) or not _same_event(o, other, untimed=True):
                 continue
             difference = other.time - o.time
             whole = round(difference / STEP_OF_ZONES) * STEP_OF_ZONES
             within = NOTICED if o.signature in KILLED else SOON
             if abs(difference - whole) <= within and abs(whole) <= FARTHEST:
                 shifts[o.evidence[0].file].add(whole)
-            else:
+            elif other.timed:
                 shifts[o.evidence[0].file].add(float("nan"))
     result = list(observations)
     for n in own:

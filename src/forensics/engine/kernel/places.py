@@ -8,11 +8,11 @@ local rank only where the run has one process for each GPU of one host.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from forensics.engine.identity import World, pci_bus
-from forensics.engine.kernel import KILLED
+from forensics.engine.identity import World, kernel_sources, pci_bus
+from forensics.engine.kernel import KILLED, UNPLACED, owners
 from forensics.model import Identity, Observation, RunData
 from forensics.parsers.kernel.lines import read_line
 
@@ -88,20 +88,29 @@ def listing(observations: Iterable[Observation]) -> Listing:
 def place(data: RunData, world: World) -> RunData:
     """The run with kernel observations under its own names of hosts, with devices and pids where files prove them."""
     known = listing(data.observations)
-    aliases = _aliases(data)
+    kernels = [o for o in data.observations if _of_kernel(o)]
+    system, named = {id(o) for o in kernels}, {o.identity.node for o in kernels} - {None}
+    aliases = _aliases(data, system)
     parents = _parents(data.observations)
     workers = _workers(data.observations)
+    children = {*parents, *(pid for pids in known.pids.values() for pid in pids)}
+    own = owners.owned(data, world, kernels, children)
     observations = []
     for o in data.observations:
         if o.signature == LISTED:
             continue
-        node = aliases.get(o.identity.node or "")
-        if node is not None and _of_kernel(o):
-            o = replace(o, identity=replace(o.identity, node=node))
+        by_kernel = id(o) in system
+        if by_kernel:
+            node = aliases.get(o.identity.node or "")
+            o = replace(o, identity=replace(o.identity, node=node)) if node is not None else o
+            o = owners.claimed(o, own, len(named))
+        if UNPLACED in o.captures:
+            observations.append(o)
+            continue
         if (bus := pci_bus(o.captures.get("bdf", ""))) is not None:
             o = _on_gpu(o, bus, known, world)
         pid = o.captures.get("pid", "")
-        if pid.isdigit() and o.identity.rank is None and o.culprits is None and _of_kernel(o):
+        if pid.isdigit() and o.identity.rank is None and o.culprits is None and by_kernel:
             told = parents.get(int(pid), set())
             known_rank = world.global_rank(replace(o.identity, device=None))
             if len(told) == 1 and known_rank is None:
@@ -133,11 +142,15 @@ def _on_gpu(o: Observation, bus: str, known: Listing, world: World) -> Observati
     return replace(o, identity=identity, captures={**o.captures, "gpu": str(gpu)})
 
 
-def _aliases(data: RunData) -> dict[str, str]:
-    """Name of a host in a kernel log -> the run's name for it, where both have one part before the first dot."""
-    of_kernel = {o.identity.node for o in data.observations if o.identity.node and _of_kernel(o)}
-    of_run = {s.identity.node for s in data.sources if s.identity.node}
-    of_run |= {o.identity.node for o in data.observations if o.identity.node and not _of_kernel(o)}
+def _aliases(data: RunData, system: Set[int]) -> dict[str, str]:
+    """Name of a host in a kernel log -> the run's name for it, where both have one part before the first dot.
+
+    system: the kernel's lines, by their id().
+    """
+    logs = kernel_sources(data)
+    of_kernel = {o.identity.node for o in data.observations if o.identity.node and id(o) in system}
+    of_run = {s.identity.node for s in data.sources if s.identity.node and s.path not in logs}
+    of_run |= {o.identity.node for o in data.observations if o.identity.node and id(o) not in system}
     found = {}
     for node in of_kernel - of_run:
         same = {n for n in of_run if n and n.split(".")[0] == node.split(".")[0]}

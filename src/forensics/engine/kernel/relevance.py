@@ -6,15 +6,17 @@ driver tidied up after the program's own error. What the run did not suffer by i
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.kernel import KILLED
+from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
+from forensics.engine.kernel.owners import CARD, HOST, PROCESS
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION, OLDER, STEPS_AFTER_DEATH
+from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION, OLDER, STEPS_AFTER_DEATH
 from forensics.model import Observation
 from forensics.parsers.kernel import xid
 from forensics.parsers.kernel.lines import read_line
@@ -42,6 +44,8 @@ KILLS_A_PROCESS = frozenset(
     "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
     "ray-worker-died pod-evicted rank-exited-early".split()
 )
+# What a program says where its host is short of memory.
+HOST_MEMORY = ("cpu-allocation-failed", "dataloader-worker-lost", "shm-exhausted", "thread-limit-exhausted")
 # Links, adapters and storage: a program that needs them says so when they fail.
 BESIDE_AREAS = ("nccl", "checkpoints")
 
@@ -56,7 +60,12 @@ UNHARMED_SO_FAR = "no log of the run shows that it suffered by this"
 WENT_ON = "training went on for many steps between it and the run's own trouble"
 BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
 UNTIED = "nothing ties it to a process of the run, and another message of the kernel says what killed one"
-OTHER_PROCESS = "it concerns another process ({process}), and the run has an error of its own"
+OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
+OTHER_CARD = "it is of GPU {card}, and the run says that it uses others"
+AFTER = "it was written {apart} after the last sign of the run, which had ended"
+BEFORE = "it was written {apart} before the first sign of the run, which has an error of its own"
+LATER = "by its clock, of which the zone is not known, it was written {apart} after the last sign of the run"
+OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
 
 
 def of_kernel(o: Observation) -> bool:
@@ -83,7 +92,8 @@ def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> 
             continue
         words = (o.signature, *SAID_BY_PROGRAMS.get(o.signature, ()))
         said = [p for p in own if p.signature in words]
-        if any(p.signature == o.signature for p in said):
+        another = elsewhere(o) or (o.captures.get(FOREIGN) == PROCESS and not said)
+        if another or any(p.signature == o.signature for p in said):
             result.append(o)
         elif reason := next(iter([*said, *own]), None):
             note = FOLLOWS.format(what=catalogue[reason.signature].title)
@@ -110,14 +120,21 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
 
     Kernel logs by themselves say nothing of a run: where no log shows training, what they hold stands.
     """
-    if not any(steps.marks.values()):
-        return
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo") and c.context is None]
     kernels = [c for c in live if all(map(of_kernel, c.observations))]
+    for c in found:
+        if elsewhere(c.observations[0]) == HOST and c.signature.kind in ("cause", "symptom", "echo"):
+            c.context = OTHER_HOST.format(host=_hosts(c))
+    if not any(steps.marks.values()):
+        return
     others = [c for c in live if c not in kernels]
+    kernels = [c for c in kernels if c.context is None]
+    span = _Span.of(found, steps)
     end = max((c.attempt for c in found if c.signature.name == "run-finished"), default=None)
     for c in kernels:
-        c.context = _why_not(c, end, others, steps)
+        c.context = _why_not(c, end, others, steps) or _outside(c, span, others)
+        if c.context is None and others and (apart := _after(c, span)) is not None:
+            c.yields = LATER.format(apart=_apart(apart))
     killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
     for c in kernels:
         if c.attempt in killed and not c.ranks and c.signature.name not in KILLED:
@@ -137,7 +154,10 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
         return UNHARMED_SO_FAR
     if causes and not trouble & SUFFERING and (minor or c.signature.kind == "symptom"):
         return BESIDE
-    if causes and not trouble & KILLS_A_PROCESS and (process := _other_process(c.observations)):
+    if (causes or _of_the_program(c)) and elsewhere(c.observations[0]) == CARD and not trouble & SUFFERING:
+        return OTHER_CARD.format(card=c.observations[0].captures.get("bdf", ""))
+    beside = causes and not any(o.signature.name in _effects(c) for o in causes)
+    if beside and not _killed(c, others) and (process := _other_process(c.observations)):
         return OTHER_PROCESS.format(process=process)
     if causes and c.signature.area in BESIDE_AREAS and not trouble & SUFFERING:
         named = {o.signature.name for o in causes}
@@ -146,6 +166,109 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _killed(c: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether the run shows that a process of it may have ended as a kernel's message says that one did.
+
+    Launchers that state exit codes, and none of a signal's, saw no process killed.
+    """
+    signal = KILLED.get(c.signature.name)
+    if signal is None:
+        return not _of_the_program(c) and any(o.signature.name in KILLS_A_PROCESS for o in others)
+    codes = {signal, str(128 - int(signal))}
+    for other in others:
+        if other.signature.name not in KILLS_A_PROCESS:
+            continue
+        told = {o.captures["exitcode"] for o in other.observations if "exitcode" in o.captures}
+        if not told or told & codes:
+            return True
+    return False
+
+
+def _of_the_program(c: Candidate) -> bool:
+    """Whether all signs are of Xids that report what a process itself did on a GPU."""
+    numbers = [o.captures.get("xid", "") for o in c.observations]
+    return all(n.isdigit() and len(n) < 6 and _by_program(int(n)) for n in numbers)
+
+
+def _by_program(number: int) -> bool:
+    meaning = xid.meanings().get(number)
+    return meaning is not None and meaning.whose == "program"
+
+
+def _hosts(c: Candidate) -> str:
+    return ", ".join(sorted({o.identity.node for o in c.observations if o.identity.node})[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """When the run's own logs speak, by their own clocks."""
+
+    first: float | None = None  # seconds since the epoch
+    last: float | None = None
+    zone_known: bool = False  # of all of it
+
+    @classmethod
+    def of(cls, found: Iterable[Candidate], steps: StepClock) -> _Span:
+        own = []
+        for c in found:
+            timed = [o for o in c.observations if o.time is not None and o.timed and "pod" not in o.captures]
+            own += [*itertools.islice((o for o in timed if not of_kernel(o)), 1)]  # in the order of their times
+            own += [*itertools.islice((o for o in reversed(timed) if not of_kernel(o)), 1)]
+        marks = [m.time for of_source in steps.marks.values() for m in of_source if m.time is not None]
+        times = [*(o.time for o in own if o.time is not None), *marks]
+        return cls(min(times), max(times), bool(own) and all(o.zone_known for o in own)) if times else cls()
+
+
+def _outside(c: Candidate, span: _Span, others: Sequence[Candidate]) -> str | None:
+    """Why a kernel's message that was written before the run began or after its end is context; None where it is not.
+
+    Zones that nobody states may be a day apart. Where the run has an error of its own that such a message does not
+    bring about, it is believed to have been written when it says so.
+    """
+    own = [o for o in others if _ends(o) and _is_own(o) and o.signature.name not in SUFFERING]
+    beside = bool(own) and not any(o.signature.name in _effects(c) for o in own)
+    if (apart := _after(c, span)) is not None:
+        known = span.zone_known and all(o.zone_known for o in c.observations)
+        ended = any(o.signature.name in DEATHS for o in others)
+        return AFTER.format(apart=_apart(apart)) if beside or (ended and (known or apart > OLDER)) else None
+    times = _times(c)
+    if beside and times and span.first is not None and max(times) < span.first - CLOCK_SLACK:
+        return BEFORE.format(apart=_apart(span.first - max(times)))
+    return None
+
+
+def _times(c: Candidate) -> list[float]:
+    """The times of all signs; none where any bears none."""
+    times = [o.time for o in c.observations if o.time is not None and o.timed]
+    return times if len(times) == len(c.observations) else []
+
+
+def _after(c: Candidate, span: _Span) -> float | None:
+    """Seconds between the run's last sign and the first one of a candidate, by their clocks; None where it is none."""
+    times = _times(c)
+    if not times or span.last is None or min(times) <= span.last + CLOCK_SLACK:
+        return None
+    return min(times) - span.last
+
+
+def _effects(c: Candidate) -> set[str]:
+    """What a kernel's message brings about, or programs say of the same event."""
+    said = SAID_BY_PROGRAMS.get(c.signature.name, ())
+    short = HOST_MEMORY if c.signature.name in ("host-oom", "host-oom-cgroup") else ()
+    return {*c.signature.causes, *c.signature.causes_on_rank, *said, *short}
+
+
+def _ends(c: Candidate) -> bool:
+    return c.signature.verdict in ENDS_A_RUN and c.signature.severity in ("fatal", "error")
+
+
+def _apart(seconds: float) -> str:
+    """ "3 h 1 min": how far times lie apart."""
+    minutes = round(seconds / 60)
+    hours, minutes = divmod(minutes, 60)
+    return " ".join(filter(None, [f"{hours} h" if hours else "", f"{minutes} min" if minutes or not hours else ""]))
 
 
 def _is_own(c: Candidate) -> bool:
@@ -184,8 +307,15 @@ def _long_before(c: Candidate, others: Sequence[Candidate], steps: StepClock) ->
 
 
 def _other_process(observations: Iterable[Observation]) -> str | None:
-    """The process of which all of some observations speak, where it is none of a training run."""
-    names = {o.captures.get("process") or o.captures.get("comm") for o in observations}
-    if len(names) != 1 or (name := names.pop()) is None or TRAINING.match(name):
+    """The process of which all of some observations speak, in words, where it is none that is known of the run."""
+    observations = list(observations)
+    if any(o.identity.rank is not None for o in observations):
         return None
-    return None if any(o.identity.rank is not None for o in observations) else name
+    names = {o.captures.get("process") or o.captures.get("comm") for o in observations}
+    name = names.pop() if len(names) == 1 else None
+    if name is not None and not TRAINING.match(name):
+        return f"another process ({name})"
+    pids = {o.captures.get("pid", "") for o in observations if o.captures.get(FOREIGN) == PROCESS}
+    if all(o.captures.get(FOREIGN) == PROCESS for o in observations) and len(pids) == 1:
+        return f"pid {pids.pop()}, which no log of the run names"
+    return None

@@ -8,7 +8,10 @@ from forensics.model import Evidence, Observation, Source
 
 SIGNATURE = "checkpoint-corrupt"
 STATE, NAME, LOST = "checkpoint_state", "checkpoint_file", "missing_files"  # captures of the observations made here
-CUT, MISSING, LEFT_OVER = "cut", "missing", "left-over"
+POINTER_SIGNATURE = "checkpoint-latest-dangling"
+SAVE_CUT_SIGNATURE = "checkpoint-save-cut"
+BEFORE = "whole_before"  # capture: the file of the save before, where the newest one is cut off
+CUT, MISSING, LEFT_OVER, POINTER = "cut", "missing", "left-over", "pointer"
 WEIGHT = 0.6  # a hint until a process says that it could not load the file
 
 
@@ -16,7 +19,8 @@ WEIGHT = 0.6  # a hint until a process says that it could not load the file
 class Damage:
     """What is wrong with one checkpoint file, in words that hold the numbers."""
 
-    state: str  # CUT: provably not whole; MISSING: it names files that are not here; LEFT_OVER: a save did not finish
+    state: str  # CUT: provably not whole; MISSING: it names files that are not here; LEFT_OVER: a save did not finish;
+    # POINTER: it names the checkpoint to resume from, which is not here
     text: str
     names: tuple[str, ...] = ()  # of files that are missing or short, as an exception would name them
 
@@ -24,7 +28,7 @@ class Damage:
 def observation(source: Source, damage: Damage) -> Observation:
     """The sign that a damaged checkpoint is; what it means for the run is decided where failures to load are known."""
     return Observation(
-        signature=SIGNATURE,
+        signature=POINTER_SIGNATURE if damage.state == POINTER else SIGNATURE,
         weight=WEIGHT,
         evidence=(Evidence(source.path, None, None, damage.text),),
         captures={STATE: damage.state, NAME: source.path} | ({LOST: " ".join(damage.names)} if damage.names else {}),

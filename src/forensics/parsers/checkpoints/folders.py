@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from forensics.files import beginning
 from forensics.model import Source
 from forensics.parsers.checkpoints import opcodes
-from forensics.parsers.checkpoints.damage import CUT, MISSING, Damage
+from forensics.parsers.checkpoints.damage import CUT, MISSING, POINTER, Damage
 from forensics.parsers.checkpoints.integrity import JSON
 
 METADATA = 4 << 20  # bytes of a .metadata whose opcodes are walked; larger ones are searched for names only
@@ -78,7 +78,18 @@ def _missing_tag(source: Source, folder: str, sizes: Mapping[str, int], form: st
     start = f"{folder}/{tag}".lstrip("/")
     if any(path == start or path.startswith(start + "/") for path in sizes):
         return None
-    return Damage(MISSING, f"it names {tag!r}, which is not here", (tag,))
+    here = _like(tag, folder, sizes)
+    beside = f"; here {'is' if len(here) == 1 else 'are'} {_some(here, len(here))}" if here else ""
+    return Damage(POINTER, f"it names {tag!r}, which is not here{beside}", (tag,))
+
+
+def _like(tag: str, folder: str, sizes: Mapping[str, int]) -> list[str]:
+    """Folders and files beside a pointer that are named like what it points to, the highest number first."""
+    start = f"{folder}/" if folder else ""
+    shape = re.sub(r"\d+", "#", tag)
+    names = {path[len(start) :].partition("/")[0] for path in sizes if path.startswith(start)}
+    alike = [name for name in names if re.sub(r"\d+", "#", name) == shape]
+    return sorted(alike, key=lambda name: [int(n[:18]) for n in re.findall(r"\d+", name)], reverse=True)
 
 
 def _missing_weights(source: Source, folder: str, sizes: Mapping[str, int]) -> Damage | None:

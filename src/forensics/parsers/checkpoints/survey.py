@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forensics.model import Evidence, Fact, Observation, Source, Status
 from forensics.parsers.checkpoints import deep as values
 from forensics.parsers.checkpoints.contents import MODEL, facts, read
-from forensics.parsers.checkpoints.damage import observation
+from forensics.parsers.checkpoints.damage import BEFORE, CUT, LEFT_OVER, NAME, STATE, observation
 from forensics.parsers.checkpoints.folders import check_folders, partitions_missing
 from forensics.parsers.checkpoints.integrity import check
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES
+from forensics.parsers.checkpoints.series import before
 from forensics.parsers.checkpoints.units import FINITE, NONFINITE, Unit, units
 
 NONFINITE_SIGNATURE = "checkpoint-nonfinite"
@@ -71,6 +72,7 @@ def survey(
         if source.gap is not None:
             start, end = source.gap
             found.add(source, f"bytes {start:,} to {end:,} were not fetched")
+    found.observations = [_of_newest(o, found) for o in found.observations]
     try:
         found.observations += [observation(source, damage) for source, damage in check_folders(sources, others)]
     except Exception as error:  # costs what folders would have told; each file has its row
@@ -78,6 +80,16 @@ def survey(
     if deep:
         _look(found, checkpoints, fault)
     return found
+
+
+def _of_newest(o: Observation, found: Survey) -> Observation:
+    """A sign of damage, with the name of the whole file that was saved before where the newest one is not whole."""
+    if o.captures.get(STATE) not in (CUT, LEFT_OVER):
+        return o
+    earlier = before(o.captures[NAME], found.rows)
+    if earlier is None or found.rows[earlier][1] is not Status.READ:
+        return o
+    return replace(o, captures={**o.captures, BEFORE: earlier})
 
 
 def _first_of_each_folder(sources: Sequence[Source]) -> list[Source]:

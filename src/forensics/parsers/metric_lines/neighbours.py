@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 # Rows of `progress` that a file keeps of each kind (bars, counters), spread over it; a rank's last one always stays.
 PROGRESS = 400
+FEWEST = 64  # rows that are looked at one by one
 
 
 def complete(
     frames: Sequence[pl.DataFrame], rules: pl.Series, starts: Sequence[int], files: Sequence[int]
 ) -> pl.DataFrame:
-    """All rows in order, with the positions that other lines give them, without repetitions; `file` is added.
+    """All rows in order, with the positions that other lines give them, without repetitions.
+
+    `file` and `window` are added.
 
     frames: of `rows.row_schema()`, one kind or more each, none empty. rules: numbers of the lines that are dashes.
     starts: numbers of the first lines of the windows: nothing is carried over from one window to the next.
@@ -27,7 +30,8 @@ def complete(
 
     # Constants are kept apart, so that a few rows need no sorting of the many.
     constant = [frame for frame in frames if frame["kind"][0] == "constant"]
-    rows = pl.concat([frame for frame in frames if frame["kind"][0] != "constant"] or [frames[0].clear()])
+    others = [frame for frame in frames if frame["kind"][0] != "constant"] or [frames[0].clear()]
+    rows = pl.concat(others) if len(others) > 1 else others[0]
     if not rows["key"].is_sorted():
         rows = rows.sort("key", maintain_order=True)
     kinds = frozenset(rows["kind"].unique().to_list())
@@ -38,7 +42,7 @@ def complete(
     if constant:
         told = _placed(pl.concat(constant).sort("key", maintain_order=True), starts, files)
         rows = rows.merge_sorted(_changes(told).select(rows.columns), key="key")
-    return rows.drop("window")
+    return rows
 
 
 def _placed(rows: pl.DataFrame, starts: Sequence[int], files: Sequence[int]) -> pl.DataFrame:
@@ -131,6 +135,8 @@ def _unchanged(*columns: str) -> pl.Expr:
 
 def _changes(rows: pl.DataFrame) -> pl.DataFrame:
     """What stays the same for long (total steps, batch size) only where it is first told or changes."""
+    if rows.height <= FEWEST and len({*zip(rows["file"], rows["rank"], rows["name"], strict=True)}) == rows.height:
+        return rows  # each of them once, as most runs have it
     return rows.filter(~_unchanged("value"))
 
 

@@ -99,18 +99,24 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
     if any("-" * 12 in whole and "| " in whole for whole in texts):
         rules = lines.filter(text.str.contains(_RULE))["line"]
     lines = lines.filter(text.str.contains(f"{_any()}|{_HEADER}"))
-    pieces = _parted(lines, any("\r" in whole for whole in texts))
+    if any("\r" in whole or "it/s" in whole or "s/it" in whole for whole in texts):
+        pieces = _parted(lines, any("\r" in whole for whole in texts))
+    else:
+        if max(len(line) for part in split for line in part) > LONGEST // 4:  # a character has four bytes at most
+            lines = lines.filter(text.str.len_bytes() <= LONGEST)
+        pieces = lines.insert_column(1, pl.Series("sub", [0] * lines.height, dtype=pl.Int64))
     marked = pieces.select(
         likely=text.str.contains(f"{_LIKELY}|{_HEADER}"),
         bar=text.str.contains(BAR),
         rare=text.str.contains(OVERFLOW),
         titled=text.str.contains(_TITLES),
     )
+    likely, others = halves(pieces, marked["likely"])
     return Pieces(
-        likely=pieces.filter(marked["likely"]),
-        others=pieces.filter(~marked["likely"]),
-        bars=pieces.filter(marked["bar"]),
-        rare=pieces.filter(marked["rare"]),
+        likely=likely,
+        others=others,
+        bars=chosen(pieces, marked["bar"]),
+        rare=chosen(pieces, marked["rare"]),
         rules=rules,
         starts=tuple(first for _, first in windows),
         titled=bool(marked["titled"].any()),
@@ -120,6 +126,20 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
 def _decoded(data: bytes) -> str:
     text = data.decode("utf-8", "replace").removesuffix("\n")
     return re.sub("\x08+", "\r", text) if "\x08" in text else text
+
+
+def halves(frame: pl.DataFrame, mask: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(rows for which a mask without nulls is true, the others). Where one half is all of them nothing is copied."""
+    if mask.all():
+        return frame, frame.clear()
+    return (frame.filter(mask), frame.filter(~mask)) if mask.any() else (frame.clear(), frame)
+
+
+def chosen(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
+    """The rows for which a mask without nulls is true."""
+    if mask.all():
+        return frame
+    return frame.filter(mask) if mask.any() else frame.clear()
 
 
 def _parted(lines: pl.DataFrame, returns: bool) -> pl.DataFrame:

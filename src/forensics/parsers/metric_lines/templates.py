@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ SAMPLE = 48  # lines looked at in each round for templates
 ROUNDS = 24
 NEW_SHAPES = 16  # read in each round: the most frequent ones of its sample
 FEW = 32  # so few lines are read one by one
+FEW_VALUES = 4096  # so few are put in order in Python, which takes less than the planning of three queries
 # Lines of a file that are read one by one where no template takes them: reading one takes a third of a millisecond.
 SINGLY = 256
 SINGLY_NONFINITE = 128  # of those that say nan or inf: from the first one on
@@ -176,11 +179,13 @@ def _applied(
         groups = left["text"].str.extract_groups(pattern).struct.unnest()
     except pl.exceptions.ComputeError:  # too large for the engine: its lines are read one by one
         return left
-    missed = groups[:, 0].is_null()
-    if not missed.any():
+    first = groups.to_series(0)
+    nulls = first.null_count()
+    if not nulls:
         rows += _rows(left, groups, reading, context)
         return left.clear()
-    if not missed.all():
+    if nulls < len(first):
+        missed = first.is_null()
         hit = ~missed
         rows += _rows(left.filter(hit), groups.filter(hit), reading, context)
         return left.filter(missed)
@@ -239,7 +244,7 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
     """The rows of all lines of one shape. groups: one String column a captured field, in the order of the line."""
     import polars as pl
 
-    said: dict[str, pl.Expr | pl.Series] = {}
+    said: dict[str, pl.Series] = {}
     values: list[tuple[str, pl.Series]] = []
     seldom: list[tuple[str, pl.Series]] = []
     column = 0
@@ -269,7 +274,9 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
         values.append(("", pl.Series([None] * lines.height, dtype=pl.Float64)))
     types = row_schema()
     identities = [role for role in ("rank", "task", "local_rank") if role in said]
-    wide = lines.select("line", "sub", **said).select(
+    # All its columns are said, so that one look is enough: planning it costs more than the look where rows are few.
+    read = pl.DataFrame([lines["line"], lines["sub"], *(column.alias(name) for name, column in said.items())])
+    wide = read.select(
         key=key(),
         kind=pl.lit(reading.kind, types["kind"]),
         rank=whose(context, *identities),
@@ -280,33 +287,60 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
         skipped = next((number for name, number in values if name == "skipped_steps"), None)
         lost = wide if skipped is None else wide.filter((skipped == 0).fill_null(True))
         yield lost.with_columns(name=pl.lit("loss", name_type), value=pl.lit(float("nan")))
-    own = ["file", "rank"]
     for order, (name, number) in enumerate(seldom, 100):
-        told = wide.with_columns(
+        first = _first_and_changes(lines, wide, number, context)
+        yield wide[first].with_columns(
             key=pl.col("key") + order,
             kind=pl.lit("constant", types["kind"]),
             name=pl.lit(name, name_type),
-            value=number,
-            file=lines.select(context.file())[:, 0] if len(context.bases) > 1 else pl.lit(0),
-        ).filter(pl.col("value").is_not_null())
-        if number.n_unique() > 1:
-            yield told.filter(pl.col("value").ne_missing(pl.col("value").shift(1).over(own))).drop("file")
-        else:
-            yield told.unique(own, keep="first", maintain_order=True).drop("file")
+            value=number[first],
+        )
     if not values:
         return
     # One row a value, in the order of the lines and within them.
     width, height = len(values), wide.height
-    place = pl.int_range(width * height, dtype=pl.UInt32, eager=True)
-    row, nth = place // width, place % width
-    long = wide[row].with_columns(
-        key=pl.col("key") + nth + 1,
-        name=pl.Series([name for name, _ in values], dtype=name_type).gather(nth),
-        value=pl.concat([number for _, number in values]).gather(nth * height + row),
-    )
+    names = [name for name, _ in values]
+    if width * height <= FEW_VALUES:
+        nth = pl.Series(list(range(width)) * height, dtype=pl.UInt32)
+        row = pl.Series([i for i in range(height) for _ in range(width)], dtype=pl.UInt32)
+        named = pl.Series(names * height, dtype=name_type)
+        by_line = zip(*(number.to_list() for _, number in values), strict=True)
+        value = pl.Series([number for numbers in by_line for number in numbers], dtype=pl.Float64)
+    else:
+        place = pl.int_range(width * height, dtype=pl.UInt32, eager=True)
+        row, nth = place // width, place % width
+        named = pl.Series(names, dtype=name_type).gather(nth)
+        value = pl.concat([number for _, number in values]).gather(nth * height + row)
+    long = wide[row].with_columns(key=pl.col("key") + nth + 1, name=named, value=value)
     if reading.kind != "header" and any(number.null_count() for _, number in values):
         long = long.filter(pl.col("value").is_not_null())
     yield long
+
+
+def _first_and_changes(lines: pl.DataFrame, wide: pl.DataFrame, number: pl.Series, context: Context) -> pl.Series:
+    """The places of a constant's rows that say something new for their file and rank."""
+    import polars as pl
+
+    if number.len() <= FEW_VALUES:
+        known: dict[tuple[int, int | None], float] = {}
+        places = []
+        for place, (line, rank, value) in enumerate(zip(lines["line"], wide["rank"], number, strict=True)):
+            own = (bisect_left(context.bases, line), rank)
+            if value is None:
+                continue
+            before = known.get(own)
+            if before is None or (before != value and not (math.isnan(before) and math.isnan(value))):
+                known[own] = value
+                places.append(place)
+        return pl.Series(places, dtype=pl.UInt32)
+    value, own_columns = pl.col("value"), ["file", "rank"]
+    file = lines.select(context.file())[:, 0] if len(context.bases) > 1 else pl.lit(0)
+    told = wide.lazy().select("rank", value=number, file=file).with_row_index().filter(value.is_not_null())
+    if number.n_unique() > 1:
+        told = told.filter(value.ne_missing(value.shift(1).over(own_columns)))
+    else:
+        told = told.unique(own_columns, keep="first", maintain_order=True)
+    return told.select("index").collect()["index"]
 
 
 def _floats(text: pl.Series) -> pl.Series:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.files import buffered
 from forensics.model import CALLED, COLLECTIVES_COLUMNS, MAX_RANKS, Source, schema
-from forensics.parsers.flight_recorder import compact
 from forensics.parsers.nccl.lines import Init, init, parse
 from forensics.patterns import lazy
+from forensics.rank_ranges import rank_ranges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -238,7 +238,7 @@ def _frame(processes: Sequence[_Process], stated: int | None) -> pl.DataFrame | 
         numbers = _numbers(key, mine)
         size = next(iter(mine.values())).sizes[key]
         members = born[key] | set(mine)
-        desc = f"ranks {compact(sorted(members))}" if len(members) == size else ""
+        desc = f"ranks {rank_ranges(members, separator=',', pair='-')}" if len(members) == size else ""
         for rank, process in mine.items():
             calls = [c for c in process.calls[key] if (c.index if numbers is None else (c.count, c.nth) in numbers)]
             for n, c in enumerate(calls):
@@ -255,6 +255,7 @@ def _frame(processes: Sequence[_Process], stated: int | None) -> pl.DataFrame | 
                     "retired": n < len(calls) - 1,
                     "is_p2p": False,
                     "line": c.line,
+                    "printed": f"opCount {c.count:x}",
                 }
                 for name, values in columns.items():
                     values.append(row.get(name))

@@ -130,7 +130,7 @@ def _what(source: Source) -> str | None:
         return "config"
     if source.kind is Kind.LOG:
         return "log"
-    if source.kind is Kind.METRICS and name in ("trainer_state.json", "wandb-summary.json"):
+    if source.kind is Kind.METRICS and name in ("trainer_state.json", "wandb-summary.json", "params.json"):
         return "state"
     if source.kind is Kind.CHECKPOINT and name == TRAINING_ARGS:
         return "pickle"

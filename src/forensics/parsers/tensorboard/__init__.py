@@ -14,12 +14,14 @@ from forensics.parsers.tensorboard.sniff import looks_like_events
 
 if TYPE_CHECKING:
     from forensics.parsers.tensorboard.events import EVENT_COLUMNS, Session
-    from forensics.parsers.tensorboard.reader import EventFile, read_events
-    from forensics.parsers.tensorboard.table import facts, metrics, resumes
+    from forensics.parsers.tensorboard.reader import EventFile, Follower, read_events
+    from forensics.parsers.tensorboard.table import MAX_FACTS, facts, metrics, resumes
 
 __all__ = [
     "EVENT_COLUMNS",
+    "MAX_FACTS",
     "EventFile",
+    "Follower",
     "Session",
     "facts",
     "looks_like_events",
@@ -33,9 +35,11 @@ _HOME = {
     "EVENT_COLUMNS": "events",
     "Session": "events",
     "EventFile": "reader",
+    "Follower": "reader",
     "read_events": "reader",
     "facts": "table",
     "metrics": "table",
+    "MAX_FACTS": "table",
     "resumes": "table",
 }
 

@@ -33,6 +33,7 @@ EVENT_COLUMNS: dict[str, str] = {"step": "Int64", "time": "Float64", "tag": "Str
 MAX_TEXT = 20_000  # characters kept of one text summary; the arguments of a trainer take five thousand
 MAX_TEXTS = 1_000  # text summaries kept of one file
 MAX_SESSIONS = 10_000  # starts of sessions kept of one file
+LIMITS = {"texts": MAX_TEXTS, "starts of sessions": MAX_SESSIONS}
 HPARAMS = "_hparams_/"  # what stands before the tags of hyperparameters here; the plugin's own tags begin like that
 _START = 1  # SessionLog.status
 
@@ -77,6 +78,12 @@ class Rows:
         self._layouts: dict[int, list[_Layout]] = {}
         self._plugins: dict[str, str] = {}
         self._learned = 0
+        self._left_out: dict[str, int] = {}  # what -> how many of them were beyond a limit
+
+    def problem(self) -> str | None:
+        """What was left out because there is more of it than is kept of one file; None where nothing was."""
+        left_out = self._left_out.items()
+        return "; ".join(f"{n:,} {what} beyond the first {LIMITS[what]:,} left out" for what, n in left_out) or None
 
     def add(self, payloads: Sequence[bytes]) -> list[int]:
         """Take the rows out of Events, and give the indices of those that are none."""
@@ -119,12 +126,21 @@ class Rows:
             self._times.append(found.time)
             self._tags.append(one.tag)
             self._values.append(one.value)
-        if found.starts and len(self.sessions) < MAX_SESSIONS:
-            self.sessions.append(Session(self._flushed + len(self._steps), found.step, found.time))
+        if found.starts:
+            if len(self.sessions) < MAX_SESSIONS:
+                self.sessions.append(Session(self._flushed + len(self._steps), found.step, found.time))
+            else:
+                self._leave_out("starts of sessions", 1)
         if found.texts:
-            self.text.extend((tag, found.step, text) for tag, text in found.texts[: MAX_TEXTS - len(self.text)])
+            room = max(0, MAX_TEXTS - len(self.text))
+            self.text.extend((tag, found.step, text) for tag, text in found.texts[:room])
+            self._leave_out("texts", len(found.texts) - room)
         if rest is not None and len(rest) <= _LEARN_BYTES and len(found.scalars) == 1 and not found.texts:
             self._learn(rest, found.scalars[0], len(payload) - len(rest))
+
+    def _leave_out(self, what: str, count: int) -> None:
+        if count > 0:
+            self._left_out[what] = self._left_out.get(what, 0) + count
 
     def _learn(self, rest: bytes, one: Scalar, before: int) -> None:
         """Remember the layout of a record, so that the next ones like it need no parsing."""
@@ -143,6 +159,12 @@ class Rows:
             layouts.append(layout)
         layout.tags[rest[:first] + rest[stop:]] = one.tag
         self._learned += 1
+
+    def following(self) -> Rows:
+        """Empty rows for the records that come next, with what was learned of those before."""
+        rows = Rows()
+        rows._layouts, rows._plugins, rows._learned = self._layouts, self._plugins, self._learned
+        return rows
 
     def flush(self) -> None:
         """Turn the lists into a frame, an eighth of their size."""

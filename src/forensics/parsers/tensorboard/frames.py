@@ -134,6 +134,36 @@ def blocks(stream: BinaryIO, walk: Walk) -> Iterator[Frames]:
             buffer = buffer[used:]
 
 
+def whole(buffer: bytes, there: int, walk: Walk) -> tuple[Frames, int]:
+    """The whole frames at the start of `buffer`, and how many bytes are done with; for a file that still grows.
+
+    there: bytes of the file from the start of the buffer on. A record that is not all there yet is left for later; one
+    longer than LARGE is passed over, and bytes that are none up to the next header.
+    """
+    found = Frames()
+    position = 0
+    while position + HEADER.size <= len(buffer):
+        length, checksum = HEADER.unpack_from(buffer, position)
+        if length == 0 or header_checksum(length) != checksum:
+            next_one = next_header(buffer, position + 1, walk) if walk.tries else None
+            if next_one is None:
+                return found, max(position, len(buffer) - HEADER.size + 1)
+            position = next_one
+            continue
+        end = position + length + FRAME
+        if end > there:
+            break
+        if length > LARGE:
+            return found, end
+        if end > len(buffer):
+            break
+        found.offsets.append(position)
+        found.payloads.append(buffer[position + HEADER.size : end - FOOTER.size])
+        found.checksums.append(FOOTER.unpack_from(buffer, end - FOOTER.size)[0])
+        position = end
+    return found, position
+
+
 def _frames(buffer: bytes, base: int, final: bool, walk: Walk, known: dict[int, int]) -> tuple[Frames, int]:
     """The whole frames in `buffer`, which starts at byte `base` of the file, and how many bytes of it are done with.
 

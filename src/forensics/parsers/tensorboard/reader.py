@@ -47,7 +47,51 @@ def read_events(path: Path, *, max_bytes: int | None = None) -> EventFile:
                 _read_block(block, walk, rows)
     except OSError as error:
         walk.notes.append(f"cannot be read: {error.strerror or error}")
-    return EventFile(rows.frame(), walk.records, walk.read, walk.problem(), tuple(rows.text), tuple(rows.sessions))
+    problem = "; ".join(filter(None, (walk.problem(), rows.problem()))) or None
+    return EventFile(rows.frame(), walk.records, walk.read, problem, tuple(rows.text), tuple(rows.sessions))
+
+
+class Follower:
+    """Reads what an event file has grown by since the last look: whole records only."""
+
+    def __init__(self, path: Path, position: int = 0) -> None:
+        self.path = path
+        self.position = position  # bytes that are done with
+        self.restarts = 0  # sessions so far that went back in the steps of those before
+        self._highest: int | None = None
+        self._rows = Rows()
+
+    def more(self) -> EventFile:
+        """The records from `position` to the last whole one. Row numbers count from the first of them.
+
+        Damage is passed over without a word, as the next record shows: what there is to say of it says `read_events`.
+        Raises OSError.
+        """
+        rows = self._rows = self._rows.following()
+        start, records = self.position, 0
+        walk = frames.Walk(tries=frames.RESYNC_TRIES // 100)
+        with buffered(self.path) as stream:
+            size = stream.seek(0, 2)
+            while self.position < size:
+                stream.seek(self.position)
+                buffer = stream.read(min(frames.BLOCK + frames.LARGE, size - self.position))
+                found, used = frames.whole(buffer, size - self.position, walk)
+                if found.payloads:
+                    _read_block(found, walk, rows)
+                    records += len(found.payloads)
+                if not used:
+                    break
+                self.position += used
+        file = EventFile(rows.frame(), records, self.position - start, None, tuple(rows.text), tuple(rows.sessions))
+        self._count(file)
+        return file
+
+    def _count(self, file: EventFile) -> None:
+        if any(self._highest is not None and s.step <= self._highest for s in file.sessions if s.row == 0):
+            self.restarts += 1
+        highest = file.scalars["step"].max()
+        if isinstance(highest, int):
+            self._highest = max(highest, self._highest) if self._highest is not None else highest
 
 
 def _read_block(block: frames.Frames, walk: frames.Walk, rows: Rows) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from forensics.model import METRICS_COLUMNS, Evidence, Fact, Observation, Source, schema
 from forensics.parsers.tensorboard.events import HPARAMS, Session
 from forensics.parsers.tensorboard.reader import EventFile
+from forensics.probe.tags import NONFINITE, SAMPLE_IDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,6 +18,7 @@ RESUMED = "run-resumed"
 RESUME_WEIGHT = 0.9  # a writer is told to purge where a program goes on from a checkpoint, and by hand now and then
 MAX_VALUE = 1_000  # characters of a fact's value
 MAX_FACTS = 2_000  # of one file
+MAX_BAD_STEPS = 8  # whose sample ids are told
 _TEXT_SUFFIX = "/text_summary"  # PyTorch and tensorboardX put it behind the tag
 
 
@@ -34,14 +36,17 @@ def metrics(file: EventFile, source: Source) -> pl.DataFrame:
 
     from forensics.parsers.names import canonical, factor
 
-    known = {key: found for key in file.scalars["tag"].unique().to_list() if (found := canonical(key)) is not None}
+    tags = file.scalars["tag"].unique().to_list()
+    known = {key: found for key in tags if (found := canonical(key)) is not None}
+    names = [known.get(key, key) for key in tags]
     factors = {key: scale for key in known if (scale := factor(key)) != 1}
     tag, name, value = pl.col("tag"), pl.col("name"), pl.col("value")
     columns = schema(METRICS_COLUMNS)
     fixed = {"source": source.path, "line": None, "rank": source.identity.rank}
     attempt = _attempts(file, source).alias("attempt")
     return (
-        file.scalars.with_columns(attempt)
+        file.scalars.lazy()
+        .with_columns(attempt)
         .with_columns(
             tag.replace_strict(known, default=tag, return_dtype=pl.String).alias("name"),
             value * tag.replace_strict(factors, default=1.0, return_dtype=pl.Float64),
@@ -50,11 +55,16 @@ def metrics(file: EventFile, source: Source) -> pl.DataFrame:
             pl.when((name == "loss_part") | (tag == tag.first().over("attempt", "step", "name")))
             .then(name)
             .otherwise(tag)
-            .alias("name"),
-            value.filter(name == "epoch").first().over("attempt", "step").alias("epoch"),
+            .alias("name")
+            if len(set(names)) < len(names)
+            else name,
+            value.filter(name == "epoch").first().over("attempt", "step").alias("epoch")
+            if "epoch" in names
+            else pl.lit(None, pl.Float64).alias("epoch"),
         )
         .with_columns(pl.lit(content, dtype=columns[column]).alias(column) for column, content in fixed.items())
         .select(*columns)
+        .collect()
     )
 
 
@@ -121,16 +131,29 @@ def facts(file: EventFile, source: Source) -> tuple[Fact, ...]:
     """Hyperparameters and texts: `hparam.<name>`, and `<tag>` (`<tag>.<key>` where the text is a JSON object).
 
     HF Trainer writes its arguments as such a text, `args`. A tag that was written several times gives its last text.
+    Sample ids of the probe are told with their step, those of steps in which something was not finite first.
     """
     last = {tag: text for tag, _, text in file.text}
+    samples = [last.pop(tag) for tag in list(last) if tag.removesuffix(_TEXT_SUFFIX) == SAMPLE_IDS]
     found: dict[str, str] = {}
     for tag, text in last.items():
         if tag.startswith(HPARAMS):
             found[f"hparam.{tag[len(HPARAMS) :]}"] = text
         else:
             found.update(_of_text(tag.removesuffix(_TEXT_SUFFIX), text))
-    rows = list(found.items())[:MAX_FACTS]
+    rows = [*(_sample_ids(file) if samples else ()), *found.items()][:MAX_FACTS]
     return tuple(Fact(name[:200], value[:MAX_VALUE], source.path) for name, value in rows)
+
+
+def _sample_ids(file: EventFile) -> list[tuple[str, str]]:
+    """(SAMPLE_IDS, "step 7: a, b") of the first steps in which something was not finite, and of the last step."""
+    import polars as pl
+
+    texts = {step: text for tag, step, text in file.text if tag.removesuffix(_TEXT_SUFFIX) == SAMPLE_IDS}
+    marked = pl.col("tag").cast(pl.String).str.starts_with(NONFINITE) | ~pl.col("value").is_finite()
+    bad = set(file.scalars.filter(marked & pl.col("step").is_in(list(texts)))["step"].to_list())
+    chosen = dict.fromkeys([*sorted(step for step in texts if step in bad)[:MAX_BAD_STEPS], max(texts)])
+    return [(SAMPLE_IDS, f"step {step}: {texts[step]}") for step in chosen]
 
 
 def _of_text(tag: str, text: str) -> Iterator[tuple[str, str]]:

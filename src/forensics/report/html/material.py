@@ -47,7 +47,8 @@ def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
         diagnosis=redact_diagnosis(material.diagnosis, redactor),
         pictures=redact_tree(material.pictures, redactor),
         contexts={
-            (redactor.redact(file), line): redact_tree(context, redactor) for (file, line), context in around.items()
+            (redact_tree(file, redactor), line): redact_tree(context, redactor)
+            for (file, line), context in around.items()
         },
         told=(),
         redacted=True,

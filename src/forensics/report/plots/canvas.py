@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # What a colour means, in the light theme; `report/html/report.css` has the same names for both themes.
 COLOURS = {
+    "sheet": "#fefefe",  # not quite white, which `vector` takes for the paper
     "fg": "#1d2329",
     "muted": "#5f6b76",
     "grid": "#dde2e7",
@@ -95,6 +96,11 @@ def placed(fig: Figure, ax: Axes, left: float, right: float, top: float, bottom:
 def words(text: str, limit: int = 60) -> str:
     """Text of a log as a label: one line, inert, short."""
     return one_line(text, limit)
+
+
+def on_sheet() -> dict[str, Any]:
+    """The `bbox` of a text that is to be read where lines or bars run behind it."""
+    return {"boxstyle": "square,pad=0.12", "facecolor": COLOURS["sheet"], "edgecolor": "none"}
 
 
 def svg(fig: Figure) -> str:

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from forensics.report.plots.canvas import COLOURS, figure, placed, words
+from forensics.report.plots.canvas import COLOURS, figure, on_sheet, placed, words
 from forensics.report.plots.model import Lane, Sign, Swimlane
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def draw(swimlane: Swimlane) -> Figure:
     for text, lane in zip(ax.get_yticklabels(), swimlane.lanes, strict=True):
         text.set_color(COLOURS["bad" if lane.culprit else "fg"])
         text.set_fontweight("bold" if lane.culprit and len(lane.ranks) == 1 else "normal")
-    _key(ax)
+    _key(ax, swimlane)
     return fig
 
 
@@ -113,12 +113,19 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
         [(start, max(length, span / 400)) for start, length in bars], (middle - 5, 10), facecolor=COLOURS["life"]
     )
     if not lane.spans and not lane.signs:
-        ax.text(end / 2, middle, "nothing of it is known", ha="center", va="center", fontsize=9, color=COLOURS["muted"])
+        _unknown(ax, swimlane, middle)
     if not lane.spans:
         return
     last = max(0.0, max(high for _, high in lane.spans) - swimlane.start)
     if last < end - 0.01 * span:
         ax.plot([last, end], [middle, middle], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (2, 2)))
+
+
+def _unknown(ax: Axes, swimlane: Swimlane, middle: float) -> None:
+    ax.text(
+        (swimlane.end - swimlane.start) / 2, middle, "nothing known", ha="center", va="center", fontsize=9,
+        color=COLOURS["muted"],
+    )  # fmt: skip
 
 
 def _silence(lane: Lane, swimlane: Swimlane) -> str:
@@ -139,6 +146,8 @@ def _span(seconds: float) -> str:
 def _draw_band(ax: Axes, lane: Lane, swimlane: Swimlane, top: float, height: float) -> None:
     """How many of the band's ranks live, as the height of a filled step curve."""
     if not lane.alive:
+        if not lane.spans and not lane.signs:
+            _unknown(ax, swimlane, top + height / 2)
         return
     base, room = top + height - 2, height - 4
     xs = [min(max(x - swimlane.start, 0.0), swimlane.end - swimlane.start) for x, _ in lane.alive]
@@ -168,22 +177,27 @@ def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -
     ax.annotate(
         words(sign.name, 40) + _silence(lane, swimlane), (x, middle), xytext=(-8 if left else 8, 0),
         textcoords="offset points", va="center", ha="right" if left else "left", fontsize=10, color=COLOURS["bad"],
-        fontweight="bold", zorder=6,
+        fontweight="bold", zorder=6, bbox=on_sheet(),
     )  # fmt: skip
 
 
-def _key(ax: Axes) -> None:
-    """What the signs mean, above the picture."""
+def _key(ax: Axes, swimlane: Swimlane) -> None:
+    """What the signs that occur mean, above the picture."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    roots = {sign.root for lane in swimlane.lanes for sign in lane.signs}
     entries = [
         Patch(facecolor=COLOURS["life"], label="writes"),
         Line2D([], [], color=COLOURS["quiet"], linestyle=(0, (2, 2)), label="silent"),
-        Line2D([], [], color=COLOURS["bad"], marker="D", markersize=6, linestyle="", label="root cause"),
-        Line2D([], [], color=COLOURS["warn"], marker="|", markersize=9, markeredgewidth=1.6, linestyle="",
-               label="first error that follows from it"),
-    ]  # fmt: skip
+    ]
+    if True in roots:
+        entries.append(Line2D([], [], color=COLOURS["bad"], marker="D", markersize=6, linestyle="", label="root cause"))
+    if False in roots:
+        entries.append(
+            Line2D([], [], color=COLOURS["warn"], marker="|", markersize=9, markeredgewidth=1.6, linestyle="",
+                   label="first error that follows from it")
+        )  # fmt: skip
     ax.legend(
         handles=entries, ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.3, frameon=False,
         fontsize=9.5, labelcolor=COLOURS["fg"], handlelength=1.4, columnspacing=1.4,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from forensics.report.plots.canvas import COLOURS, SERIES, figure, placed, words
+from forensics.report.plots.canvas import COLOURS, SERIES, figure, on_sheet, placed, words
 from forensics.report.plots.model import Curve, Panel
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ WIDTH, HEIGHT = 470.0, 210.0
 _LEGEND = 5  # curves that are named
 _DECADES = 1e8  # shown of an axis that goes through zero
 _MARKS = 5
+# How the lines of several culprits, which are all of one colour, are told apart.
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 
 
 def draw(panel: Panel) -> Figure:
@@ -30,8 +32,11 @@ def draw(panel: Panel) -> Figure:
         ax.fill_between(
             spread.xs, spread.low, spread.high, facecolor=COLOURS["band"], linewidth=0, label="least to greatest"
         )
-    for number, curve in enumerate(sorted(panel.curves, key=lambda c: c.role == "culprit")):
+    others = [curve for curve in panel.curves if curve.role != "culprit"]
+    for number, curve in enumerate(others):
         _draw_curve(ax, curve, SERIES[number % len(SERIES)])
+    for number, curve in enumerate(c for c in panel.curves if c.role == "culprit"):
+        _draw_curve(ax, curve, "bad", _DASHES[number % len(_DASHES)])
     _scaled(ax, panel)
     if panel.broken:
         ax.plot(
@@ -51,13 +56,14 @@ def draw(panel: Panel) -> Figure:
     return fig
 
 
-def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
-    name = {"all": "line", "middle": "line", "culprit": "bad"}.get(curve.role, colour)
+def _draw_curve(ax: Axes, curve: Curve, colour: str, dashes: Any = "-") -> None:
+    name = {"all": "line", "middle": "line"}.get(curve.role, colour)
     few = sum(1 for y in curve.ys if y == y) <= 30
     label = words(curve.label, 30)
     ax.plot(
-        curve.xs, curve.ys, color=COLOURS[name], linewidth=1.9 if curve.role == "culprit" else 1.4, label=label or None,
-        marker="o" if few else None, markersize=2.6, solid_joinstyle="round", alpha=0.85 if curve.role == "rank" else 1,
+        curve.xs, curve.ys, color=COLOURS[name], linewidth=1.9 if curve.role == "culprit" else 1.4, linestyle=dashes,
+        label=label or None, marker="o" if few else None, markersize=2.6, solid_joinstyle="round",
+        alpha=0.85 if curve.role == "rank" else 1,
     )  # fmt: skip
 
 
@@ -107,6 +113,7 @@ def _onsets(ax: Axes, panel: Panel) -> None:
         ax.annotate(
             words(onset.label, 24), (onset.x, 1), xycoords=("data", "axes fraction"), xytext=(-4 if left else 4, -3),
             textcoords="offset points", va="top", ha="right" if left else "left", fontsize=9.5, color=COLOURS["bad"],
+            bbox=on_sheet(), zorder=5,
         )  # fmt: skip
 
 
@@ -120,6 +127,10 @@ def _ticks(ax: Axes, panel: Panel) -> None:
             return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
         return f"{value:.6g}"
 
+    def whole(value: float, _: object = None) -> str:
+        """A loss scale, of which every digit is known: 131072 and not 1.31e5."""
+        return number(value) if value >= 1e-3 else short(value)
+
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=panel.axis != "epoch"))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     known = any(math.isfinite(y) for c in panel.curves for y in c.ys)
@@ -129,4 +140,4 @@ def _ticks(ax: Axes, panel: Panel) -> None:
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())
     if known:
-        ax.yaxis.set_major_formatter(FuncFormatter((lambda v, _: number(v)) if panel.scale == "log2" else short))
+        ax.yaxis.set_major_formatter(FuncFormatter(whole if panel.scale == "log2" else short))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forensics.model import Diagnosis, Observation, Role, RunData
+from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.report.plots.model import CollectiveProgress, Lane, Sign, Swimlane
-from forensics.report.words import plural, rank_list
+from forensics.report.words import plural
 
 SINGLE = 40  # ranks that still get a lane each
 BANDS = 32  # lanes that stand for all ranks of a larger run
@@ -64,11 +66,23 @@ class _Life:
 def swimlane(data: RunData, diagnosis: Diagnosis, sequences: Sequence[CollectiveProgress]) -> Swimlane | None:
     """The lanes of a run; None where neither times nor steps tell when anything happened."""
     wanted = {f.name: f.role is Role.ROOT for f in reversed(diagnosis.findings) if f.role is not Role.CONTEXT}
-    for axis in ("time", "step"):
-        lives, files = _lives(data, diagnosis, wanted, axis)
-        if any(life.first is not None for life in (*lives.values(), *files.values())):
-            return _picture(axis, lives, files, diagnosis, sequences)
-    return None
+    found = [(axis, *_lives(data, diagnosis, wanted, axis)) for axis in ("time", "step")]
+    axis, lives, files = max(found, key=lambda f: _told(f[1], f[2]))  # of equals the first: times
+    if _told(lives, files) == _NOTHING:
+        return None
+    return _picture(axis, lives, files, diagnosis, sequences)
+
+
+_NOTHING = (False, False, False)
+
+
+def _told(lives: Mapping[int, _Life], files: Mapping[str, _Life]) -> tuple[bool, bool, bool]:
+    """How much an axis tells: of ranks, and not only of files; of more than one moment; of anything at all."""
+    spans = [span for life in (*lives.values(), *files.values()) for span in life.spans.values()]
+    if not spans:
+        return _NOTHING
+    lasts = max(high for _, high in spans) > min(low for low, _ in spans)
+    return any(life.spans for life in lives.values()), lasts, True
 
 
 def _lives(
@@ -161,10 +175,15 @@ def _picture(
         notes.append(
             "A band stands for several ranks, and its height says how many of them have begun and not yet ended."
         )
-        notes.append(f"{plural(len(odd), 'rank')} that stand out have a lane of their own." if odd else "")
+        notes.append(
+            f"{plural(len(odd), 'rank')} that {'stands' if len(odd) == 1 else 'stand'} out"
+            f" {'has a lane of its own' if len(odd) == 1 else 'have a lane of their own'}."
+            if odd
+            else ""
+        )
     within = (path for path, life in files.items() if life.signs or (life.last is not None and life.last >= start))
-    told = sorted(within, key=lambda path: (not files[path].signs, path))
-    shown = told[: FILES if len(ranks) <= SINGLE else FILES // 2]
+    told = sorted(within, key=lambda path: (_erred(files[path]), _natural(path)))
+    shown = sorted(told[: FILES if len(ranks) <= SINGLE else FILES // 2], key=_natural)
     lanes += [_file(path, files[path], shown) for path in shown]
     if len(told) > len(shown):
         notes.append(f"{plural(len(told) - len(shown), 'more file')} whose rank is not known are left out.")
@@ -195,6 +214,15 @@ def _single(rank: int, life: _Life, culprit: bool, reached: str) -> Lane:
     signs = [s for s in (root, first if first != root else None) if s is not None]
     ordered = tuple(sorted(signs, key=lambda s: s.x))
     return Lane(f"rank {rank}", (rank,), life.parts, ordered, culprit=culprit, reached=reached)
+
+
+def _erred(life: _Life) -> float:
+    return life.first_sign.x if life.first_sign is not None else math.inf
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    """Orders names as people count: node-9 before node-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", path)]
 
 
 def _file(path: str, life: _Life, shown: Sequence[str]) -> Lane:
@@ -236,7 +264,7 @@ def _bands(
         lasts = [life.last for life in own if life.last is not None]
         lanes.append(
             Lane(
-                f"ranks {rank_list(members)}",
+                f"ranks {rank_ranges(members, limit=SHORT)}",
                 members,
                 ((min(firsts), max(lasts)),) if firsts else (),
                 _signs(own, start, end),

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forensics.model import Diagnosis, Finding, Role, RunData
+from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.report.plots.decimate import decimated, thinned
 from forensics.report.plots.model import Curve, Onset, Panel, Spread
-from forensics.report.words import plural, rank_list
+from forensics.report.words import plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,7 +130,7 @@ def _curves(rows: pl.DataFrame, culprits: frozenset[int]) -> tuple[list[Curve], 
     odd = _odd(finite, by_x, culprits)
     curves += _each(rows, odd, culprits)
     silent = sorted(set(culprits) - set(ranks))
-    notes = [f"Rank {rank_list(silent)} recorded none."] if silent else []
+    notes = [f"Rank {rank_ranges(silent, limit=SHORT)} recorded none."] if silent else []
     return curves, spread, notes
 
 

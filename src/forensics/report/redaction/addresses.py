@@ -48,6 +48,13 @@ _GUID = lazy(
 _MACHINE_ID = lazy(
     r"(?i)(\b(?:machine|boot|host)[ _-]?id\\?[\"']?\s{0,20}[:=]\s{0,4}\\?[\"']?)([0-9a-f]{12,64})\b", re.ASCII
 )
+# Ray's ids of nodes, actors and jobs (28 bytes, 16 and 4; common/constants.h, id.h of Ray).
+_RAY_ID = lazy(
+    r"(?i)(\b(?:node|worker|actor|job|task|object|placement[ _]group|raylet|session)[ _-]?id"
+    r"\\?[\"']?\s?[:=]?\s{0,2}\\?[\"']?)"
+    r"((?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{28,56})\b",
+    re.ASCII,
+)
 
 
 def _mac(match: re.Match[str], memory: Memory) -> str:
@@ -111,6 +118,6 @@ def hardware(text: str, memory: Memory) -> str:
     if "-" in text:
         text = _UUID.sub(lambda match: _uuid(match, memory), text)
         text = _GPU_SHORT.sub(lambda match: memory.of("gpu", match[2]), text)
-    for kind, pattern in (("serial", _SERIAL), ("guid", _GUID), ("uuid", _MACHINE_ID)):
+    for kind, pattern in (("serial", _SERIAL), ("guid", _GUID), ("uuid", _MACHINE_ID), ("uuid", _RAY_ID)):
         text = second(pattern, lambda value, kind=kind: memory.of(kind, value), text)  # type: ignore[misc]
     return text

@@ -48,12 +48,12 @@ def _captured(redactor: Redactor, key: str, value: str) -> str:
     """A captured value, whose name may say what its shape does not."""
     if key in _HOST_CAPTURES:
         return redactor.host(redactor.redact(value), everywhere=telling(value))
-    return redactor.redact(f"{key}={value}").removeprefix(f"{key}=")
+    return redactor.again(redactor.redact(f"{key}={value}")).removeprefix(f"{key}=")
 
 
 def _node(redactor: Redactor, node: str | None) -> str | None:
     """A node is a host also where it is a word or two letters; what is no host name is text like any other."""
-    return redactor.host(redactor.redact(node)) if node else node
+    return redactor.host(redactor.again(redactor.redact(node))) if node else node
 
 
 def _spoken(diagnosis: Diagnosis) -> Iterator[str]:
@@ -64,13 +64,18 @@ def _spoken(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def redact_diagnosis(
-    diagnosis: Diagnosis, redactor: Redactor | None = None, *, patterns: Sequence[str] = ()
+    diagnosis: Diagnosis,
+    redactor: Redactor | None = None,
+    *,
+    patterns: Sequence[str] = (),
+    told: Sequence[str] = (),
 ) -> Diagnosis:
     """The diagnosis with every string that a log can reach redacted; ranks, steps, times and slugs stay.
 
     Hosts are learnt from the nodes of findings and sources, and users from any path, before anything is replaced, so
     that a name is replaced also where it stands before the place that gives it away. `redactor` may be given by who
-    has more texts to redact with the same stand-ins; `patterns` are the user's own, for a new one.
+    has more texts to redact with the same stand-ins; `patterns` are the user's own, for a new one; `told` are lines of
+    the run that give names away which stand bare in the diagnosis (`told`).
 
     Raises RedactionError as Redactor does.
     """
@@ -87,6 +92,7 @@ def redact_diagnosis(
     for finding in diagnosis.findings:
         for key, value in finding.captures.items():
             _captured(redactor, key, value)
+    redactor.learn(told)
     known: dict[str, str] = {}
 
     def change(text: str) -> str:
@@ -121,4 +127,4 @@ def redact_tree(value: T, redactor: Redactor) -> T:
 
     Call it twice where a name can stand before the place that gives it away. Raises RedactionError as Redactor does.
     """
-    return _mapped(value, redactor.redact)
+    return _mapped(value, lambda text: redactor.again(redactor.redact(text)))

@@ -6,6 +6,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second, telling
+from forensics.report.redaction.shapes import IS
 from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import ORDINARY, PUBLIC_HOSTS
 
@@ -41,22 +42,22 @@ _POD = lazy(
     re.ASCII,
 )
 _POD_PLACE = lazy(
-    r"((?<![A-Za-z])(?:\[pod/|pods?/|pod\s?[=:]\s?|pod [\"'`]|pod[_-]?name\\?[\"']?\s?[=:]\s?\\?[\"']?"
+    rf"((?<![\w-])(?:\[pod/|pods?/|pod\s?[=:]\s?|pod [\"'`]|pod[_-]?name{IS}"
     r"|POD_NAME=|Successfully assigned [\w.-]{1,63}/))"
     r"([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,
 )
 _POD_PATH = lazy(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
 _NAMESPACE = lazy(
-    r"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{0,60}?-n |namespace\\?[\"']?\s?[=:]\s?\\?[\"']?"
-    r"|namespaces/|POD_NAMESPACE=))"
+    rf"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{{0,60}}?-n |namespace{IS}"
+    r"|namespaces/|POD_NAMESPACE=|Successfully assigned ))"
     r"([a-z0-9][a-z0-9-]{1,62})(?![\w.])",
     re.ASCII,
 )
 _PLAIN_NAMESPACE = frozenset({"default", "kube-system", "kube-public", "kubeflow", "none", "null"})
 
 _NODE_LIST_PLACE = lazy(
-    r"(?i)((?:\b(?:slurm_)?(?:step_|job_|launch_)?(?:node_?list|nodes)\\?[\"']?\s?[=:]\s?\\?[\"']?"
+    rf"(?i)((?:\b(?:slurm_)?(?:step_|job_|launch_)?(?:node_?list|nodes){IS}"
     r"|--nodelist[= ]|--exclude[= ]|\b-w )"
     r"\(?)([a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}\])?(?:[\w.-]{0,40})(?:,[a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}"
     r"\])?){0,200})(?=[\s)\"',;]|\Z)",
@@ -83,6 +84,7 @@ _HOST_PLACES = tuple(
         rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host_name|fqdn|master_addr|master-addr"
         rf"|main_process_ip|node_?name"
         rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:\s?[=:]\s?|\s)\\?[\"']?)({_NAME})(?![\w(\[])",
+        rf"(\\?[\"'](?:host|node|machine|server|peer)\\?[\"']\s?:\s?\\?[\"'])({_NAME})(?=\\?[\"'])",  # JSON
         rf"(--(?:master[-_]addr|rdzv[-_]endpoint|main_process_ip|head[-_]node|hostname|host|hosts|address"
         rf"|local[-_]addr)[= ])({_NAME})",
         rf"(\b(?:rdzv_)?endpoint\s*[:=]\s*[\"']?)({_NAME})(?=:\d)",
@@ -144,7 +146,7 @@ def pods(text: str, memory: Memory) -> str:
         text = second(_POD_PATH, lambda name: memory.of("pod", name), text)
         text = second(_POD_PLACE, pod, text)
     text = _POD.sub(lambda match: memory.host(match[0]), text)
-    if "amespace" in text or " -n " in text or "NAMESPACE" in text:
+    if "amespace" in text or " -n " in text or "NAMESPACE" in text or "Successfully" in text:
         text = second(_NAMESPACE, lambda n: n if n in _PLAIN_NAMESPACE else memory.of("namespace", n), text)
     return text
 

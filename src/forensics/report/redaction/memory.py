@@ -11,7 +11,7 @@ from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PUBLIC_OWNE
 # Names that say what a machine is for and nothing about whose it is: the story of a report is told in them.
 _PLAIN_HOST = re.compile(
     r"(?:localhost|local|localdomain|none|unknown|the|train|test|null|true|false|auto|all|head_node|[0-9]+|"
-    r"(?:(?:node|worker|host|rank|gpu|server|machine|master|head|compute|launcher|pod|trainer)(?:[-_.]?(?:\d+|[a-z]))?))\Z",
+    r"(?:(?:node|worker|host|rank|gpu|server|machine|master|head|compute|launcher|pod|trainer|algo)(?:[-_.]?(?:\d+|[a-z]))?))\Z",
     re.ASCII | re.I,
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*", re.ASCII)
@@ -19,8 +19,16 @@ _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*", re
 _ANYWHERE = frozenset(
     "secret private email phone bucket arn run repo project serial guid uuid gpu mac nodes channel resource".split()
 )
+# What jobs are called that nobody has named: Slurm takes the script's or the program's name.
+_PROGRAM = re.compile(
+    r"(?:[\w.-]+\.(?:py|sh|bash|sbatch|slurm|ipynb)|python[\d.]*|torchrun|accelerate|deepspeed|mpirun|srun|bash|sh|wrap|batch"
+    r"|extern|interactive)\Z",
+    re.ASCII,
+)
 _SHORTEST = 8  # characters of such a text
 _PLACEHOLDER = ("$", "{", "%", "*", "~", "<")
+# Values that say that there is none, and the project that a library logs to where none is given.
+_NOTHING = frozenset({"null", "none", "true", "false", "unknown", "default", "huggingface", "uncategorized"})
 
 
 def second(pattern: re.Pattern[str], make: Callable[[str], str], text: str) -> str:
@@ -48,6 +56,7 @@ class Memory:
 
     def __init__(self, spoken: Iterable[str] = ()) -> None:
         self.stand_ins = StandIns()
+        self.learning = False  # whether texts are gone through for new names only
         self.spoken: set[str] = set(spoken)
         self._hosts: dict[str, str] = {}  # lower-case name -> stand-in
         self._people: dict[str, str] = {}  # users and accounts
@@ -59,7 +68,9 @@ class Memory:
 
     def of(self, kind: str, value: str) -> str:
         """The stand-in of `value` as a thing of `kind`; placeholders (`$USER`, `<your token>`) stay as they are."""
-        return value if not value or value.startswith(_PLACEHOLDER) else self.stand_ins.of(kind, value)
+        nothing = not value or value.startswith(_PLACEHOLDER) or value.lower() in _NOTHING
+        nothing = nothing or (kind == "run" and _PROGRAM.match(value) is not None)
+        return value if nothing else self.stand_ins.of(kind, value)
 
     def secret(self, value: str) -> str:
         """The stand-in of a secret."""
@@ -108,7 +119,7 @@ class Memory:
 
     def known_people(self, text: str) -> str:
         """`text` without known users and accounts: as a part of a path, and anywhere if the name is no word."""
-        if not self._people:
+        if not self._people or self.learning:
             return text
         if self._people_patterns is None:
             names = sorted((name for name in self._people if not is_stand_in(name)), key=len, reverse=True)
@@ -148,7 +159,7 @@ class Memory:
 
     def known_hosts(self, text: str) -> str:
         """`text` without the names of hosts that are known, as whole words."""
-        if not self._hosts:
+        if not self._hosts or self.learning:
             return text
         if self._host_pattern is None:
             names = sorted(self._hosts, key=len, reverse=True)

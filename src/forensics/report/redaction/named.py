@@ -57,9 +57,10 @@ _COMMANDS = tuple(
     lazy(pattern, re.ASCII)
     for pattern in (
         r"(\bsshpass\s+-p\s*[\"']?)([^\s\"']+)",
-        r"(\b(?:mysql|mysqldump|mariadb)\b[^\n|;]{0,120}?\s-p)([^\s\"']{3,})",
-        r"(\b(?:docker|podman|nerdctl|helm registry|az acr|oc)\s+login\b[^\n|;]{0,160}?\s-p[ =]?[\"']?)([^\s\"']+)",
-        r"(\bredis-cli\b[^\n|;]{0,120}?\s-a\s+[\"']?)([^\s\"']+)",
+        r"(\b(?:mysql|mysqldump|mariadb)\b[^\n|;]{0,120}?\s-p)(?!secret-\d)([^\s\"']{3,})",
+        r"(\b(?:docker|podman|nerdctl|helm registry|az acr|oc)\s+login\b[^\n|;]{0,160}?\s-p[ =]?[\"']?)"
+        r"(?!secret-\d)([^\s\"']+)",
+        r"(\bredis-cli\b[^\n|;]{0,120}?\s-a\s+[\"']?)(?!secret-\d)([^\s\"']+)",
         r"(\b-pass(?:in|out)?\s+pass:)([^\s\"']+)",
         r"(\b(?:smbclient|rpcclient|mount\.cifs)\b[^\n|;]{0,120}?\s-U\s+[^\s%]+%)([^\s\"']+)",
         r"(\b(?:wandb|comet|neptune|huggingface-cli|hf auth|kaggle|modal|gh auth)\s+login\s+(?:--relogin\s+)?)"

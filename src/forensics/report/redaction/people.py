@@ -9,10 +9,12 @@ from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.stand_ins import is_stand_in
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
+# `user@1000.service`: an instance of a unit of systemd.
+_UNIT = lazy(r"\.(?:service|slice|scope|socket|target|timer|mount)\Z")
 # `alice@dgx17:~$`, `alice@dgx17:/data`, `scp x alice@dgx17:y`, `ssh alice@dgx17`: prompts and targets of a login.
 _PROMPT = lazy(
     r"(?<![\w.@+-])([A-Za-z_][\w.-]{0,31})@([A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,8})(?=:[~"
-    r"/\w.]|[\s:#$]|\Z)",
+    r"/\w.]|[\s:#$\"']|\Z)",
     re.ASCII,
 )
 _SSH = lazy(
@@ -71,7 +73,7 @@ def emails(text: str, memory: Memory) -> str:
 
     def replace(match: re.Match[str]) -> str:
         local = match[0].partition("@")[0]
-        if local == "git" or is_stand_in(local):
+        if local == "git" or is_stand_in(local) or _UNIT.search(match[0]):
             return match[0]
         # `alice@dgx17.corp.example:/data` is a login as well as an address.
         return memory.of("email", match[0].lower())

@@ -14,6 +14,7 @@ from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_
 from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
 
 _MAX_PASSES = 6
+_LEARNT = 2000  # names: each takes time wherever a word begins in the report
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
@@ -49,13 +50,32 @@ class Redactor:
         """`text` with stand-ins; redacting the result again changes nothing."""
         # What one rule leaves can be another's: repeat until nothing changes (two rounds, the second to see that).
         for _ in range(_MAX_PASSES):
-            redacted = also(text, self.memory, self._also) if self._also else text
-            for rule in _RULES:
-                redacted = rule(redacted, self.memory)
+            redacted = self._once(text)
             if redacted == text:
                 break
             text = redacted
         return text
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Meets the names in `texts`, which are not shown: what they give away is replaced in any text from now on.
+
+        After some thousand names it learns no more. Raises RedactionError as `redact` does.
+        """
+        most = len(self.memory.stand_ins) + _LEARNT
+        self.memory.learning = True  # what is known need not be looked for in a text that nobody sees
+        try:
+            for text in texts:
+                if len(self.memory.stand_ins) >= most:
+                    break
+                self._once(self._once(text))
+        finally:
+            self.memory.learning = False
+
+    def _once(self, text: str) -> str:
+        redacted = also(text, self.memory, self._also) if self._also else text
+        for rule in _RULES:
+            redacted = rule(redacted, self.memory)
+        return redacted
 
     def again(self, redacted: str) -> str:
         """What `redact` made, without the names that were learnt since; all rules need not run for it again."""

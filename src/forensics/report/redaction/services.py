@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
+from forensics.report.redaction.shapes import HOST, IS, NAME
 from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import PUBLIC_OWNERS
 
@@ -48,7 +49,7 @@ _ACCOUNT = (
     lazy(r"(--account[= ]|\bsbatch [^\n|;]{0,80}?-A )([A-Za-z][\w-]{1,63})", re.ASCII),
     lazy(
         r"(?i)(\b(?:org|organization|team|workspace|entity|tenant)[ _-]?(?:id"
-        r"|name)?\\?[\"']?\s?[=:]\s?\\?[\"']?)((?:org-)?[a-z][\w-]{2,63})(?![\w.(/])",
+        rf"|name)?{IS})((?:org-)?[a-z][\w-]{{2,63}})(?![\w.(/])",
         re.ASCII,
     ),
     lazy(r"()(?<![\w-])(org-[A-Za-z0-9]{20,30}|proj_[A-Za-z0-9]{20,30}|AC[0-9a-f]{32})(?![\w-])", re.ASCII),
@@ -78,15 +79,13 @@ _RESOURCE = lazy(
 # https://wandb.ai/ENTITY/PROJECT/runs/ID, and Comet, Neptune, MLflow, ClearML, HF, GitHub in their own ways.
 _WANDB_URL = lazy(
     r"(?i)(\b(?:wandb\.ai|[\w.-]{1,80}\.wandb\.io)/)(?!site\b|quickstart\b|authorize\b|guides\b|docs\b"
-    r"|healthz\b|graphql\b|api\b|files\b)([\w.-]{1,128})(?:/([\w.-]{1,128}))?"
+    rf"|healthz\b|graphql\b|api\b|files\b){NAME}(?:/{NAME})?"
     r"(/(?:runs|sweeps|groups|reports|artifacts|workspace)/)?([\w.%-]{1,128})?",
     re.ASCII,
 )
-_COMET_URL = lazy(
-    r"(?i)(\bcomet\.(?:com|ml)/)(?!docs\b|site\b|api\b)([\w.-]{1,128})/([\w.-]{1,128})(?:(/)([\w-]{1,64}))?", re.ASCII
-)
+_COMET_URL = lazy(rf"(?i)(\bcomet\.(?:com|ml)/)(?!docs\b|site\b|api\b){NAME}/{NAME}(?:(/)([\w-]{{1,64}}))?", re.ASCII)
 _NEPTUNE_URL = lazy(
-    r"(?i)(\bapp\.neptune\.ai/(?:o/)?)([\w.-]{1,128})/(?:(?:-|org)/)?([\w.-]{1,128})(?:(/(?:e|runs?"
+    rf"(?i)(\bapp\.neptune\.ai/(?:o/)?){NAME}/(?:(?:-|org)/)?{NAME}(?:(/(?:e|runs?"
     r"|m)/)([\w.?=-]{1,128}))?",
     re.ASCII,
 )
@@ -102,7 +101,7 @@ _WANDB_RUN = (
         re.ASCII | re.M,
     ),
     lazy(
-        r"(?i)(\b(?:wandb[-_])?run[-_]?(?:id|name)\\?[\"']?\s?[=:]\s?\\?[\"']?)((?![-+]?\d+\b)[\w.-]{3,128})(?![\w(])",
+        rf"(?i)(\b(?:wandb[-_])?run[-_]?(?:id|name){IS})((?![-+]?\d+\b)[\w.-]{{3,128}})(?![\w(])",
         re.ASCII,
     ),
     lazy(
@@ -111,7 +110,7 @@ _WANDB_RUN = (
     ),
     lazy(r"(\b(?:SLURM_JOB_NAME|JobName|WANDB_NAME|WANDB_RUN_ID|WANDB_RUN_GROUP|job_name)=)([\w.-]{2,128})", re.ASCII),
 )
-_WANDB_LOGIN = lazy(r"(\blogged in as:? )([\w.-]{1,64})( \()([\w.-]{1,64})(?=\))", re.ASCII)
+_WANDB_LOGIN = lazy(rf"(\blogged in as:? ){NAME}( \(){NAME}(?=\))", re.ASCII)
 _ENTITY = lazy(
     r"(--(?:wandb[-_])?entity[= ]|--team[= ]|--org[= ]|\bWANDB_ENTITY=|\bCOMET_WORKSPACE=)([\w.-]{2,64})", re.ASCII
 )
@@ -119,7 +118,7 @@ _ENTITY = lazy(
 _HUB_URL = lazy(
     r"(?i)(\b(?:huggingface\.co|hf\.co)/(?:api/)?(?:(?:datasets|spaces|models)/)?|\bhf://(?:(?:datasets"
     r"|spaces|models)/)?)"
-    r"([\w.-]{1,96})/([\w.-]{1,96})",
+    rf"{NAME}/{NAME}",
     re.ASCII,
 )
 _HUB_CACHE = lazy(
@@ -127,19 +126,17 @@ _HUB_CACHE = lazy(
 )
 _HUB_OPTION = lazy(
     r"((?:--)?hub[-_](?:model|dataset|repo)[-_]id\\?[\"']?[= :]\s?\\?[\"']?"
-    r"|push_to_hub\(\s?[\"'])([\w.-]{1,96})/([\w.-]{1,96})",
+    rf"|push_to_hub\(\s?[\"']){NAME}/{NAME}",
     re.ASCII,
 )
 _GIT_URL = lazy(
     r"(?i)(\b(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|raw\.githubusercontent\.com"
-    r"|ghcr\.io)[/:]|\bgit@[\w.-]{1,253}:|"
-    r"\bssh://git@[\w.-]{1,253}(?::\d+)?/)([\w.-]{1,100})/([\w.-]{1,100}?)(?=\.git\b|[^\w.-]|\.?\Z|\.\s)",
+    rf"|ghcr\.io)[/:]|\bgit@{HOST}:|"
+    rf"\bssh://git@{HOST}(?::\d+)?/){NAME}/([\w.-]{{1,128}}?)(?=\.git\b|[^\w.-]|\.?\Z|\.\s)",
     re.ASCII,
 )
-_GIT_HOST = lazy(r"((?:\bgit@|\bssh://git@))([\w.-]{1,253})(?=[:/])", re.ASCII)
-_GIT_REMOTE = lazy(
-    r"(?i)(\bhttps?://[\w.-]{1,253}/)([\w.-]{1,100})/((?:[\w.-]{1,100}/){0,4}[\w.-]{1,100})(?=\.git\b)", re.ASCII
-)
+_GIT_HOST = lazy(rf"((?:\bgit@|\bssh://git@))({HOST})(?=[:/])", re.ASCII)
+_GIT_REMOTE = lazy(rf"(?i)(\bhttps?://{HOST}/){NAME}/((?:[\w.-]{{1,128}}/){{0,4}}[\w.-]{{1,128}})(?=\.git\b)", re.ASCII)
 _SLACK = (
     lazy(
         r"(?i)(\bhttps?://)((?!hooks\b|api\b|app\b|files\b|www\b)[a-z0-9-]{2,60})(?=\.(?:enterprise\.)?slack\.com\b)",

@@ -15,16 +15,15 @@ from statistics import median
 from forensics.triage.insight.model import Concentration, Share
 from forensics.triage.insight.rows import once
 from forensics.triage.insight.statistics import (
+    attainable,
     fisher_greater,
     fisher_least,
     holm,
     midranks,
     rank_p,
     risk_ratio,
-    testable,
 )
-from forensics.triage.model import JobResult
-from forensics.triage.result import VAGUE
+from forensics.triage.model import VAGUE, JobResult
 
 LEVEL = 0.05  # chance that a triage without any real difference names one at all
 LEAST_HITS = 3  # jobs with cause and value: two can be one mistake made twice
@@ -79,7 +78,7 @@ def concentrations(
     factors = _factors(jobs)
     causes = _causes(jobs, groups)
     tests = list(_tests(causes, factors))
-    floor = testable([t.least for t in tests], LEVEL)
+    floor = attainable([t.least for t in tests], LEVEL)
     tests = [t for t in tests if t.least <= floor]
     ps = [_p(t, causes, factors[t.factor]) for t in tests]
     adjusted = holm(ps)
@@ -126,9 +125,19 @@ def stated(job: JobResult) -> dict[str, tuple[str, ...]]:
     for name, value in job.labels.items():
         if name == "gpu":
             found["gpu model"] = (value,)
-        elif name in _LABELS or name.startswith(("hparam.", "version.")):
+        elif name.startswith("hparam."):
+            found[name] = (_one_spelling(value),)
+        elif name in _LABELS or name.startswith("version."):
             found[name] = (value,)
     return found
+
+
+def _one_spelling(value: str) -> str:
+    """`0.0001` for `1e-4`: launchers write one number in several ways."""
+    try:
+        return f"{float(value):.12g}"
+    except ValueError:
+        return value
 
 
 def _factors(jobs: Sequence[JobResult]) -> dict[str, _Factor]:

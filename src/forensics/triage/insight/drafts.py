@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from forensics.engine.matcher import LONGEST_NUMBER
 from forensics.triage.insight import toml, unknown
 from forensics.triage.insight.model import UnknownGroup
-from forensics.triage.insight.templates import ANSI, STAND_IN, Piece, clean, pieces
+from forensics.triage.insight.templates import ANSI, Piece, clean, pieces, stand_in
 from forensics.triage.model import JobResult, Unexplained
 
 LONGEST = 240  # characters of a message from which a pattern is made; what follows seldom tells more
@@ -34,10 +35,11 @@ _VALUES = {
 }
 _MANY = r"[^\n]{1,300}"
 _ANYTHING = r"[^\n]{1,200}?"  # what a stand-in stands for can hold blanks
-_BLANKS = r"[^\x21-\x7e]+"  # what `clean` makes one blank of
+_BLANKS = r"[^\x21-\x7e]{1,20}"  # what `clean` makes one blank of
 _QUOTED = {"'": r"[^'\n]{0,300}", '"': r'[^"\n]{0,300}', "`": r"[^`\n]{0,300}"}
 _NAMES = {"n": "number", "hex": "address", "id": "name", "time": "time", "path": "path", "text": "text"}
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_ .-]{0,80}")  # of quoted text that belongs to the message
+_TOO_LONG = re.compile(rf"[0-9]{{{LONGEST_NUMBER + 1}}}")  # the matcher takes a match with such a capture back
 _SLASH = re.compile(r"[/\\]")
 _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
 
@@ -77,15 +79,22 @@ def draft(
         line = _Line(raw, clean(shown(clean(raw))), rest.exception is not None)
         if line.shown:
             lines.setdefault(line.shown, line)
-    rules = _rules(list(lines.values()))
-    if not rules:
-        raise DraftError(f"{group.name}: its jobs left no line that could be matched")
-    if rests[0].exception is None and rules[0].telling < LEAST_LETTERS:
-        raise DraftError(f"{group.name}: its last line says too little: {rules[0].lines[0].shown[:200]!r}")
-    text = _written(slug, group, ordered[0], rests[0], rules, shown)
-    if wrong := problems(text, slug):
-        raise DraftError(wrong[0])
-    return Draft(slug, text)
+    known = list(lines.values())
+    near = _near(rests[0], shown)
+    wrong = ["its jobs left no line that could be matched"]
+    # A pattern can be refused for the text that it is made from: what says less is tried next.
+    makers: tuple[Maker, ...] = (_from_template, _word_for_word, *([_head_alone] if near is not None else []))
+    for make in makers:
+        rules = _rules(known, make)
+        if not rules:
+            continue
+        if rests[0].exception is None and rules[0].telling < LEAST_LETTERS:
+            raise DraftError(f"{group.name}: its last line says too little: {rules[0].lines[0].shown[:200]!r}")
+        for beside in (near, None) if near is not None else (None,):
+            text = _written(slug, group, ordered[0], rests[0], rules, beside, shown)
+            if not (wrong := problems(text, slug)):
+                return Draft(slug, text)
+    raise DraftError(wrong[0])
 
 
 def _as_it_is(text: str) -> str:
@@ -109,7 +118,7 @@ def escaped(text: str) -> str:
     What is no ASCII matches any characters, as many as there are or as its UTF-8 has bytes.
     """
     built, at = [], 0
-    for m in STAND_IN.finditer(text):
+    for m in stand_in().finditer(text):
         built += [_plain(text[at : m.start()]), _ANYTHING]
         at = m.end()
     return "".join([*built, _plain(text[at:])])
@@ -143,17 +152,18 @@ class _Rule:
     search: Callable[[str], bool]
 
 
-def _rules(lines: Sequence[_Line]) -> list[_Rule]:
+Maker = Callable[[Sequence[_Line]], tuple[str, int]]  # lines -> (a pattern for the first, its `telling`)
+
+
+def _rules(lines: Sequence[_Line], make: Maker) -> list[_Rule]:
     """A rule for each shape that the lines have, RULES at most: near-duplicates in a group differ by words."""
     rules: list[_Rule] = []
     left = list(lines)
     while left and len(rules) < RULES:
-        for make in (_from_template, _word_for_word):
-            pattern, telling = make(left)
-            if (rule := _tried(pattern, telling, left)) is not None:
-                rules.append(rule)
-                left = [line for line in left if line not in rule.lines]
-                break
+        rule = _tried(*make(left), left)
+        if rule is not None:
+            rules.append(rule)
+            left = [line for line in left if line not in rule.lines]
         else:
             left = left[1:]
     return rules
@@ -186,8 +196,11 @@ def _from_template(lines: Sequence[_Line]) -> tuple[str, int]:
             built.append(escaped(piece.text))
             telling += _letters(piece.text)
         else:
-            captures += 1
-            built.append(_slot(piece, f"{_NAMES[piece.kind or 'id']}_{captures}" if captures <= CAPTURES else None))
+            short = not any(_TOO_LONG.search(other[n].text) for other in (own, *like))
+            captures += short
+            built.append(
+                _slot(piece, f"{_NAMES[piece.kind or 'id']}_{captures}" if short and captures <= CAPTURES else None)
+            )
     return "".join(built).rstrip(), telling
 
 
@@ -207,9 +220,15 @@ def _slot(piece: Piece, name: str | None) -> str:
 
 
 def _word_for_word(lines: Sequence[_Line]) -> tuple[str, int]:
-    """The first line as it stands: where a template does not match it."""
+    """The first line as it stands."""
     head, message = lines[0].parts
     return escaped((head + message)[:LONGEST]).rstrip(), _letters(message[:LONGEST])
+
+
+def _head_alone(lines: Sequence[_Line]) -> tuple[str, int]:
+    """The exception, whatever its message: the frame beside it has to tell which it is."""
+    head, message = lines[0].parts
+    return escaped(head.strip() or message[:LONGEST]), 0
 
 
 def _cut(found: Iterable[Piece]) -> list[Piece]:
@@ -233,10 +252,13 @@ def _letters(text: str) -> int:
     return sum(c.isalpha() for c in text)
 
 
-def _near(frame: tuple[str, int, str], shown: Callable[[str], str]) -> str:
-    file, _, function = frame
-    name = _SLASH.split(shown(file))[-1]
-    return f'File "[^"]*{escaped(name)}", line \\d+, in {escaped(function)}'
+def _near(rest: Unexplained, shown: Callable[[str], str]) -> str | None:
+    """The line of a traceback that names the innermost user frame; None where there is none."""
+    if rest.exception is None or not rest.frames:
+        return None
+    file, _, function = rest.frames[-1]
+    name = _SLASH.split(clean(shown(file)))[-1]
+    return f'["/\\\\]{escaped(name)}", line \\d+, in {escaped(clean(function))}'
 
 
 def _written(
@@ -245,11 +267,10 @@ def _written(
     first: JobResult,
     rest: Unexplained,
     rules: Sequence[_Rule],
+    near: str | None,
     shown: Callable[[str], str],
 ) -> str:
-    frame = rest.frames[-1] if rest.exception is not None and rest.frames else None
-    near = _near(frame, shown) if frame is not None else None
-    where = f" in {frame[2]}" if frame is not None else ""
+    where = f" in {rest.frames[-1][2]}" if rest.exception is not None and rest.frames else ""
     why = f"Jobs ended with {rest.exception or 'this line'}{where}. Why that happens is still to be written."
     jobs = f"{len(group.jobs)} job{'s' * (len(group.jobs) != 1)}"
     out = [
@@ -258,6 +279,10 @@ def _written(
     ]
     if rest.exception is None and unknown.telling(rest) is None:
         out.append(toml.comment("Nothing in this line speaks of trouble: healthy runs may print it too."))
+    if near is None and any(rule.telling < LEAST_LETTERS for rule in rules):
+        out.append(
+            toml.comment("The pattern says little and no frame is known: add what tells this failure from others.")
+        )
     out += [
         f"name = {toml.string(slug)}",
         f"title = {toml.string(_title(unknown.retold(group, shown).title))}",

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forensics.engine.identity import pci_bus
 from forensics.triage.insight.model import DRAIN, WATCH, FlakyUnit, HardwareEvent, Share
 from forensics.triage.insight.rows import once, seconds
 from forensics.triage.insight.statistics import fisher_greater, holm, risk_ratio
@@ -136,6 +135,8 @@ def _what(sign: Sign) -> str:
 
 
 def _bus(sign: Sign) -> str | None:
+    from forensics.engine.identity import pci_bus
+
     return next((bus for name in ("bdf", "bus_id", "bus") if (bus := pci_bus(sign.captures.get(name, "")))), None)
 
 

@@ -91,7 +91,7 @@ def holm(ps: Sequence[float], tests: int | None = None) -> list[float]:
     return adjusted
 
 
-def testable(least: Sequence[float], level: float) -> float:
+def attainable(least: Sequence[float], level: float) -> float:
     """Tests that can never be called at `level` need not be corrected for: the smallest p that a test must be able to
     reach. least: the smallest p of each test, which its margins alone determine.
 

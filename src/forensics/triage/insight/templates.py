@@ -6,35 +6,45 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-
-from forensics.report.redaction.stand_ins import KINDS
+from functools import cache, lru_cache
 
 LONGEST = 500  # characters of a message that are looked at
-# What redaction puts in place of names (docs/redaction.md): it stands for something else in every job.
-STAND_IN = re.compile(rf"\b(?:{'|'.join(KINDS)})-\d{{1,9}}\b", re.ASCII)
-_PIECE = re.compile(
-    r"(?P<text>(?<!\w)(?:'[^'\n]{0,300}'|\"[^\"\n]{0,300}\"|`[^`\n]{0,300}`)(?!\w))"
-    r"|(?P<path>[A-Za-z][A-Za-z0-9+.-]{1,9}://[^\s'\"<>)\]},;]+"  # URLs
-    r"|(?<![\w./~-])(?:~|\.{1,2})?/[\w.@%+=:~-]+(?:/[\w.@%+=:~-]*)*"  # /a/b, ./a, ~/a
-    r"|(?<![\w./~-])[A-Za-z]:\\[^\s'\"<>|]+"  # C:\a
-    r"|(?<![\w./~-])[\w.@%+=-]+/(?:[\w.@%+=-]+/)+[\w.@%+=-]*"  # a/b/c
-    r"|(?<![\w./~-])[\w.@%+=-]+/[\w@%+=-]+\.[A-Za-z]\w{0,5}(?!\w))"  # a/b.py
-    r"|(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-    r"|(?<![\w:])\d{1,3}:\d\d:\d\d(?:[.,]\d+)?(?![\w:]))"
-    rf"|(?P<id>\b[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}\b|{STAND_IN.pattern}"
-    r"|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]))"
-    r"|(?P<hex>\b0[xX][0-9a-fA-F]+\b)"
-    r"|(?P<word>[^\W\d]\w*)"
-    r"|(?P<n>(?:(?<![\w.)\]])[-+])?\d+(?:\.\d+)*(?:[eE][-+]?\d+)?\w*)",
-)
+
+
+@cache
+def stand_in() -> re.Pattern[str]:
+    """What redaction puts in place of names (docs/redaction.md): it stands for something else in every job."""
+    from forensics.report.redaction.stand_ins import KINDS
+
+    return re.compile(rf"\b(?:{'|'.join(KINDS)})-\d{{1,9}}\b", re.ASCII)
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<text>(?<!\w)(?:'[^'\n]{0,300}'|\"[^\"\n]{0,300}\"|`[^`\n]{0,300}`)(?!\w))"
+        r"|(?P<path>[A-Za-z][A-Za-z0-9+.-]{1,9}://[^\s'\"<>)\]},;]+"  # URLs
+        r"|(?<![\w./~-])(?:~|\.{1,2})?/[\w.@%+=:~-]+(?:/[\w.@%+=:~-]*)*"  # /a/b, ./a, ~/a
+        r"|(?<![\w./~-])[A-Za-z]:\\[^\s'\"<>|]+"  # C:\a
+        r"|(?<![\w./~-])[\w.@%+=-]+/(?:[\w.@%+=-]+/)+[\w.@%+=-]*"  # a/b/c
+        r"|(?<![\w./~-])[\w.@%+=-]+/[\w@%+=-]+\.[A-Za-z]\w{0,5}(?!\w))"  # a/b.py
+        r"|(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+        r"|(?<![\w:])\d{1,3}:\d\d:\d\d(?:[.,]\d+)?(?![\w:]))"
+        rf"|(?P<id>\b[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}\b|{stand_in().pattern}"
+        r"|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]))"
+        r"|(?P<hex>\b0[xX][0-9a-fA-F]+\b)"
+        r"|(?P<word>[^\W\d]\w*)"
+        r"|(?P<n>(?:(?<![\w.)\]])[-+])?\d+(?:\.\d+)*(?:[eE][-+]?\d+)?\w*)",
+    )
+
+
 # Words whose digits are part of what they mean.
 _KEPT = re.compile(
-    r"(?:b?float|bf|fp|tf|u?int|complex|q?u?int|[fiu])(?:4|8|16|32|64|128)(?:_?e\dm\d\w{0,4})?|(?:\w+_)?\w*[1-3][dD]\w{0,12}"
+    r"(?:b?float|bf|fp|tf|q?u?int|complex|[fiu])(?:4|8|16|32|64|128)(?:_?e\dm\d\w{0,4})?|(?:\w+_)?\w*[1-3][dD]\w{0,12}"
     r"|(?:ipv|sm_|utf_?|sha|md|python|py|cu|v|adam_?)\d{1,4}",
     re.I,
 )
-_NAMED = re.compile(r"([^\W\d]+(?:_[^\W\d]+)*_?)(\d+)")  # rank3, shard_0042
+_NAMED = re.compile(r"([^\W\d]+)(\d+)")  # rank3, shard_0042
 _HASH = re.compile(r"(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
 _AMOUNT = re.compile(r"([-+]?\d+(?:\.\d+)*)([A-Za-z]{1,4})")  # 12GiB, 30s
 _COMMA = re.compile(r" ?[x×] ?|[\])}]?, ?[\[({]?")
@@ -55,7 +65,7 @@ class Piece:
 def clean(message: str) -> str:
     """One line without what acts on a terminal, at most LONGEST characters."""
     head = ANSI.sub("", message[: 2 * LONGEST])
-    line = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in head)
+    line = head if head.isprintable() else "".join(c if unicodedata.category(c)[0] != "C" else " " for c in head)
     return _SPACES.sub(" ", line).strip()[:LONGEST]
 
 
@@ -72,7 +82,7 @@ def pieces(message: str) -> tuple[Piece, ...]:
 
 def _raw(message: str) -> Iterator[Piece]:
     at = 0
-    for m in _PIECE.finditer(message):
+    for m in _piece().finditer(message):
         if m.start() > at:
             yield Piece(None, message[at : m.start()])
         at = m.end()

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 
 from forensics.triage.insight import templates
 from forensics.triage.insight.model import UnknownGroup
-from forensics.triage.model import JobResult, Unexplained
-from forensics.triage.result import VAGUE
+from forensics.triage.model import VAGUE, JobResult, Unexplained
 
 LONGEST = 300  # characters of a template
 FRAMES = 5
@@ -128,10 +127,13 @@ def _joined(sizes: Mapping[Kind, int]) -> dict[Kind, list[Kind]]:
         for kind in sorted(bucket, key=lambda k: (-sizes[k], k.name)):
             spoken = templates.words(kind.template)
             least = ALIKE_AT_ONE_PLACE if kind.frame is not None else ALIKE_ANYWHERE
-            alike = ((templates.similarity(spoken, theirs), leader) for leader, theirs in leaders[:LEADERS])
-            best = max(alike, key=lambda pair: (pair[0], pair[1].name), default=(0.0, kind))
-            if best[0] >= least and _share_words(spoken, templates.words(best[1].template)):
-                joined[best[1]].append(kind)
+            best, like = 0.0, None
+            for leader, theirs in leaders[:LEADERS]:
+                near = templates.similarity(spoken, theirs)
+                if near > best and near >= least and _share_words(spoken, theirs):
+                    best, like = near, leader
+            if like is not None:
+                joined[like].append(kind)
             else:
                 leaders.append((kind, spoken))
                 joined[kind] = [kind]

@@ -1,0 +1,167 @@
+"""What the rank that keeps the others waiting was doing, by the last lines that it printed itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from forensics.engine.collectives.observations import spoken
+from forensics.files import buffered
+from forensics.model import Evidence, Kind, Observation, Source
+from forensics.parsers.prefixes import clean
+from forensics.patterns import lazy
+
+# Signatures that name the rank and do not know what it did.
+ASKED = ("collective-timeout", "straggler-rank")
+SIDE_WORK = "rank0-side-work"
+TAIL = 256 << 10  # bytes of the end of a file that are read
+FILES = 16  # that are read for one rank
+COUNTED = 64 << 20  # bytes up to which lines are counted
+NEUTRAL = 6  # lines that say nothing of what is done, below the one that says it (sizes, names)
+# Words of what is being done, as loops, savers and compilers print them: HF Trainer ("***** Running Evaluation *****",
+# "Saving model checkpoint to"), Megatron ("saving checkpoint at iteration"), Lightning's and tqdm's bars ("Validation",
+# "Map:"), inductor ("AUTOTUNE mm(", "triton_mm_4 0.04 ms").
+_DOING = {
+    "loading": lazy(r"\bload(?:ing|ed)\b|\bresuming\b", re.I),
+    "saving": lazy(r"\bsav(?:ing|ed)\b|\bcheckpointing\b|\bwriting\b.{0,40}(?:ckpt|checkpoint|shard)", re.I),
+    "uploading": lazy(r"\bupload(?:ing|ed)\b|\bpushing\b.{0,40}\bhub\b", re.I),
+    "evaluating": lazy(
+        r"\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b|\bRunning Prediction\b|^\W*(?:eval|valid|val)\b", re.I
+    ),
+    "compiling": lazy(r"\bAUTOTUNE\b|\bautotuning\b|\bcompil(?:ing|ation)\b|\btriton_\w+_\d+ [\d.]+ ms", re.I),
+    "preparing data": lazy(
+        r"\b(?:tokeniz|preprocess|download)ing\b|^(?:Map|Filter|Generating \w+ split)\b.{0,40}\d", re.I
+    ),
+}  # fmt: skip
+_SIDE = ("saving", "uploading", "evaluating", "preparing data")
+_OVER = lazy(
+    r"\b(?:done|finished|completed?|success\w*|took|saved|wrote|written|uploaded|loaded|evaluated)\b"
+    r"|\bin [\d.]+ ?s(?:ec\w*)?\b",
+    re.I,
+)
+_PART = lazy(r"\b(\d{1,9})/(\d{1,9})\b")
+_BAR = lazy(r"\d{1,3}%\|")
+_TRAINS = lazy(r"\bloss\b|\bgrad_?norm\b", re.I)
+# What the distributed runtime prints meanwhile.
+_RUNTIME = lazy(r"ProcessGroup|\bNCCL\b|\[c10d\]|TCPStore|torch/distributed|torch\.distributed|flight ?recorder", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The last lines of a rank. doing: a key of what is looked for, as "saving"; time: of its file's last line."""
+
+    doing: str
+    evidence: Evidence
+    time: float | None
+
+
+def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> list[Observation]:
+    """The findings, with what the last lines of the one rank that they blame tell of.
+
+    Rank 0 that saves, evaluates, uploads or prepares data while no other rank's last lines tell of that is
+    `rank0-side-work`. What a rank was doing is believed where its last line says so, or shows a part of it as done.
+    """
+    told = []
+    for o in found:
+        rank = o.culprits[0] if o.culprits is not None and len(o.culprits) == 1 else None
+        words = last_words(rank, sources) if rank is not None and o.signature in ASKED else None
+        if words is not None and rank is not None:
+            alone = rank == 0 and words.doing in _SIDE and not _others_do(words.doing, sources)
+            o = replace(
+                o,
+                signature=SIDE_WORK if alone else o.signature,
+                weight=max(o.weight, 0.7) if alone else o.weight,
+                note=f"{o.note or ''} The last lines of {spoken([rank])} tell of {words.doing}.".strip(),
+                evidence=(words.evidence, *o.evidence) if alone else (*o.evidence, words.evidence),
+            )
+        told.append(o)
+    return told
+
+
+def _others_do(doing: str, sources: Sequence[Source]) -> bool:
+    ranks = sorted({s.identity.rank for s in sources if s.identity.rank})[:4]
+    return any(words.doing == doing for rank in ranks if (words := last_words(rank, sources)) is not None)
+
+
+def last_words(rank: int | None, sources: Sequence[Source]) -> Words | None:
+    """What the last lines of a rank tell of; None where they tell of nothing that takes time, or of its end.
+
+    rank: None stands for what is said without a rank.
+
+    Of several files of the rank, one that ends later by the clock must not say something else.
+    """
+    logs = [s for s in sources if s.kind is Kind.LOG and s.gap is None and s.identity.rank in (rank, None)]
+    logs.sort(key=lambda s: (s.identity.rank is None, s.path))
+    heard: list[tuple[float | None, Words | None]] = []
+    for source in logs[:FILES]:
+        if source.identity.rank is None and heard:
+            break  # what a rank says in files of its own is all
+        lines = _lines(rank, source)
+        if lines:
+            time = next((t for _, _, t in lines if t is not None), None)
+            heard.append((time, _words(lines, source, time)))
+    known = [words for _, words in heard if words is not None]
+    if len(known) != 1 or (len(heard) > 1 and not _last(known[0], heard)):
+        return None
+    return known[0]
+
+
+def _last(words: Words, heard: Sequence[tuple[float | None, Words | None]]) -> bool:
+    times = [time for time, other in heard if other is not words]
+    return words.time is not None and all(time is not None and time <= words.time for time in times)
+
+
+def _lines(rank: int | None, source: Source) -> list[tuple[str, int, float | None]]:
+    """(text, offset, time) of the last lines of a rank in a file, the last one first; empty where it holds none."""
+    start = max(0, source.size - TAIL)
+    try:
+        with buffered(source.file) as stream:
+            stream.seek(start)
+            tail = stream.read(source.size - start)
+    except (OSError, ValueError):
+        return []
+    found = []
+    at = start
+    for raw in tail.replace(b"\r", b"\n").split(b"\n"):
+        line = clean(raw[:1000].decode("utf-8", "replace"))
+        whose = line.identity.rank if line.identity.rank is not None else source.identity.rank
+        if whose == rank and line.text.strip() and not _RUNTIME.search(line.text):
+            found.append((line.text.strip(), at, line.time))
+        at += len(raw) + 1
+    return found[::-1]
+
+
+def _words(lines: Sequence[tuple[str, int, float | None]], source: Source, time: float | None) -> Words | None:
+    newest = lines[0][0]
+    part = _PART.search(newest)
+    under_way = part is not None and int(part[1]) < int(part[2])
+    if not under_way and (_OVER.search(newest) or _BAR.search(newest)):
+        return None
+    neutral = 0
+    for text, offset, _ in lines:
+        if _TRAINS.search(text):
+            return None
+        if doing := next((what for what, pattern in _DOING.items() if pattern.search(text)), None):
+            shown = lines[0] if text == newest else (text, offset, None)
+            return Words(doing, Evidence(source.path, _number(source, shown[1]), shown[1], shown[0][:4000]), time)
+        if not _BAR.search(text):
+            neutral += 1
+        if neutral > NEUTRAL:
+            return None
+    return None
+
+
+def _number(source: Source, offset: int) -> int | None:
+    """The number of the line at an offset; None in a file that is too large to count."""
+    if offset > COUNTED:
+        return None
+    count, left = 1, offset
+    try:
+        with buffered(source.file) as stream:
+            while left > 0 and (block := stream.read(min(left, 1 << 20))):
+                count += block.count(b"\n")
+                left -= len(block)
+    except OSError:
+        return None
+    return count

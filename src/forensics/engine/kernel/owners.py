@@ -1,0 +1,114 @@
+"""Whose a kernel's line is: of a host, a card or a process that is known to be none of the run's.
+
+A folder of logs often holds kernel logs of hosts on which the run was not, and of what else ran on its own. Containers
+have names and process numbers of their own: another name is another host's only where both follow one scheme and every
+rank's host is known, and another number is never proof by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from forensics.engine.identity import World, kernel_sources, pci_bus
+from forensics.engine.kernel import FOREIGN, KILLED, UNPLACED
+from forensics.model import Observation, RunData
+from forensics.parsers.kernel import xid
+
+HOST, CARD, PROCESS = "host", "gpu", "process"  # values of the capture FOREIGN
+TAKEN = "Host {node} is taken to be {host}: the run and its kernel logs name one each"
+# The driver's messages that name a GPU. An SXid names a switch, and PCIe's own messages any device.
+_OF_A_CARD = re.compile(r"\bXid \(|NVRM: GPU ")
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What is known of the run's hosts, cards and processes."""
+
+    hosts: frozenset[str]
+    every_host: bool  # each rank's host is known
+    cards: Mapping[str | None, frozenset[str]]  # host, or None for all -> PCI bus ids; empty where a rank has none
+    pids: Mapping[str | None, frozenset[int]]  # host, or None for all -> processes that the run names
+    one_host: bool
+
+
+def owned(data: RunData, world: World, of_kernel: Iterable[Observation], children: Iterable[int]) -> Owned:
+    """What the run's own files say. of_kernel: the kernel's lines; children: processes that ranks call theirs."""
+    kernels = kernel_sources(data)
+    system = {id(o) for o in of_kernel}
+    hosts: set[str] = {s.identity.node for s in data.sources if s.identity.node and s.path not in kernels}
+    placed: set[int] = set()
+    pids: dict[str | None, set[int]] = defaultdict(set)
+    for o in data.observations:
+        if id(o) in system or o.evidence[0].file in kernels:
+            continue
+        if o.identity.node:
+            hosts.add(o.identity.node)
+            if (rank := world.global_rank(o.identity)) is not None:
+                placed.add(rank)
+        pid = o.captures.get("pid", "")
+        for number in (int(pid) if pid.isdigit() else None, o.identity.pid):
+            if number is not None:
+                pids[o.identity.node].add(number)
+    for node, number in world.rank_of_pid:
+        pids[node].add(number)
+    every = set().union(*pids.values(), children)
+    cards: dict[str | None, set[str]] = defaultdict(set)
+    everyone = set(range(world.size)) if world.size is not None and world.size_is_stated else None
+    if everyone and everyone <= set(world.rank_of_bus.values()):
+        for node, bus in world.rank_of_bus:
+            cards[node].add(bus)
+            cards[None].add(bus)
+    return Owned(
+        hosts=frozenset(hosts),
+        every_host=everyone is not None and everyone <= placed,
+        cards={node: frozenset(buses) for node, buses in cards.items()},
+        pids={node: frozenset(numbers) for node, numbers in pids.items()} | {None: frozenset(every)},
+        one_host=world.one_host,
+    )
+
+
+def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
+    """A kernel's line with what it is of, where that is none of the run's; it then names no rank.
+
+    hosts_of_kernels: of how many hosts the run holds kernel logs that name them.
+    """
+    node = o.identity.node
+    if node is not None and known.hosts and node not in known.hosts:
+        alike = any(_scheme(node) == _scheme(host) for host in known.hosts)
+        if alike and known.every_host:
+            return _unplaced(o, {FOREIGN: HOST})
+        if alike or len(known.hosts) > 1 or hosts_of_kernels > 1:
+            return _unplaced(o, {})
+        (host,) = known.hosts
+        note = TAKEN.format(node=node, host=host)
+        o = replace(o, identity=replace(o.identity, node=host), note=f"{o.note}. {note}" if o.note else note)
+        node = host
+    pid, number = o.captures.get("pid", ""), o.captures.get("xid", "")
+    names_it = pid.isdigit() and (o.signature in KILLED or (number.isdigit() and int(number) in xid.OF_THE_PROCESS))
+    if names_it and int(pid) in known.pids[None]:
+        return o
+    at = node if node in known.cards else None
+    bus = pci_bus(o.captures.get("bdf", ""))
+    if bus is not None and known.cards and bus not in known.cards[at] and _OF_A_CARD.search(o.evidence[0].text):
+        return _unplaced(o, {FOREIGN: CARD})
+    if names_it and known.pids[None]:
+        return replace(o, captures={**o.captures, FOREIGN: PROCESS})
+    return o
+
+
+def _unplaced(o: Observation, marks: Mapping[str, str]) -> Observation:
+    identity = replace(o.identity, rank=None, local_rank=None, pid=None, device=None)
+    return replace(o, identity=identity, culprits=(), captures={**o.captures, UNPLACED: "yes", **marks})
+
+
+def _scheme(name: str) -> tuple[str, str]:
+    """How a host's name is made: its first letters, and the order of letters, digits and signs.
+
+    "gpu-a01" and "gpu-z09" are two hosts of one scheme. A node and a pod, or a machine and its address, have two.
+    """
+    label = name.split(".")[0].lower()
+    first = re.match(r"[a-z]*", label)
+    return first[0] if first else "", re.sub(r"\d+", "9", re.sub(r"[a-z]+", "a", label))

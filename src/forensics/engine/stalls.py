@@ -1,0 +1,277 @@
+"""Runs that went silent long before they were stopped, by the clocks of their own lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from forensics.engine.collectives.last_words import Words, last_words
+from forensics.engine.collectives.observations import spoken, vote
+from forensics.engine.kernel import FACT as KERNEL_LOG
+from forensics.engine.steps import StepClock
+from forensics.files import buffered
+from forensics.model import Evidence, Identity, Kind, Observation, RunData, Source
+from forensics.parsers.prefixes import may_be_timed, parse_time, strip_ansi
+from forensics.signatures.schema import Signature
+
+SILENT, TEARDOWN = "silent-hang", "teardown-hang"
+LIMIT, FINISHED = "scheduler-time-limit", "run-finished"
+SAID_SURELY = 0.8  # weight from which on a line about the end is of the run, and not of a part of it
+# Seconds: a silence is at least this long; what is printed this long before a stop may be about it already.
+LEAST, BEFORE_STOP = 300.0, 5.0
+FEWEST = 8  # intervals between records from which on their rhythm is known
+TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual intervals, and longest ones
+# Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
+# killed takes it along, so that a log may end that much too early.
+BUFFER, BUFFERS = 8192, 1.5
+TAIL, LINES = 64 << 10, 400  # of the end of each log: bytes and lines that are looked through
+LOGS = 512  # logs whose ends are read
+# Hours by which hosts' clocks are ahead of UTC anywhere (IANA time zones): containers print UTC, schedulers the host's
+# time, and neither says so.
+ZONES = (*range(1, 15), 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
+# What may be silent for long by itself, where it runs for the first time; seconds for which that is believed.
+SLOW, SLOW_FOR = ("evaluating", "compiling", "preparing data", "loading"), 3600.0
+CLOCK_SLACK = 90.0  # seconds, as in causes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rhythm:
+    """How often one writer recorded a step, in seconds. limit: what a silence must exceed."""
+
+    usual: float
+    longest: float
+    limit: float
+
+
+def silence(
+    data: RunData, found: Sequence[Observation], clock: StepClock, catalogue: Mapping[str, Signature]
+) -> list[Observation]:
+    """At most one observation: of `silent-hang`, or of `teardown-hang` where the end of training was said before.
+
+    It is made where the run was stopped from outside, in its last attempt, by a line that bears a time; where records
+    of steps had a rhythm by their own times; and where no log holds a line between that and the stop for far longer
+    than the rhythm explains, nor lines without times that may be of any time. Nothing is said where ranks are known to
+    wait already, where the clocks may differ by a time zone that would explain the silence, where the last lines tell
+    of an evaluation or the like and an hour has not passed, or where a file cannot be read. The ranks that ended one
+    record before all others are named, where they are a minority.
+    """
+    stops = [o for o in found if _stops(catalogue.get(o.signature)) and o.timed and o.time is not None]
+    if not stops or any(_hangs(catalogue.get(o.signature)) for o in found):
+        return []
+    attempt = max(o.identity.attempt or 0 for o in found)
+    stop = min(stops, key=lambda o: o.time or 0.0)
+    if (stop.identity.attempt or 0) != attempt or stop.time is None:
+        return []
+    raised = {
+        o.evidence[0].file for o in found if o.signature in catalogue and catalogue[o.signature].verdict == "failed"
+    }  # a traceback bears no times
+    last = _last_sign(data, found, stop, clock, raised)
+    if last is None:
+        return []
+    lasted = stop.time - last
+    ends = [o for o in found if o.signature == FINISHED and o.weight >= SAID_SURELY and o.time is not None
+            and (o.identity.attempt or 0) == attempt and o.timed]  # fmt: skip
+    if ends:
+        end = max(ends, key=lambda o: o.time or 0.0)
+        near = end.time is not None and last - end.time <= LEAST
+        return [_teardown(end, stop, lasted)] if near and lasted > 2 * LEAST and stop.signature == LIMIT else []
+    rhythms = [r for r in _rhythms(data, clock, attempt) if lasted > r.limit]
+    if not rhythms:
+        return []
+    rhythm = min(rhythms, key=lambda r: r.limit)
+    if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
+        return []
+    hang = _silent(stop, last, rhythm, clock, attempt)
+    words = _words(hang, data.sources)
+    if words is None:
+        return [hang]
+    slow = words.doing in SLOW
+    if slow and lasted < SLOW_FOR:
+        return []
+    note = f"{hang.note} The last lines tell of {words.doing}."
+    return [replace(hang, note=note, weight=0.6 if slow else hang.weight, evidence=(*hang.evidence, words.evidence))]
+
+
+def _words(hang: Observation, sources: Sequence[Source]) -> Words | None:
+    if hang.culprits and len(hang.culprits) == 1:
+        return last_words(hang.culprits[0], sources)
+    return last_words(None, sources) or last_words(0, sources)
+
+
+def _stops(signature: Signature | None) -> bool:
+    return signature is not None and signature.verdict == "interrupted" and signature.kind in ("cause", "symptom")
+
+
+def _hangs(signature: Signature | None) -> bool:
+    return signature is not None and signature.kind in ("cause", "symptom") and (
+        signature.area == "collectives" or signature.verdict == "hung"
+    )  # fmt: skip
+
+
+def _rhythms(data: RunData, clock: StepClock, attempt: int) -> Iterable[_Rhythm]:
+    """The rhythm of each writer (file and rank) of an attempt that recorded steps with times."""
+    sizes = {s.path: s.size for s in data.sources if s.kind is Kind.LOG}
+    for source, marks in clock.marks.items():
+        if source not in sizes:
+            continue
+        records: dict[int | None, list[tuple[float, int]]] = defaultdict(list)
+        for mark in marks:
+            of = mark.attempt if mark.attempt is not None else clock.attempt.get(source) or 0
+            if mark.time is not None and of == attempt:
+                records[mark.rank].append((mark.time, mark.step))
+        for rows in records.values():
+            moves = [(b - a, n - m) for (a, m), (b, n) in pairwise(rows) if b >= a and n > m]
+            if len(moves) < FEWEST:
+                continue
+            stride = median(n for _, n in moves)  # a large file is read in parts: what lies between them is no pause
+            gaps = [seconds for seconds, n in moves if n <= stride]
+            usual, longest = median(seconds for seconds, _ in moves), max(gaps)
+            kept = BUFFERS * BUFFER * len(marks) / max(sizes[source], 1)  # records that a buffer holds
+            yield _Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
+
+
+def _last_sign(
+    data: RunData, found: Sequence[Observation], stop: Observation, clock: StepClock, raised: Collection[str]
+) -> float | None:
+    """The time of the last line of any log before the stop; None where that cannot be told.
+
+    raised: files in which something failed, which may be told at length without a time.
+    """
+    kernels = {fact.source for fact in data.facts if fact.name == KERNEL_LOG}
+    logs = [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
+    if stop.time is None or len(logs) > LOGS or any(s.gap is not None for s in logs):
+        return None
+    cut: dict[str, int] = {}
+    for o in found:  # what is printed because of the stop
+        e = o.evidence[0]
+        if e.offset is not None and o.time is not None and o.time >= stop.time - BEFORE_STOP:
+            cut[e.file] = min(e.offset, cut.get(e.file, e.offset))
+    times: list[float] = []
+    farthest: dict[bool, int] = {}  # whether its file bears times -> the last step
+    for source in logs:
+        end = _end(source.file, cut.get(source.path, source.size), stop.time)
+        if end is None or end.bar:
+            return None
+        step = clock.last_in(source.path)
+        if step is not None:
+            farthest[end.time is not None] = max(step, farthest.get(end.time is not None, step))
+        if end.time is None:
+            continue
+        many = end.after > 3 + 2 * end.usual and source.path not in raised
+        if step is not None and (end.zone_known != stop.zone_known or many):
+            return None
+        if end.zone_known == stop.zone_known:
+            times.append(min(end.time, stop.time) if source.path in cut else end.time)
+    # Numbers in other files, or without times, that go on farther than the last that bears one.
+    others = [n for path in clock.marks if (n := clock.last_in(path)) is not None]
+    if not times or max([*others, 0]) > farthest.get(True, -1):
+        return None
+    marked = [m.time for path in clock.marks for m in clock.marks[path][-1:] if m.time is not None]
+    last = max(times)
+    return None if any(time > last + CLOCK_SLACK for time in marked if time <= stop.time) else last
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The last lines of a file. after: lines below the last one with a time; usual: such lines a line with a time."""
+
+    time: float | None = None  # of the last line that bears one
+    zone_known: bool = False
+    after: int = 0
+    usual: float = 0.0
+    bar: bool = False  # a progress bar that bears no time is below it
+
+
+def _end(file: Path, upto: int, reference: float) -> _End | None:
+    """What stands last before byte `upto` of a file; None where it cannot be read."""
+    start = max(0, upto - TAIL)
+    try:
+        with buffered(file) as stream:
+            stream.seek(start)
+            tail = stream.read(upto - start)
+    except (OSError, ValueError):
+        return None
+    lines = [line for line in tail.replace(b"\r", b"\n").split(b"\n") if line.strip()][-LINES:]
+    stamps = [
+        parse_time(strip_ansi(line[:400].decode("utf-8", "replace")), reference)
+        if may_be_timed(line)
+        else (None, False)
+        for line in lines
+    ]
+    timed = [n for n, (time, _) in enumerate(stamps) if time is not None]
+    if not timed:
+        return _End()
+    time, known = stamps[timed[-1]]
+    below = lines[timed[-1] + 1 :]
+    usual = (len(lines) - len(timed)) / len(timed)
+    return _End(time, known, len(below), usual, any(b"%|" in line for line in below))
+
+
+def _silent(stop: Observation, last: float, rhythm: _Rhythm, clock: StepClock, attempt: int) -> Observation:
+    ends: dict[int, tuple[int, int, str, int | None]] = {}  # rank -> (last step, the one before, file, line)
+    final: tuple[int, str, int | None] = (-1, "", None)
+    for source, marks in clock.marks.items():
+        steps: dict[int | None, list[tuple[int, int | None]]] = defaultdict(list)
+        for mark in marks:
+            if (mark.attempt if mark.attempt is not None else clock.attempt.get(source) or 0) == attempt:
+                steps[mark.rank].append((mark.step, mark.line))
+                final = max(final, (mark.step, source, mark.line), key=lambda end: end[0])
+        for rank, rows in steps.items():
+            before = next((n for n, _ in reversed(rows) if n != rows[-1][0]), rows[-1][0])
+            if rank is not None and (rank not in ends or rows[-1][0] > ends[rank][0]):
+                ends[rank] = (rows[-1][0], before, source, rows[-1][1])
+    usual, odd = vote({rank: end[0] for rank, end in ends.items()})
+    previous = {end[1] for rank, end in ends.items() if rank not in odd}
+    behind = len(ends) > 2 and isinstance(usual, int) and {ends[r][0] for r in odd} == previous
+    culprits = odd if behind and max(previous) < usual else ()  # type: ignore[operator]
+    pause = f"no more than {_spell(rhythm.longest)} apart" if rhythm.longest else "in one go"
+    note = (
+        f"Steps were recorded every {_spell(rhythm.usual)} ({pause}); then no log holds anything for "
+        f"{_spell((stop.time or last) - last)}, until the run was stopped."
+    )
+    shown = [final]
+    if culprits:
+        rest = [rank for rank in ends if rank not in culprits]
+        shown = [(ends[r][0], ends[r][2], ends[r][3]) for r in (*culprits[:2], rest[0])]
+        note += f" {spoken(culprits).capitalize()} ended at step {ends[culprits[0]][0]}, all others at step {usual}."
+    lines = tuple(Evidence(file, line, None, f"step {step}, the last record") for step, file, line in shown)
+    return Observation(
+        signature=SILENT,
+        weight=0.8,
+        evidence=(*lines, stop.evidence[0]),
+        identity=Identity(rank=culprits[0] if len(culprits) == 1 else None, attempt=stop.identity.attempt),
+        culprits=culprits,
+        time=last,
+        zone_known=stop.zone_known,
+        timed=True,
+        step=shown[0][0],
+        step_is="last_seen",
+        note=note,
+    )
+
+
+def _teardown(end: Observation, stop: Observation, lasted: float) -> Observation:
+    note = f"The end was said, then no log holds anything for {_spell(lasted)}, until the time limit ended the job."
+    return Observation(
+        signature=TEARDOWN,
+        weight=0.75,
+        evidence=(end.evidence[0], stop.evidence[0]),
+        identity=Identity(attempt=stop.identity.attempt),
+        culprits=(),
+        time=end.time,
+        zone_known=end.zone_known,
+        timed=True,
+        note=note,
+    )
+
+
+def _spell(seconds: float) -> str:
+    """ "3 s", "13 min", "2 h 13 min"."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

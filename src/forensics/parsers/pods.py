@@ -1,0 +1,286 @@
+"""What Kubernetes says of a pod: `kubectl describe pod`, `kubectl get pod -o yaml` or `-o json`, and rows of events.
+
+All three are read by their indentation, line by line, so that each of a pod's values is known by the keys above it and
+by its line. A sign that stands in one of them (OOMKilled, Exit Code: 137, an eviction) is of the pod and the node that
+the same text names, and not of whoever wrote the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from forensics.files import beginning
+from forensics.model import Observation, Source
+from forensics.parsers.prefixes import parse_time
+
+MAX_BYTES = 4 << 20  # of a file; a pod takes some 10 kB
+DEPTH = 40  # keys above a value
+_MARKS = (b"kind: Pod\n", b'"kind": "Pod"', b'"kind":"Pod"', b"kind: Pod\r")
+_COMPACT = re.compile(r'\{.*"kind": ?"Pod".*\}[ \r]*$')  # a whole pod in one line, as the API and `jq -c` give it
+_DESCRIBED = re.compile(rb"(?:^|\n)Name:[ \t]+\S+[^\n]*\n(?:[^\n]*\n){0,6}(?:Node|Namespace):[ \t]+\S")
+_LINE = re.compile(
+    r"(?P<indent> *)(?P<item>- )?(?:(?P<brace>[{\[])|(?P<key>[^\s{}\[\]][^\n:]{0,200}?)\s*:(?:\s+(?P<value>.*))?)$"
+)
+_EVENT = re.compile(r"(?:Warning|Normal)\s+\w+\s+(?P<what>pod|node)/(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s")
+_RFC1123 = "%a, %d %b %Y %H:%M:%S %z"  # describe's times: time.RFC1123Z of Go
+_INDEX = ("job-completion-index", "replica-index", "replica-type")
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Container:
+    """A container of a pod, by its specification."""
+
+    name: str | None = None
+    memory: str | None = None  # limit, as Kubernetes writes it: "64Gi"
+    gpus: int | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class End:
+    """One end of a container: that of its last state, or of the one before it."""
+
+    container: str | None
+    first: int  # lines, 1-based
+    last: int
+    reason: str | None = None
+    code: str | None = None
+    finished: str | None = None  # as printed
+
+
+@dataclass(slots=True)
+class Pod:
+    """A pod as one text tells of it."""
+
+    first: int  # line
+    name: str | None = None
+    node: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    containers: dict[Path, Container] = field(default_factory=dict)
+    ends: list[End] = field(default_factory=list)
+
+    def container(self, name: str | None) -> Container | None:
+        return next((c for c in self.containers.values() if c.name == name), None)
+
+
+def may_tell(head: bytes, observations: Sequence[Observation]) -> bool:
+    """Whether `refine` could add anything: a head that tells of pods, or a row of events among the signs."""
+    if not observations:
+        return False
+    return _tells(head) or any("pod/" in o.evidence[0].text or "node/" in o.evidence[0].text for o in observations)
+
+
+def _tells(head: bytes) -> bool:
+    return any(mark in head for mark in _MARKS) or (
+        (b"\nNode:" in head or b"\nContainers:" in head) and _DESCRIBED.search(head) is not None
+    )
+
+
+def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> Sequence[Observation]:
+    """The observations of a log, with pod, node, time and limits where it is Kubernetes' account of pods.
+
+    head: the first bytes of the file. Raises OSError where it cannot be read again.
+    """
+    observations = [_of_event(o) for o in observations]
+    if not _tells(head):
+        return observations
+    pods = read(beginning(source.file, MAX_BYTES).decode("utf-8", "replace"))
+    return [_refined(o, pods) for o in observations]
+
+
+def read(text: str) -> list[Pod]:
+    """The pods of a text, in its order. Never raises for what it holds."""
+    compact = [(n, line) for n, line in enumerate(text.split("\n"), 1) if _COMPACT.match(line)]
+    return [pod for n, line in compact for pod in _compact(line, n)] if compact else _indented(text)
+
+
+def _compact(line: str, number: int) -> list[Pod]:
+    """The pod of one line of JSON; none where the line holds several, as no sign in it is one pod's then."""
+    try:
+        pods = _indented(json.dumps(json.loads(line), indent=4))
+    except (ValueError, RecursionError):
+        return []
+    for pod in pods:
+        pod.first = number
+        pod.ends.sort(key=lambda end: end.reason != "OOMKilled")  # what a sign in the line is likely of
+        for end in pod.ends:
+            end.first = end.last = number
+    return pods if len(pods) == 1 else []
+
+
+def _indented(text: str) -> list[Pod]:
+    """The pods of a text that shows by its indentation what belongs to what."""
+    pods: list[Pod] = []
+    statuses: dict[Path, tuple[dict[str, End], list[str]]] = {}
+    env_name: str | None = None
+    for line, path, value in _values(text):
+        plain = tuple(key for key in path if not key.startswith("[")) or ("",)
+        key = plain[-1]
+        if (plain == ("name",) and value) or (key == "kind" and value == "Pod"):
+            pods.append(Pod(line))
+            pods[-1].name = value if plain == ("name",) else None
+            statuses = {}
+        if not pods:
+            continue
+        pod = pods[-1]
+        if plain[-2:] == ("metadata", "name"):
+            pod.name = value
+        elif plain == ("node",) or plain[-2:] == ("spec", "nodename"):
+            pod.node = None if value in ("", "<none>") else value.partition("/")[0]
+        elif plain[0] in ("labels", "annotations") or plain[-2:-1] in (("labels",), ("annotations",)):
+            _label(pod, key, value)
+        elif "containers" in plain:
+            own = path[: path.index("containers") + 2]
+            found = pod.containers.setdefault(own, Container())
+            if not own[-1].startswith("["):  # describe: the name is the key above
+                found.name = own[-1]
+            inner = tuple(k for k in path[len(own) :] if not k.startswith("["))
+            if inner == ("name",):
+                found.name = value
+            elif inner[-2:] == ("limits", "memory"):
+                found.memory = value
+            elif inner[-2:] == ("limits", "nvidia.com/gpu") and value.isdecimal() and len(value) < 6:
+                found.gpus = int(value)
+            elif inner == ("env", "name"):
+                env_name = value
+            elif inner == ("env", "value") and env_name is not None:
+                found.env[env_name] = value
+            elif inner[:1] == ("environment",) and len(inner) == 2:
+                found.env[path[-1].upper()] = value
+            elif inner and inner[0] in ("state", "last state") and not own[-1].startswith("["):
+                _state(pod, found.name, inner, line, value)
+        elif "containerstatuses" in plain:
+            own = path[: path.index("containerstatuses") + 2]
+            inner = tuple(k for k in path[len(own) :] if not k.startswith("["))
+            ends, names = statuses.setdefault(own, ({}, []))
+            if inner == ("name",):
+                names.append(value)
+                for end in ends.values():
+                    end.container = value
+            elif len(inner) == 3 and inner[1] == "terminated":
+                if inner[0] not in ends:
+                    ends[inner[0]] = End(names[0] if names else None, line, line)
+                    pod.ends.append(ends[inner[0]])
+                _ended(ends[inner[0]], inner[2], line, value)
+    return pods
+
+
+def _values(text: str) -> Iterator[tuple[int, Path, str]]:
+    """(line, keys from the outermost on, value) of what stands as `key: value`; items of lists are keys "[n]"."""
+    stack: list[tuple[int, str]] = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        m = _LINE.match(raw.rstrip("\r").rstrip(" ,")[:2000])
+        if m is None:
+            if stack and stack[0] in ((0, "labels"), (0, "annotations")) and raw.startswith("  "):
+                yield number, (stack[0][1], ""), raw.strip()[:2000]
+            continue
+        indent = len(m["indent"])
+        if m["item"] or m["brace"] == "{":
+            at = indent + 1 if m["item"] else indent
+            while stack and stack[-1][0] >= at:
+                stack.pop()
+            stack.append((at, f"[{number}]"))
+        if m["key"] is None:
+            continue
+        indent += 2 if m["item"] else 0
+        while stack and stack[-1][0] >= indent:
+            stack.pop()
+        key = m["key"].strip("\"'").lower()
+        value = (m["value"] or "").strip().strip("\"'")
+        if len(stack) < DEPTH:
+            stack.append((indent, key))
+            yield number, tuple(k for _, k in stack), "" if value in ("{", "[", "{}", "[]") else value
+
+
+def _label(pod: Pod, key: str, value: str) -> None:
+    """A label or annotation: `key: value`, or `key=value` behind the heading, as describe prints the first one."""
+    name, equals, own = value.partition("=") if "=" in value else (key, "=", value)
+    known = next((index for index in _INDEX if name.rpartition("/")[2] == index), None)
+    if known is not None and equals:
+        pod.labels[known] = own.lower()
+
+
+def _state(pod: Pod, container: str | None, inner: Path, line: int, value: str) -> None:
+    if len(inner) == 1 and value == "Terminated":
+        pod.ends.append(End(container, line, line))
+    elif len(inner) == 2 and pod.ends and pod.ends[-1].container == container:
+        _ended(pod.ends[-1], inner[1].replace(" ", ""), line, value)
+
+
+def _ended(end: End, key: str, line: int, value: str) -> None:
+    end.last = line
+    if key == "reason":
+        end.reason = value
+    elif key == "exitcode":
+        end.code = value
+    elif key in ("finished", "finishedat"):
+        end.finished = value
+
+
+def _time(text: str | None) -> tuple[float | None, bool]:
+    if text is None:
+        return None, False
+    try:
+        return datetime.strptime(text, _RFC1123).timestamp(), True
+    except (ValueError, OverflowError):
+        return parse_time(text, 0.0)
+
+
+def _rank(pod: Pod, container: Container | None) -> int | None:
+    """The rank of a pod's one process: only where it has one GPU, and something counts the pods of the job."""
+    if container is None or container.gpus != 1:
+        return None
+    told = container.env.get("RANK") or pod.labels.get("job-completion-index")
+    if told is None and "replica-index" in pod.labels and "-master-" in container.env.get("MASTER_ADDR", ""):
+        index = pod.labels["replica-index"]  # PyTorchJob: the master is rank 0, and workers are counted after it
+        if pod.labels.get("replica-type") == "worker" and index.isdecimal() and len(index) < 7:
+            told = str(int(index) + 1)
+    return int(told) if told is not None and told.isdecimal() and len(told) < 7 else None
+
+
+def _refined(o: Observation, pods: Sequence[Pod]) -> Observation:
+    line = o.evidence[0].line
+    pod = next((p for p in reversed(pods) if line is not None and p.first <= line), None)
+    if pod is None or line is None or pod.name is None:
+        return o
+    end = next((e for e in pod.ends if e.first <= line <= e.last), None)
+    container = pod.container(end.container) if end is not None else None
+    rank = _rank(pod, container)
+    identity = replace(o.identity, node=pod.node or o.identity.node, rank=rank if rank is not None else o.identity.rank)
+    captures = {**o.captures, "pod": pod.name}
+    note = f"pod {pod.name}" + (f" on {pod.node}" if pod.node else "")
+    if end is None:
+        return replace(o, identity=identity, captures=captures, note=o.note or note)
+    time, zone_known = _time(end.finished)
+    parts = [f"container {end.container}"] if end.container else []
+    parts += [end.reason] if end.reason else []
+    parts += [f"exit code {end.code}"] if end.code else []
+    parts += [f"finished {_spoken(time)}"] if time is not None and zone_known else []
+    if container is not None and container.memory is not None:
+        parts.append(f"memory limit {container.memory}")
+        captures["limit"] = container.memory
+    note = f"{note}: {', '.join(parts)}"
+    o = replace(o, culprits=(rank,)) if rank is not None and o.culprits is None else o
+    if time is None:
+        return replace(o, identity=identity, captures=captures, note=note)
+    return replace(o, identity=identity, captures=captures, note=note, time=time, zone_known=zone_known, timed=True)
+
+
+def _spoken(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _of_event(o: Observation) -> Observation:
+    """A row of `kubectl get events`, with the pod or the node that it is about."""
+    text = o.evidence[0].text
+    m = _EVENT.search(text[:600]) if "Warning" in text or "Normal" in text else None
+    if m is None:
+        return o
+    if m["what"] == "node":
+        return replace(o, identity=replace(o.identity, node=m["name"]))
+    return replace(o, captures={**o.captures, "pod": m["name"]}, note=o.note or f"pod {m['name']}")

@@ -1,0 +1,126 @@
+"""Lines of a run's files that give names away: who ran it, on which hosts, under which account.
+
+A report shows few lines of a run, and a name may stand in them as a bare word (`ckpt-jdoe/`, `slurm-dgx17-42.out`)
+whose meaning a line elsewhere tells. These lines are read for what they teach, and shown by nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from forensics.files import opened
+from forensics.model import Fact, Kind, RunData, Source
+from forensics.patterns import lazy
+
+HEAD, TAIL = 32 << 10, 8 << 10  # bytes of a file: programs say at their start where they run, and errors at their end
+FILES = 256  # files that are read; of more a sample that is spread evenly
+LINES = 800  # lines kept of all files together: each takes some 0.4 ms to learn from
+CHARACTERS = 200_000  # of all lines together
+_EACH, _OF_FILE = 3, 60  # lines of a file that hold the same word, and of any
+_LONGEST = 4000  # characters of a line
+_NAMES = 2000  # names of metrics
+
+_KINDS = frozenset({Kind.LOG, Kind.METRICS, Kind.CONFIG, Kind.ERROR_FILE})
+_TELLING = lazy(
+    rb"(?i)@|://|/home\d?/|[/\\]users[/\\]|/scratch/|logged in|kubectl|pod/|successfully assigned"
+    rb"|nccl info (?:bootstrap|net/)|slurm_|jobid=|srun: |slurmstepd|master_addr|rdzv|endpoint| kernel: |sshd|\bip="
+    rb"|node id|tfevents"
+    rb"|--[\w-]*(?:password|token|user|entity|project|name|addr|repo|model_id|account|bucket|host|key)\b"
+    rb"|\b[\w-]*(?:user(?:name)?|node(?:name)?|owner|author|account|entity|host(?:name)?|namespace|nodelist|bucket|project|team|workspace"
+    rb"|run_?(?:name|id)|job_?name|password|secret|token|api_?key|remote|email)\\?[\"']?\s?[=:]"
+    rb"|^[a-z][\w.-]*:\d+:\d+ \[|^\[?[a-z][\w.-]*:\d+\]"
+)
+
+# The columns of Slurm's tables that name someone or something; the others are numbers and states.
+_TABLE = lazy(rb"(?i)^\W*JobID\b.*\b(?:NodeList|Account|User|JobName|Name)\b")
+_COLUMNS = {"USER": "User", "ACCOUNT": "Account", "NODELIST": "NodeList", "NODELIST(REASON)": "NodeList"}
+_COLUMNS |= {"JOBNAME": "JobName", "NAME": "JobName"}
+_ROWS = 20  # of a table
+
+
+def told(data: RunData) -> tuple[str, ...]:
+    """What to learn from, the most telling first: values of lists of arguments, names of metrics, lines of files."""
+    return (*_arguments(data.facts), *_metric_names(data), *_from_files(data.sources))
+
+
+def _arguments(facts: Sequence[Fact]) -> list[str]:
+    """Command lines that are kept argument by argument, whole again: an option tells what its value is."""
+    lists: dict[tuple[str, str], list[str]] = {}
+    for fact in facts:
+        name, _, number = fact.name.rpartition(".")
+        if number.isdecimal():
+            lists.setdefault((fact.source, name), []).append(fact.value)
+    return [" ".join(values)[:_LONGEST] for values in lists.values()]
+
+
+def _metric_names(data: RunData) -> list[str]:
+    if data.metrics.is_empty():
+        return []
+    return [str(name) for name in data.metrics["name"].unique().sort().head(_NAMES)]
+
+
+def _from_files(sources: Sequence[Source]) -> list[str]:
+    """Lines in turn, one of each file, then a second one of each, until there are enough."""
+    wanted = [source for source in sources if source.kind in _KINDS and source.size]
+    readers = [_lines(source) for source in wanted[:: -(-len(wanted) // FILES) or 1]]
+    found: dict[str, None] = {}
+    room = CHARACTERS
+    while readers and len(found) < LINES and room > 0:
+        left = []
+        for reader in readers:
+            line = next(reader, None)
+            if line is not None and room > 0:
+                found.setdefault(line)
+                room -= len(line)
+                left.append(reader)
+        readers = left
+    return list(found)[:LINES]
+
+
+def _lines(source: Source) -> Iterator[str]:
+    seen: dict[bytes, int] = {}
+    left = _OF_FILE
+    lines = _ends(source)
+    yield from _accounts(lines)
+    for line in lines:
+        match = _TELLING.search(line) if left else None
+        if match is None:
+            continue
+        word = match[0].lower()
+        seen[word] = seen.get(word, 0) + 1
+        if seen[word] <= _EACH:
+            left -= 1
+            yield line[:_LONGEST].decode("utf-8", "replace")
+
+
+def _accounts(lines: Sequence[bytes]) -> Iterator[str]:
+    """Rows of Slurm's tables (sacct, squeue; also with `|` between the columns) as `User=x Account=y NodeList=z`."""
+    head: list[str] = []
+    rows = 0
+    for line in lines:
+        if _TABLE.search(line):
+            head = [_COLUMNS.get(name.upper(), "") for name in _cells(line)]
+            rows = _ROWS
+        elif rows:
+            rows -= 1
+            cells = _cells(line)
+            if len(cells) == len(head):
+                yield " ".join(f"{name}={cell}" for name, cell in zip(head, cells, strict=True) if name and cell)
+
+
+def _cells(line: bytes) -> list[str]:
+    text = line[:_LONGEST].decode("utf-8", "replace")
+    return [cell.strip() for cell in text.split("|")] if "|" in text else text.split()
+
+
+def _ends(source: Source) -> list[bytes]:
+    try:
+        with opened(source.file) as stream:
+            head = stream.read(HEAD) or b""
+            if source.size > HEAD:
+                stream.seek(max(HEAD, source.size - TAIL))
+                head += b"\n" + (stream.read(TAIL) or b"")
+    except OSError:
+        return []
+    return re.split(rb"[\r\n]+", head)

@@ -1,0 +1,257 @@
+"""Who keeps whom waiting, by what ranks print: numbers inside groups, stuck watchdogs, ranks ahead, last lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.collectives.last_words import last_words
+from forensics.engine.matcher import Matcher
+from forensics.engine.pipeline import Options, explain, read, sniffers
+from forensics.model import Diagnosis, Finding, Identity, Kind, Role, Source
+from forensics.parsers.prefixes import clean
+from forensics.run import discover
+from forensics.signatures.schema import load_catalogue
+
+CATALOGUE = load_catalogue()
+MATCHER = Matcher(CATALOGUE)
+START = 9 * 3600
+Lines = Mapping[str, Iterable[str]]
+
+
+def diagnose(folder: Path, files: Lines) -> Diagnosis:
+    for name, lines in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    run = discover([str(folder)], sniffers())
+    return explain(read(run, MATCHER, Options(threads=1)), CATALOGUE)
+
+
+def first(diagnosis: Diagnosis) -> Finding:
+    found = diagnosis.of_role(Role.ROOT)
+    assert found, diagnosis.summary
+    return found[0]
+
+
+def clock(seconds: float) -> str:
+    whole = int(START + seconds)
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def steps(rank: int, upto: int) -> list[str]:
+    return [f"[rank{rank}]: 2026-08-10 {clock(n)} step {n} loss {3 - n / 100:.2f}" for n in range(1, upto + 1)]
+
+
+def trained(ranks: int) -> list[str]:
+    return [line for rank in range(ranks) for line in steps(rank, 9)]
+
+
+def native(rank: int, text: str, at: float = 620) -> str:
+    return f"[rank{rank}]:[E810 {clock(at)}.123456789 ProcessGroupNCCL.cpp:616] {text}"
+
+
+def caught(number: int, seq: int) -> str:
+    return (
+        f"[Rank {number}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, "
+        "NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran for 600031 milliseconds before timing out."
+    )
+
+
+def waited(rank: int, seq: int, group: str = "PG ID 0 PG GUID 0(default_pg)", number: int | None = None) -> list[str]:
+    """What a rank that waited prints, to the last words of its process, which bear no prefix."""
+    n = rank if number is None else number
+    return [
+        native(rank, caught(n, seq)),
+        native(
+            rank,
+            f"[{group} Rank {n}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued "
+            f"work: {seq}, last completed work: {seq - 1}",
+        ),
+        "terminate called after throwing an instance of 'c10::DistBackendError'",
+        f"  what():  [{group} Rank {n}] Process group watchdog thread terminated with exception: {caught(n, seq)}",
+    ]
+
+
+def told(rank: int, enqueued: int, completed: int) -> str:
+    return native(
+        rank,
+        f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] Received a dump signal due to a collective timeout from  rank 0 "
+        f"and we will try our best to dump the debug info. Last enqueued NCCL work: {enqueued}, last completed NCCL "
+        f"work: {completed}.This is most likely caused by incorrect usages of collectives.",
+    )
+
+
+def stuck(rank: int, at: float = 500) -> str:
+    return native(
+        rank,
+        f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
+        "making progress in monitoring enqueued collectives. This typically indicates a NCCL/CUDA API hang.",
+        at,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("  what():  [PG ID 2 PG GUID 5(dp_group) Rank 1] Process group watchdog: [Rank 1] Watchdog caught", None),
+        ("  what():  [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group watchdog: [Rank 1] Watchdog caught", 1),
+        ("[PG ID 1 PG GUID 0x5f3a Rank 3] Timeout", None),
+        ("[PG ID 1 PG GUID 1 Rank 3] [Rank 3] Watchdog caught", None),
+        ("[PG ID 0 PG GUID 0 Rank 3] [Rank 3] Watchdog caught", 3),
+        ("[PG 1 (dp mesh) Rank 3] terminated: [Rank 3] Watchdog caught", None),
+        ("[PG 0 (default_pg) Rank 3] Timeout at NCCL work: 7", 3),
+        ("I0527 15:16:51.705945 58624 ProcessGroupNCCL.cpp:869] [PG 0 Rank 3] Timeout at NCCL work: 7", 3),
+        ("[rank6]:[E810 15:00:00.123456789 P.cpp:1] [PG ID 2 PG GUID 5(dp) Rank 3] x: [Rank 3] y", 6),
+        ("[Rank 7] NCCL watchdog thread terminated with exception: [Rank 7] Watchdog caught", 7),
+    ],
+)
+def test_numbers_inside_a_group_are_no_ranks(line: str, rank: int | None) -> None:
+    assert clean(line).identity.rank == rank
+
+
+DATA_PARALLEL = "PG ID 2 PG GUID 5(dp_group)"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_member_that_is_missing_in_a_part_of_the_ranks(tmp_path: Path, apart: bool) -> None:
+    """Ranks 0, 2, 4, 6 are numbers 0 to 3 of their group; the one that does not come is rank 4, number 2."""
+    lines = {r: steps(r, 9) for r in range(8)}
+    for number, rank in enumerate((0, 2, 4, 6)):
+        lines[rank] += waited(rank, 301, DATA_PARALLEL, number) if rank != 4 else []
+    files = {f"rank{r}.log": text for r, text in lines.items()} if apart else {"run.out": [*chain(*lines.values())]}
+    found = first(diagnose(tmp_path, files))
+    assert (found.name, found.ranks) == ("collective-timeout", (4,))
+    assert "Ranks 0, 2, 6 timed out in group 5" in found.notes[0]
+
+
+def test_a_part_of_the_ranks_that_does_not_show_its_spacing_blames_nobody(tmp_path: Path) -> None:
+    lines = trained(8)
+    for rank, number in ((0, 0), (1, 1), (5, 3)):
+        lines += waited(rank, 301, DATA_PARALLEL, number)
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("collective-timeout", None)
+    assert "nothing of the kind" not in found.notes[0]
+
+
+def test_a_group_of_most_ranks_under_their_own_numbers_is_that_of_all(tmp_path: Path) -> None:
+    lines = trained(8)
+    for rank in (0, 1, 2, 3, 4, 6, 7):
+        lines += waited(rank, 301, "PG ID 1 PG GUID 1(fsdp)")
+    assert first(diagnose(tmp_path, {"run.out": lines})).ranks == (5,)
+
+
+def test_the_rank_whose_watchdog_is_stuck_while_others_time_out(tmp_path: Path) -> None:
+    lines = [*trained(4), stuck(2)]
+    for rank in (0, 1, 3):
+        lines += waited(rank, 610)
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("nccl-watchdog-stuck", (2,))
+    assert "while ranks 0-1, 3 wait" in found.notes[0]
+
+
+def test_one_stuck_watchdog_is_no_timeout(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, {"run.out": [*trained(4), stuck(2)]})
+    assert (first(found).name, first(found).ranks) == ("nccl-watchdog-stuck", (2,))
+    assert all(f.name != "collective-timeout" for f in found.findings)
+
+
+def test_watchdogs_that_are_stuck_on_most_ranks_are_a_common_wait(tmp_path: Path) -> None:
+    lines = [*trained(4), *(stuck(r) for r in (1, 2, 3))]
+    found = diagnose(tmp_path, {"run.out": lines})
+    assert (first(found).name, first(found).ranks) == ("collective-timeout", (0,))
+    assert all(f.name != "nccl-watchdog-stuck" for f in found.findings)
+
+
+def test_a_watchdog_that_hangs_in_the_abort_after_its_timeout(tmp_path: Path) -> None:
+    lines = trained(4)
+    for rank in (0, 1, 3):
+        lines += [*waited(rank, 610), stuck(rank, 1200)]
+    found = diagnose(tmp_path, {"run.out": lines})
+    assert (first(found).name, first(found).ranks) == ("collective-timeout", (2,))
+
+
+def test_a_rank_ahead_of_all_others(tmp_path: Path) -> None:
+    lines = [
+        *trained(8),
+        *waited(3, 501),
+        *(told(r, 500, 500) for r in range(8) if r != 3),
+    ]
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("collective-desync", (3,))
+    assert "Rank 3 is ahead" in found.notes[0]
+
+
+def test_rank_0_ahead_of_all_others(tmp_path: Path) -> None:
+    lines = [*trained(4), *waited(0, 501), *(told(r, 500, 500) for r in (1, 2, 3))]
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("rank-conditional-collective", (0,))
+
+
+def test_others_with_something_pending_are_not_told_to_be_behind_or_not(tmp_path: Path) -> None:
+    lines = [*trained(4), *waited(0, 501), *(told(r, 500, 499) for r in (1, 2, 3))]
+    assert first(diagnose(tmp_path, {"run.out": lines})).ranks is None
+
+
+def test_the_rank_that_had_said_that_all_was_done(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in (0, 2, 3)}
+    files["rank1.log"] = [*steps(1, 9), f"[rank1]: 2026-08-10 {clock(10)} INFO Training complete, 9 batches"]
+    found = first(diagnose(tmp_path, files))
+    assert (found.name, found.ranks) == ("rank-exited-early", (1,))
+    assert "Training complete" in found.evidence[0].text
+
+
+SAVING = ["Saving checkpoint at step 9 to /mnt/ckpt", "saved shard 3/8 (41.2 GB)"]
+EVALUATING = ["***** Running Evaluation *****", "  Num examples = 5000", " 40%|####  | 40/100 [07:00<10:30,  9.1s/it]"]
+TUNING = ["compiling model", "AUTOTUNE mm(4096x4096, 4096x1024)", "  triton_mm_4 0.0812 ms 100.0%"]
+
+
+@pytest.mark.parametrize(
+    ("rank", "last", "name", "doing"),
+    [
+        (0, SAVING, "rank0-side-work", "saving"),
+        (0, EVALUATING, "rank0-side-work", "evaluating"),
+        (0, TUNING, "collective-timeout", "compiling"),
+        (2, SAVING, "collective-timeout", "saving"),
+        (0, [*SAVING, "saved shard 8/8 (41.2 GB)"], "collective-timeout", None),
+        (0, [*SAVING, "Checkpoint saved in 80 s"], "collective-timeout", None),
+        (0, [*SAVING, "step 10 loss 2.9"], "collective-timeout", None),
+    ],
+)
+def test_what_the_missing_rank_was_doing(
+    tmp_path: Path, rank: int, last: list[str], name: str, doing: str | None
+) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in range(4) if r != rank}
+    files[f"rank{rank}.log"] = [*steps(rank, 9), *last]
+    found = first(diagnose(tmp_path, files))
+    assert (found.name, found.ranks) == (name, (rank,))
+    assert (f"tell of {doing}" in found.notes[0]) if doing else ("tell of" not in found.notes[0])
+
+
+def test_what_all_ranks_were_doing_is_no_side_work(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *SAVING, *waited(r, 70)] for r in (1, 2, 3)}
+    files["rank0.log"] = [*steps(0, 9), *SAVING]
+    assert first(diagnose(tmp_path, files)).name == "collective-timeout"
+
+
+def source(file: Path, rank: int | None = 0) -> Source:
+    return Source(file.name, file, Kind.LOG, file.stat().st_size if file.exists() else 9, Identity(rank=rank))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\x00\xfe" * 9000, b"x" * 600_000, b"\r" * 5000, b"Saving"])
+def test_last_lines_of_any_bytes(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "rank0.log"
+    file.write_bytes(data)
+    words = last_words(0, [source(file)])
+    assert (words is not None) == (data == b"Saving")
+    assert last_words(0, [source(tmp_path / "gone.log")]) is None
+
+
+def test_lines_of_a_rank_in_a_file_of_several(tmp_path: Path) -> None:
+    file = tmp_path / "all.log"
+    file.write_text("[rank0]: Evaluating 3/90\n[rank1]: waiting\n[rank0]:[E810 10:00:00.1 ProcessGroupNCCL.cpp:1] x\n")
+    words = last_words(0, [source(file, None)])
+    assert words is not None
+    assert (words.doing, words.evidence.line) == ("evaluating", 1)
+    assert last_words(1, [source(file, None)]) is None

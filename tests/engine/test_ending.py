@@ -1,0 +1,111 @@
+"""How a log ends that neither fails nor says that it ended, and what a cut file or a pointer to nothing means then."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Finding, Role, Verdict
+from forensics.parsers.checkpoints.series import before, numbered
+
+STEPS = "".join(f"2026-03-01 10:00:{n:02},000 INFO step {n} loss {2 - n / 100:.3f}\n" for n in range(1, 41))
+LIMIT = "slurmstepd: error: *** STEP 7.0 ON n17 CANCELLED AT 2026-03-01T10:00:41 DUE TO TIME LIMIT ***\n"
+LOAD = """\
+[rank2]: Traceback (most recent call last):
+[rank2]:   File "/app/train.py", line 50, in <module>
+[rank2]:     engine.load_checkpoint("ckpt")
+[rank2]:   File "/venv/lib/python3.11/site-packages/deepspeed/runtime/engine.py", line 2833, in _load_checkpoint
+[rank2]:     sd_loader = SDLoaderFactory.get_sd_loader(ckpt_list, checkpoint_engine=self.checkpoint_engine)
+[rank2]:   File "/venv/lib/python3.11/site-packages/deepspeed/runtime/state_dict_factory.py", line 176, in check_ckpt_list
+[rank2]:     assert len(self.ckpt_list) > 0
+[rank2]: AssertionError
+"""
+
+
+def run(folder: Path, log: str, **files: bytes) -> Diagnosis:
+    (folder / "train.log").write_text(log)
+    for name, data in files.items():
+        path = folder / name.replace("__", "/").replace("_pt", ".pt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return analyse([str(folder)], Options(threads=1))
+
+
+def whole() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("m/data.pkl", b"\x80\x02}q\x00.")
+        archive.writestr("m/data/0", bytes(4000))
+        archive.writestr("m/version", b"3\n")
+    return made.getvalue()
+
+
+def named(found: Diagnosis, name: str) -> Finding:
+    return next(f for f in found.findings if f.name == name)
+
+
+def test_of_a_log_that_just_ends_only_its_end_is_said(tmp_path: Path) -> None:
+    found = run(tmp_path, STEPS)
+    assert found.verdict is Verdict.HEALTHY
+    assert found.summary == (
+        "Training came to step 40 (2026-03-01 10:00:40) and shows no failure; nothing says that it ended."
+    )
+    untimed = run(tmp_path, "".join(f"step {n} loss {2 - n / 100:.3f}\n" for n in range(1, 41)))
+    assert "step 40 and shows" in untimed.summary and "goes on" not in untimed.summary
+
+
+@pytest.mark.parametrize("word", ["JOB 7", "STEP 7.0", "STEP 7.batch"])
+def test_slurm_names_the_node_of_a_step(tmp_path: Path, word: str) -> None:
+    found = run(tmp_path, STEPS + LIMIT.replace("STEP 7.0", word))
+    assert (found.findings[0].name, found.findings[0].node) == ("scheduler-time-limit", "n17")
+
+
+def test_a_pointer_to_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
+    files = {"ckpt__latest": b"global_step300", "ckpt__global_step200__mp_rank_00_model_states_pt": whole()}
+    found = run(tmp_path, STEPS + LOAD, **files)
+    root = found.findings[0]
+    assert (root.name, root.ranks, root.step) == ("checkpoint-latest-dangling", (2,), 40)
+    assert (root.time_source, root.role) == ("train.log", Role.ROOT)
+    assert "'global_step300', which is not here; here is global_step200" in root.notes[0]
+    assert not any(f.name == "checkpoint-corrupt" for f in found.findings)
+
+
+def test_such_a_pointer_is_no_trouble_where_nothing_was_loaded(tmp_path: Path) -> None:
+    other = LOAD.replace("load_checkpoint", "forward").replace("check_ckpt_list", "forward")
+    for log in (STEPS, STEPS + other):
+        found = run(tmp_path, log, ckpt__latest=b"global_step300")
+        assert named(found, "checkpoint-latest-dangling").role is Role.CONTEXT
+
+
+def test_a_save_that_the_end_cut_off_is_explained_by_it(tmp_path: Path) -> None:
+    saves = {"step_20_pt": whole(), "step_40_pt": whole()[:3000]}
+    found = run(tmp_path, STEPS + LIMIT, **saves)
+    cut = named(found, "checkpoint-save-cut")
+    assert (found.findings[0].name, cut.role, cut.explained_by) == ("scheduler-time-limit", Role.CASCADE, "f1")
+    assert found.findings[0].count == 1
+    assert any("step_20.pt, the save before, is whole" in note for note in found.findings[0].notes)
+
+
+def test_a_cut_save_that_training_outlived_is_context(tmp_path: Path) -> None:
+    saves = {"step_10_pt": whole(), "step_20_pt": whole()[:3000]}
+    for log in (STEPS, STEPS + LIMIT):
+        assert named(run(tmp_path, log, **saves), "checkpoint-save-cut").role is Role.CONTEXT
+
+
+def test_a_cut_file_that_is_not_the_newest_is_no_interrupted_save(tmp_path: Path) -> None:
+    found = run(tmp_path, STEPS + LIMIT, step_20_pt=whole()[:3000], step_40_pt=whole())
+    assert named(found, "checkpoint-corrupt").role is Role.CONTEXT
+    assert not any(f.name == "checkpoint-save-cut" for f in found.findings)
+
+
+def test_numbers_of_ranks_and_shards_count_no_saves() -> None:
+    assert numbered("ckpt/mp_rank_01_model_states.pt")[1] == ()
+    assert numbered("model-00001-of-00002.safetensors")[1] == ()
+    assert numbered("epoch=3-step=200.ckpt")[1] == (3, 200)
+    shards = [f"global_step{s}/zero_pp_rank_{r}_mp_rank_00_optim_states.pt" for s in (100, 200) for r in (0, 1)]
+    assert before(shards[3], shards) == shards[1]
+    assert before(shards[1], shards) is None

@@ -1,0 +1,78 @@
+"""A small table and a large one are read in two ways, which must give the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics.engine import few
+from forensics.engine.detectors import loss_shape, nonfinite, resume, series
+from forensics.engine.detectors.names import how_many, remembered_names
+from forensics.engine.few import Same
+from forensics.engine.progress import reached_total
+from forensics.engine.steps import step_clock
+from forensics.model import METRICS_COLUMNS, schema
+
+_NUMBERS = st.sampled_from([0.0, 1.0, 2.5, 10.0, 40.0, -1.0, float("nan"), float("inf")])
+_ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a.log", "b.log", "tb"]),
+        st.one_of(st.none(), st.integers(1, 5)),
+        st.one_of(st.none(), st.integers(0, 2)),
+        st.one_of(st.none(), st.integers(0, 1)),
+        st.one_of(st.none(), st.integers(0, 40)),
+        st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0])),
+        st.one_of(st.none(), st.sampled_from([1.7e9, 1.7e9 + 5])),
+        st.sampled_from(["loss", "lr", "grad_norm", "progress", "total_steps", "reward", "nan_steps", "own/name"]),
+        _NUMBERS,
+    ),
+    max_size=24,
+)
+
+
+def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=schema(METRICS_COLUMNS), orient="row")
+
+
+def both(rows: list[tuple[Any, ...]], ask: Callable[[pl.DataFrame], Any]) -> tuple[str, str]:
+    """The answers by rows and by columns; as text, since NaN is no NaN's equal."""
+    by_rows = repr(ask(table(rows)))
+    before, few.FEW = few.FEW, -1
+    try:
+        return by_rows, repr(ask(table(rows)))
+    finally:
+        few.FEW = before
+
+
+ASKED: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "streams": lambda t: [
+        (s.source, s.rank, s.binary, s.lines, s.steps, s.epochs, s.times, s.attempts, s.columns, sorted(s.names))
+        for s in series.streams(t, ("loss", "lr", "own/name"))
+    ],
+    "names": lambda t: remembered_names(Same(t)),
+    "step clock": lambda t: step_clock(t, {}),
+    "how many": lambda t: [how_many(t, "loss", **b) for b in ({"above": 0.0, "most": 2.5}, {"least": 10.0}, {})],
+    "reached total": reached_total,
+    "may resume": resume._may_resume,
+    "worth a look": nonfinite._worth_a_look,
+    "norms differ": lambda t: loss_shape.grad_norms_differ(t, (), agreed=1),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+@settings(max_examples=25, deadline=None)
+@given(rows=_ROWS)
+def test_by_rows_and_by_columns(what: str, rows: list[tuple[Any, ...]]) -> None:
+    by_rows, by_columns = both(rows, ASKED[what])
+    assert by_rows == by_columns
+
+
+def test_a_large_table_is_none() -> None:
+    rows = [("a.log", n, None, None, n, None, None, "loss", 1.0) for n in range(few.FEW + 1)]
+    assert few.few(table(rows)) is None
+    assert len(few.few(table(rows[1:])) or ()) == few.FEW

@@ -1,0 +1,143 @@
+"""Runs that went silent long before they were stopped, and runs that were only stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.matcher import Matcher
+from forensics.engine.pipeline import Options, explain, read, sniffers
+from forensics.model import Diagnosis, Finding, Role, Verdict
+from forensics.run import discover
+from forensics.signatures.schema import load_catalogue
+
+CATALOGUE = load_catalogue()
+MATCHER = Matcher(CATALOGUE)
+START = 9 * 3600
+
+
+def diagnose(folder: Path, files: Mapping[str, Iterable[str]]) -> Diagnosis:
+    for name, lines in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    run = discover([str(folder)], sniffers())
+    return explain(read(run, MATCHER, Options(threads=1)), CATALOGUE)
+
+
+def first(diagnosis: Diagnosis) -> Finding:
+    found = diagnosis.of_role(Role.ROOT)
+    assert found, diagnosis.summary
+    return found[0]
+
+
+def clock(seconds: float, sep: str = " ") -> str:
+    whole = int(START + seconds)
+    return f"2026-08-10{sep}{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def steps(upto: int, every: float = 3.0, prefix: str = "", pad: str = "") -> list[str]:
+    return [f"{prefix}{clock(n * every)} INFO step {n} loss {4 - n / 1000:.4f}{pad}" for n in range(1, upto + 1)]
+
+
+def limit(at: float) -> str:
+    return f"slurmstepd: error: *** JOB 12 ON node-1 CANCELLED AT {clock(at, 'T')} DUE TO TIME LIMIT ***"
+
+
+# Steps end after 15 minutes; 2 h 8 min later the limit comes, which no time zone explains.
+LAST, CUT = 300, 900 + 2 * 3600 + 1000
+
+
+def merged(ends: Sequence[int], cut: float = CUT) -> list[str]:
+    """Lines of several ranks in one file, in the order of their times, as `srun -l` writes them."""
+    rows = [(n, rank, line) for rank, end in enumerate(ends) for n, line in enumerate(steps(end, prefix=f"{rank}: "))]
+    return [line for *_, line in sorted(rows)] + [limit(cut)]
+
+
+def per_rank(ends: Sequence[int], cut: float = CUT) -> dict[str, list[str]]:
+    return {f"rank{rank}.log": steps(end) for rank, end in enumerate(ends)} | {"slurm-12.out": ["+ srun", limit(cut)]}
+
+
+@pytest.mark.parametrize("layout", [lambda ends: {"slurm-12.out": merged(ends)}, per_rank])
+@pytest.mark.parametrize(
+    ("ends", "ranks"),
+    [
+        ([LAST, LAST, LAST - 1, LAST], (2,)),
+        ([LAST] * 4, None),
+        ([LAST, LAST, LAST - 1, LAST - 1], None),  # no majority
+        ([LAST, LAST, LAST - 7, LAST], None),  # one step is a collective that did not end; seven are another story
+    ],
+)
+def test_silence_before_the_limit(
+    tmp_path: Path, layout: object, ends: Sequence[int], ranks: tuple[int, ...] | None
+) -> None:
+    found = diagnose(tmp_path, layout(ends))  # type: ignore[operator]
+    root = first(found)
+    assert (found.verdict, root.name, root.ranks) == (Verdict.HUNG, "silent-hang", ranks)
+    assert "2 h 8 min" in root.notes[0] or "2 h 7 min" in root.notes[0] or "2 h 17 min" in root.notes[0]
+    assert [f.name for f in found.findings if f.explained_by == root.id] == ["scheduler-time-limit"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([*steps(LAST), limit(LAST * 3 + 2)], id="steps-until-the-limit"),
+        pytest.param([*steps(LAST), limit(LAST * 3 + 200)], id="three-minutes"),
+        # The program prints UTC, the scheduler the host's time, two hours ahead: the last step is 10 s before the stop.
+        pytest.param([*steps(LAST), limit(LAST * 3 + 7210)], id="time-zone"),
+        # What was printed in a whole buffer's time can be lost: 8 KB are 170 steps of these, of a minute each.
+        pytest.param([*steps(200, 60.0), limit(200 * 60 + 4000)], id="buffered"),
+        pytest.param(
+            [*steps(LAST), "Running evaluation", *[f" {n}%|##  | {n}/100 [00:10<00:10,  1.0it/s]" for n in range(90)], limit(CUT)],
+            id="a-bar-without-times-went-on",
+        ),
+        pytest.param([*steps(LAST), *["  sample of generated text"] * 40, limit(CUT)], id="lines-without-times-went-on"),
+        pytest.param([*steps(LAST), f"{clock(900)} INFO Running evaluation", limit(900 + 1500)], id="evaluation"),
+        pytest.param([*steps(4), limit(CUT)], id="no-rhythm"),
+        pytest.param([*(f"step {n} loss 2.0" for n in range(99)), limit(CUT)], id="no-times"),
+    ],
+)  # fmt: skip
+def test_stopped_and_not_known_to_hang(tmp_path: Path, lines: list[str]) -> None:
+    found = diagnose(tmp_path, {"train.log": lines})
+    assert (found.verdict, first(found).name) == (Verdict.INTERRUPTED, "scheduler-time-limit")
+
+
+def test_another_log_that_goes_on(tmp_path: Path) -> None:
+    files = {"rank0.log": steps(LAST), "rank1.log": steps((CUT - 60) // 3), "slurm-12.out": [limit(CUT)]}
+    assert diagnose(tmp_path, files).verdict is Verdict.INTERRUPTED
+
+
+def test_the_last_lines_tell_of_saving(tmp_path: Path) -> None:
+    saving = f"{clock(901)} INFO Saving checkpoint to /mnt/ckpt/step_300"
+    found = diagnose(tmp_path, {"train.log": [*steps(LAST), saving, limit(CUT)]})
+    assert found.verdict is Verdict.HUNG
+    assert "tell of saving" in first(found).notes[0]
+
+
+def test_what_a_rank_raised_explains_the_silence(tmp_path: Path) -> None:
+    files: dict[str, list[str]] = per_rank([LAST, LAST, LAST - 1, LAST])
+    files["rank2.log"] += [
+        "Traceback (most recent call last):",
+        '  File "/srv/train.py", line 90, in <module>',
+        "    main()",
+        "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. ",
+    ]
+    assert first(diagnose(tmp_path, files)).name == "dataloader-worker-killed"
+
+
+def test_the_end_was_said_and_the_job_went_on(tmp_path: Path) -> None:
+    done = f"{clock(902)} INFO Training complete"
+    found = diagnose(tmp_path, {"train.log": [*steps(LAST), done, limit(CUT)]})
+    assert (found.verdict, first(found).name) == (Verdict.HUNG, "teardown-hang")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param([limit(902 + 60)], id="a-minute-later"),
+        pytest.param([f"{clock(CUT - 30)} INFO exported 12 files", limit(CUT)], id="work-afterwards"),
+    ],
+)
+def test_the_end_was_said_shortly_before_the_limit(tmp_path: Path, after: list[str]) -> None:
+    found = diagnose(tmp_path, {"train.log": [*steps(LAST), f"{clock(902)} INFO Training complete", *after]})
+    assert all(f.name != "teardown-hang" for f in found.findings)

@@ -1,0 +1,174 @@
+"""Kubernetes' accounts of pods: node, end, limit and rank of what a sign in them is about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis
+from forensics.parsers.pods import read
+
+DESCRIBED = """\
+Name:             llm-worker-{n}
+Namespace:        ml
+Node:             pool-{n}/10.0.0.{n}
+Labels:           training.kubeflow.org/job-name=llm
+                  training.kubeflow.org/replica-index={n}
+                  training.kubeflow.org/replica-type=worker
+Status:           {status}
+Containers:
+  sidecar:
+    State:          Running
+    Limits:
+      memory:  1Gi
+  pytorch:
+    State:          Terminated
+      Reason:       {reason}
+      Exit Code:    {code}
+      Started:      Fri, 20 Nov 2026 09:59:00 +0000
+      Finished:     Fri, 20 Nov 2026 10:02:41 +0000
+    Last State:     Terminated
+      Reason:       Error
+      Exit Code:    1
+      Finished:     Fri, 20 Nov 2026 09:58:41 +0000
+    Limits:
+      memory:          64Gi
+      nvidia.com/gpu:  {gpus}
+    Requests:
+      memory:          32Gi
+    Environment:
+      MASTER_ADDR:  llm-master-0
+      WORLD_SIZE:   3
+Events:
+  Type    Reason     Age   From               Message
+"""
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "labels": {"batch.kubernetes.io/job-completion-index": "3"},
+        "name": "llm-3-x7k2p",
+        "ownerReferences": [{"kind": "Job", "name": "llm"}],
+    },
+    "spec": {
+        "containers": [
+            {
+                "env": [{"name": "WORLD_SIZE", "value": "4"}],
+                "name": "trainer",
+                "resources": {"limits": {"memory": "64Gi", "nvidia.com/gpu": "1"}, "requests": {"memory": "32Gi"}},
+            }
+        ],
+        "nodeName": "pool-7",
+    },
+    "status": {
+        "containerStatuses": [
+            {
+                "lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-11-20T08:00:00Z", "reason": "Error"}},
+                "name": "trainer",
+                "state": {"terminated": {"exitCode": 137, "finishedAt": "2026-11-20T10:02:41Z", "reason": "OOMKilled"}},
+            }
+        ],
+        "phase": "Failed",
+    },
+}
+STEPS = "".join(f"2026-11-20 {{hour}}:02:{n:02},000 INFO step {n} loss {2 - n / 100:.3f}\n" for n in range(1, 41))
+
+
+def run(folder: Path, name: str, text: str, hour: str = "10") -> Diagnosis:
+    (folder / name).write_text(text)
+    (folder / "train.log").write_text(STEPS.format(hour=hour))
+    return analyse([str(folder)], Options(threads=1))
+
+
+def described(n: int = 1, reason: str = "OOMKilled", code: int = 137, gpus: int = 1) -> str:
+    status = "Failed" if code else "Succeeded"
+    return DESCRIBED.format(n=n, reason=reason, code=code, gpus=gpus, status=status)
+
+
+def test_a_described_pod(tmp_path: Path) -> None:
+    root = run(tmp_path, "describe.txt", described()).findings[0]
+    assert (root.name, root.ranks, root.node, root.step) == ("host-oom-cgroup", (2,), "pool-1", 40)
+    assert root.time == "2026-11-20T10:02:41.000Z"
+    assert root.captures["limit"] == "64Gi" and root.captures["pod"] == "llm-worker-1"
+    assert root.notes[0] == (
+        "pod llm-worker-1 on pool-1: container pytorch, OOMKilled, exit code 137, finished 2026-11-20 10:02:41 UTC, "
+        "memory limit 64Gi"
+    )
+
+
+def test_of_several_pods_each_end_is_its_own(tmp_path: Path) -> None:
+    text = "\n\n".join(described(n, *end) for n, end in enumerate([("Completed", 0), ("OOMKilled", 137), ("Error", 1)]))
+    root = run(tmp_path, "pods.txt", text).findings[0]
+    assert (root.name, root.ranks, root.node) == ("host-oom-cgroup", (2,), "pool-1")
+
+
+def test_a_pod_of_several_gpus_is_no_single_rank(tmp_path: Path) -> None:
+    root = run(tmp_path, "describe.txt", described(gpus=8)).findings[0]
+    assert (root.ranks, root.node) == (None, "pool-1")
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_pods_as_json_and_yaml(tmp_path: Path, form: str, listed: bool) -> None:
+    document = {"apiVersion": "v1", "items": [POD], "kind": "List"} if listed else POD
+    text = json.dumps(document, indent=4) if form == "json" else as_yaml(document)
+    root = run(tmp_path, f"pods.{form}", text).findings[0]
+    assert (root.name, root.ranks, root.node) == ("host-oom-cgroup", (3,), "pool-7")
+    assert root.time == "2026-11-20T10:02:41.000Z"
+    assert "container trainer, OOMKilled, exit code 137" in root.notes[0] and "memory limit 64Gi" in root.notes[0]
+
+
+def as_yaml(value: object, indent: int = 0) -> str:
+    """As kubectl prints it: items of lists stand at the indentation of their key."""
+    pad, lines = " " * indent, ""
+    assert isinstance(value, dict)
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            lines += f"{pad}{key}:\n{as_yaml(inner, indent + 2)}"
+        elif isinstance(inner, list):
+            items = [as_yaml(one, indent + 2) for one in inner]
+            lines += f"{pad}{key}:\n" + "".join(f"{pad}- {item[indent + 2 :]}" for item in items)
+        else:
+            lines += (
+                f"{pad}{key}: {json.dumps(inner) if str(inner)[:1].isdigit() and isinstance(inner, str) else inner}\n"
+            )
+    return lines
+
+
+@pytest.mark.parametrize("hour", ["18", "05"])
+def test_a_log_of_another_zone_takes_no_time_from_the_pod(tmp_path: Path, hour: str) -> None:
+    root = run(tmp_path, "describe.txt", described(), hour).findings[0]
+    assert (root.name, root.step, root.time) == ("host-oom-cgroup", 40, None)
+    assert "finished 2026-11-20 10:02:41 UTC" in root.notes[0]
+
+
+def test_rows_of_events_name_pod_or_node(tmp_path: Path) -> None:
+    row = (
+        "2m   Warning   Evicted   pod/llm-worker-1   The node was low on resource: memory. Threshold quantity: 100Mi\n"
+    )
+    root = run(tmp_path, "events.txt", "LAST SEEN TYPE REASON OBJECT MESSAGE\n" + row).findings[0]
+    assert (root.name, root.captures["pod"]) == ("pod-evicted", "llm-worker-1")
+
+
+def test_a_pod_that_ended_well_is_no_trouble(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        "describe.txt",
+        described(reason="Completed", code=0).replace(
+            "Error\n      Exit Code:    1", "Completed\n      Exit Code:    0"
+        ),
+    )
+    assert found.verdict.value == "healthy"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet=st.sampled_from(list('kind: PodNametusC-{}[]"\n ')), max_size=300), st.integers(0, 700))
+def test_no_text_breaks_it(text: str, cut: int) -> None:
+    read(text)
+    read(json.dumps(POD, indent=2)[:cut] + text)
+    read(described()[:cut] + text)
