@@ -93,13 +93,33 @@ def test_silence_before_the_limit(
         ),
         pytest.param([*steps(LAST), *["  sample of generated text"] * 40, limit(CUT)], id="lines-without-times-went-on"),
         pytest.param([*steps(LAST), f"{clock(900)} INFO Running evaluation", limit(900 + 1500)], id="evaluation"),
+        pytest.param([*steps(LAST), f"{clock(900)} INFO Running evaluation", limit(CUT)], id="long-evaluation"),
         pytest.param([*steps(4), limit(CUT)], id="no-rhythm"),
+        pytest.param(
+            [line.replace(" loss", f"/{LAST} loss") for line in steps(LAST)] + [limit(CUT)], id="all-steps-were-made"
+        ),
         pytest.param([*(f"step {n} loss 2.0" for n in range(99)), limit(CUT)], id="no-times"),
     ],
 )  # fmt: skip
 def test_stopped_and_not_known_to_hang(tmp_path: Path, lines: list[str]) -> None:
     found = diagnose(tmp_path, {"train.log": lines})
     assert (found.verdict, first(found).name) == (Verdict.INTERRUPTED, "scheduler-time-limit")
+
+
+def test_a_stage_that_ended_long_before(tmp_path: Path) -> None:
+    lines = [f"{clock(0)} INFO Training complete", *steps(LAST), limit(CUT)]
+    found = diagnose(tmp_path, {"train.log": lines})
+    assert (found.verdict, first(found).name) == (Verdict.HUNG, "silent-hang")
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\x00" * 90_000, b"\xff\xfe2026-99-99 99:99:99\n" * 400, b"\r" * 5000, b"99:99:99" * 9999]
+)
+def test_any_bytes_before_the_stop(tmp_path: Path, junk: bytes) -> None:
+    text = "\n".join(steps(LAST)).encode() + b"\n" + junk + b"\n" + limit(CUT).encode()
+    (tmp_path / "train.log").write_bytes(text)
+    found = diagnose(tmp_path, {})
+    assert found.verdict in (Verdict.HUNG, Verdict.INTERRUPTED)
 
 
 def test_another_log_that_goes_on(tmp_path: Path) -> None:
@@ -112,6 +132,33 @@ def test_the_last_lines_tell_of_saving(tmp_path: Path) -> None:
     found = diagnose(tmp_path, {"train.log": [*steps(LAST), saving, limit(CUT)]})
     assert found.verdict is Verdict.HUNG
     assert "tell of saving" in first(found).notes[0]
+
+
+def nccl(rank: int, calls: int) -> list[str]:
+    """NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL; its lines bear no time."""
+    head = f"node-1:{500 + rank}:{500 + rank} [{rank}] NCCL INFO"
+    born = f"comm 0x5{rank}a0 rank {rank} nranks 4 cudaDev {rank} nvmlDev {rank} busId {rank + 1}000 commId 0xc2ff"
+    return [f"{head} ncclCommInitRank {born} - Init START", f"{head} ncclCommInitRank {born} - Init COMPLETE"] + [
+        f"{head} AllReduce: opCount {n:x} sendbuff 0x7f00 recvbuff 0x7f00 count 64 datatype 7 op 0 root 0 "
+        f"comm 0x5{rank}a0 [nranks=4] stream 0x18"
+        for n in range(calls)
+    ]
+
+
+@pytest.mark.parametrize(("calls", "ranks"), [([50, 50, 49, 50], (2,)), ([50, 50, 49, 49], None), ([50] * 4, None)])
+def test_one_call_behind_counts_where_the_silence_is_known(
+    tmp_path: Path, calls: list[int], ranks: tuple[int, ...] | None
+) -> None:
+    files = {f"nccl.{rank}.log": nccl(rank, n) for rank, n in enumerate(calls)}
+    found = diagnose(tmp_path, files | {"train.log": [*steps(LAST), limit(CUT)]})
+    assert (first(found).name, first(found).ranks) == ("silent-hang", ranks)
+    said = "The last call of rank 2 is all_reduce #49 (opCount 30), that of all others all_reduce #50 (opCount 31)."
+    assert (said in first(found).notes[0]) == bool(ranks)
+
+
+def test_one_call_behind_alone_proves_nothing(tmp_path: Path) -> None:
+    files = {f"nccl.{rank}.log": nccl(rank, n) for rank, n in enumerate([50, 50, 49, 50])}
+    assert diagnose(tmp_path, files | {"slurm-1.out": [limit(CUT)]}).verdict is Verdict.INTERRUPTED
 
 
 def test_what_a_rank_raised_explains_the_silence(tmp_path: Path) -> None:

@@ -172,3 +172,30 @@ def test_no_text_breaks_it(text: str, cut: int) -> None:
     read(text)
     read(json.dumps(POD, indent=2)[:cut] + text)
     read(described()[:cut] + text)
+
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["kind", "name", "containers", "containerStatuses", "state"]), inner, max_size=3
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES, st.integers(0, 700))
+def test_no_object_in_one_line_breaks_it(value: object, cut: int) -> None:
+    read(json.dumps({"a": value, "kind": "Pod", "spec": value}))
+    read(json.dumps(POD)[:cut] + "}")
+    read('{"kind": "Pod", "a": ' + "[" * 5000 + "]" * 5000 + "}")
+
+
+def test_a_pod_in_one_line_is_read_as_one_in_many() -> None:
+    many, one = read(json.dumps(POD, indent=2)), read("\n" + json.dumps(POD, separators=(",", ":")))
+    assert [(p.name, p.node, p.labels) for p in one] == [(p.name, p.node, p.labels) for p in many]
+    ends = [{(2, e.reason, e.code) for p in pods for e in p.ends} for pods in (one, many)]
+    assert ends[0] == ends[1] and {e.first for p in one for e in p.ends} == {2}

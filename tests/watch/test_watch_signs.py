@@ -225,6 +225,16 @@ def test_what_shows_at_one_look_only_is_not_told() -> None:
     assert ledger.compare([], (), 2.0) == [] and ledger.compare([sign()], (), 3.0) == []
 
 
+def test_a_trend_is_told_when_more_records_have_borne_it_out() -> None:
+    ledger = Ledger()
+    looks = [ledger.compare([sign(trend=True)], (), 1.0, explanation=n // 2) for n in range(7)]
+    assert [len(news) for news in looks] == [0, 0, 0, 0, 1, 0, 0] and not ledger.waiting
+    ledger = Ledger()
+    shown = ([sign(trend=True)], [sign(trend=True)], [], [sign(trend=True)], [sign(trend=True)])
+    assert [ledger.compare(s, (), 1.0, explanation=n) for n, s in enumerate(shown)] == [[]] * 5
+    assert len(ledger.compare([sign(trend=True)], (), 1.0, at_once=True, explanation=5)) == 1
+
+
 def test_recovered_and_again_but_not_for_ever() -> None:
     ledger = Ledger()
     states = []

@@ -186,6 +186,9 @@ class Watch:
             self._reported_at = self._watcher.written
             try:
                 self._tell(self._watcher.look(last=True))
+                if (ended := self._watcher.ended()) is None:  # it has written in between
+                    self._reported_at = None
+                    return False
                 whole = self._whole()
             except NothingToRead as error:
                 self._say(str(error))

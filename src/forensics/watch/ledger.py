@@ -9,6 +9,7 @@ from forensics.watch.news import News, Sign, State
 
 ROUNDS = 3  # how often one thing may begin and end before no more is told of it
 MORE_RANKS = 2  # how often further ranks of one thing are told
+TRENDS = 3  # explanations that show a trend before it is told
 MOST = 5_000  # things that are remembered; more than any catalogue has for some attempts
 
 _Key = tuple[str, str, int | None]
@@ -29,11 +30,11 @@ class Ledger:
     """Compares what is wrong now with what was told.
 
     A sign is told at the second look that shows it, and as over at the second that does not: a burst of lines can be
-    cut by the first.
+    cut by the first. A trend is told when it was there in TRENDS explanations, each with new records.
     """
 
     _told: dict[_Key, _Told] = field(default_factory=dict)
-    _seen: set[tuple[_Key, frozenset[int]]] = field(default_factory=set)
+    _seen: dict[_Key, int] = field(default_factory=dict)  # what awaits being told: the explanation that showed it first
     waiting: bool = False  # something awaits its second look
 
     def compare(
@@ -45,14 +46,16 @@ class Ledger:
         at_start: bool = False,
         at_once: bool = False,
         known: Collection[str] | None = None,
+        explanation: int = 0,
     ) -> list[News]:
         """The news of a look.
 
         over: names of what turned out to do no harm. known: files of which anything is kept; what was seen in others is
-        not over because it is seen no more. at_once: tell at the first look.
+        not over because it is seen no more. at_once: tell at the first look. explanation: its number, counted up when
+        the run was explained anew.
         """
         news: list[News] = []
-        seen: set[tuple[_Key, frozenset[int]]] = set()
+        seen: dict[_Key, int] = {}
         self.waiting = False
         present: set[_Key] = set()
         for sign in signs:
@@ -68,9 +71,10 @@ class Ledger:
                     continue
             if told is not None and not told.open and told.rounds >= ROUNDS:
                 continue
-            seen.add((key, fresh))
-            if not at_once and not any(k == key for k, _ in self._seen):
-                self.waiting = True
+            first = seen[key] = self._seen.get(key, explanation)
+            sure = explanation - first >= TRENDS - 1 if sign.trend else key in self._seen
+            if not at_once and not sure:
+                self.waiting = self.waiting or not sign.trend
                 continue
             news.append(self._tell(key, told, sign, fresh, now, at_start))
         self._seen = seen

@@ -14,6 +14,10 @@ from forensics.signatures.schema import Signature
 SCHEMA_VERSION = 1
 _TOLD = ("cause", "symptom")
 _NOBODYS = "insufficient-evidence"  # says that nothing is known, which is no news
+# Detectors of what no later record takes back; the others judge the shape of a curve.
+_SURE = frozenset(
+    {"nan_loss", "nan_gradients", "nan_one_rank_first", "nan_same_step", "nonfinite_module", "scale_collapse"}
+)
 _LASTING = ("metrics", "collectives")  # evidence that shows a state: where it shows no more, the state is over
 
 
@@ -27,7 +31,7 @@ class Sign:
     """Something that is wrong now: a finding, or what only watching shows.
 
     time: as the run printed it, ISO 8601. lasting: it is over as soon as it is not seen any more. subject: what tells
-    it from others of its name; the title where it is empty.
+    it from others of its name; the title where it is empty. trend: the shape of a curve, which more records can change.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Sign:
     follows: str | None = None  # name of what it follows from
     lasting: bool = True
     subject: str = ""
+    trend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ def _sign(finding: Finding, signature: Signature, names: Mapping[str, str]) -> S
         see_also=finding.see_also,
         follows=names.get(finding.explained_by or ""),
         lasting=by_metric and any(rule.source in _LASTING for rule in signature.evidence),
+        trend=by_metric and any(r.source == "metrics" and r.detector not in _SURE for r in signature.evidence),
     )
 
 

@@ -86,6 +86,7 @@ class Watcher:
     _cost: float = 0.0
     _warm: bool = False  # whether a run with metrics was explained before
     _looks: int = 0
+    _explanations: int = 0
     _wrote: float | None = None  # when anything was last written
 
     def __post_init__(self) -> None:
@@ -138,7 +139,15 @@ class Watcher:
             self._explain(at)
         found = [*self._findings, *self._living(at)]
         known = {f.path for f in self._files.all()}
-        return self._ledger.compare(found, self._survived, moment, at_start=first, at_once=first or last, known=known)
+        return self._ledger.compare(
+            found,
+            self._survived,
+            moment,
+            at_start=first,
+            at_once=first or last,
+            known=known,
+            explanation=self._explanations,
+        )
 
     def ended(self) -> str | None:
         """Why the run counts as ended: "finished", "died" or "silent"; None while it goes on."""
@@ -213,6 +222,7 @@ class Watcher:
 
     def _explain(self, at: float) -> None:
         self._explained, self._stale, self._urgent = at, False, False
+        self._explanations += 1
         sources = [f.source for f in self._files.all()]
         begin = time.perf_counter()
         try:

@@ -1,0 +1,217 @@
+"""Kernel lines of other hosts, cards, processes and times than the run's."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Finding, Role
+from forensics.signatures.schema import Signature, load_catalogue
+
+STEPS = "".join(f"2026-05-02 15:0{i // 30}:{i % 30 * 2:02d} step {i} loss {2.5 - i / 100:.3f}\n" for i in range(60))
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 1 has a total capacity of"
+WATCHDOG = (
+    "[rank0]:[E502 15:12:09.100000000 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=600000) ran for 600000 milliseconds "
+    "before timing out.\n"
+)
+FALLEN = "NVRM: Xid (PCI:0000:{bus}:00): 79, pid={pid}, name=python, GPU has fallen off the bus.\n"
+SM_FAULT = "NVRM: Xid (PCI:0000:{bus}:00): 13, pid={pid}, name={name}, Graphics SM Warp Exception on (GPC 9, TPC 1)\n"
+KILLED = (
+    "Out of memory: Killed process {pid} ({name}) total-vm:250000000kB, anon-rss:210000000kB, file-rss:90000kB, "
+    "shmem-rss:20000kB, UID:1000 pgtables:410000kB oom_score_adj:0\n"
+)
+# A switch, a PCIe port, an adapter and a process's crash, as kernels word them.
+OTHERS = {
+    "nvlink-fatal-error": "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n",
+    "pcie-link-failure": "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:1c:00.0\n",
+    "ib-link-flap": "mlx5_core 0000:17:00.0 mlx5_17: Port: 1 Link DOWN\n",
+    "rank-segfault": "python[101]: segfault at 0 ip 00007f2c32 sp 00007ffd error 4 in libx.so[7f2c30000000+1000000]\n",
+    "host-oom": KILLED.format(pid=101, name="python"),
+}
+
+
+@cache
+def catalogue() -> dict[str, Signature]:
+    return load_catalogue()
+
+
+def inits(host: str = "gpu-a01", ranks: int = 2, world: int = 2) -> str:
+    return "".join(
+        f"{host}:{100 + r}:{200 + r} [{r}] NCCL INFO comm 0x55d{r} rank {r} nranks {world} cudaDev {r} nvmlDev {r} "
+        f"busId {0x1B + r:x}000 commId 0xabc - Init COMPLETE\n"
+        for r in range(ranks)
+    )
+
+
+def died(error: str, exitcode: int = 1) -> str:
+    return (
+        '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/w/train.py", line 7, in <module>\n'
+        f"[rank1]:     main()\n[rank1]: {error}\n" + ended(exitcode)
+    )
+
+
+def ended(exitcode: int) -> str:
+    return (
+        "E0502 15:02:10.000000 90 torch/distributed/elastic/multiprocessing/api.py:869] failed "
+        f"(exitcode: {exitcode}) local_rank: 1 (pid: 101) of binary: /usr/bin/python\n"
+    )
+
+
+def kernel(message: str, time: str = "15:01:30", host: str = "gpu-a01") -> str:
+    return f"May  2 {time} {host} kernel: [900060.000000] {message}"
+
+
+def diagnose(folder: Path, log: str, *kernels: str) -> Diagnosis:
+    folder.mkdir(exist_ok=True)
+    (folder / "train.log").write_text(log)
+    for n, text in enumerate(kernels):
+        (folder / f"kern{n}.log").write_text(text)
+    return analyse([str(folder)], Options(threads=1), catalogue())
+
+
+def roots(diagnosis: Diagnosis) -> list[tuple[str, tuple[int, ...] | None]]:
+    return [(f.name, f.ranks) for f in diagnosis.of_role(Role.ROOT)]
+
+
+def aside(diagnosis: Diagnosis, name: str) -> Finding:
+    return next(f for f in diagnosis.of_role(Role.CONTEXT) if f.name == name)
+
+
+@pytest.mark.parametrize("name", sorted({*OTHERS, "gpu-fell-off-bus"}))
+def test_what_another_host_says_is_no_cause(tmp_path: Path, name: str) -> None:
+    """Also where it names the number of a process, or the bus of a card, that the run has on its own host."""
+    message = OTHERS.get(name) or FALLEN.format(bus="1c", pid=101)
+    found = diagnose(tmp_path, inits() + STEPS + died(OUT_OF_MEMORY), kernel(message, host="gpu-z09"))
+    assert roots(found) == [("cuda-oom", (1,))]
+    other = aside(found, name)
+    assert (other.ranks, other.node, found.run.nodes) == (None, "gpu-z09", 1)
+    assert "it is of gpu-z09" in other.why
+
+
+def test_the_runs_own_host_stays_beside_another(tmp_path: Path) -> None:
+    found = diagnose(
+        tmp_path,
+        inits() + STEPS + WATCHDOG,
+        kernel(FALLEN.format(bus="1c", pid=7), host="gpu-z09"),
+        kernel(FALLEN.format(bus="1b", pid=7), "15:02:05"),
+    )
+    assert roots(found) == [("gpu-fell-off-bus", (0,))]
+    assert aside(found, "gpu-fell-off-bus").node == "gpu-z09"
+
+
+def test_a_host_of_which_no_rank_is_known_may_be_the_runs(tmp_path: Path) -> None:
+    """Half of the ranks are seen, all on one host: the other one is not foreign, and its card is none of theirs."""
+    log = inits(ranks=2, world=4) + STEPS + WATCHDOG
+    found = diagnose(tmp_path, log, kernel(FALLEN.format(bus="1c", pid=7), "15:02:05", "gpu-a02"))
+    assert roots(found)[0] == ("gpu-fell-off-bus", None)
+    assert found.of_role(Role.ROOT)[0].node == "gpu-a02"
+
+
+def test_one_pod_and_one_node_are_one_host_and_the_report_says_so(tmp_path: Path) -> None:
+    log = inits("trainer-worker-0") + STEPS + WATCHDOG
+    found = diagnose(tmp_path, log, kernel(FALLEN.format(bus="1c", pid=88123), "15:02:05", "ip-10-2-3-4"))
+    assert roots(found)[0] == ("gpu-fell-off-bus", (1,))
+    assert "Host ip-10-2-3-4 is taken to be trainer-worker-0" in " ".join(found.of_role(Role.ROOT)[0].notes)
+
+
+@pytest.mark.parametrize(("time", "apart"), [("15:40:00", "38 min after the last"), ("18:02:10", "3 h after the last")])
+def test_what_is_written_after_the_end_is_no_cause(tmp_path: Path, time: str, apart: str) -> None:
+    log = inits() + STEPS + died(OUT_OF_MEMORY)
+    found = diagnose(tmp_path, log, kernel(FALLEN.format(bus="1c", pid=88123), time))
+    assert roots(found) == [("cuda-oom", (1,))]
+    assert apart in aside(found, "gpu-fell-off-bus").why
+
+
+def test_what_is_written_before_the_start_is_no_cause(tmp_path: Path) -> None:
+    log = inits() + STEPS + died(OUT_OF_MEMORY)
+    found = diagnose(tmp_path, log, kernel(FALLEN.format(bus="1c", pid=88123), "13:00:00"))
+    assert roots(found) == [("cuda-oom", (1,))]
+    assert "2 h before the first sign" in aside(found, "gpu-fell-off-bus").why
+
+
+def test_a_later_message_stands_behind_a_hang_that_nothing_explains(tmp_path: Path) -> None:
+    """The clocks may be in two zones: it is no context, and not the first root."""
+    found = diagnose(tmp_path, inits() + STEPS + WATCHDOG, kernel(FALLEN.format(bus="1c", pid=7), "18:05:00"))
+    assert [name for name, _ in roots(found)] == ["collective-timeout", "gpu-fell-off-bus"]
+    assert "after the last sign" in found.of_role(Role.ROOT)[1].notes[0]
+    before = diagnose(tmp_path, inits() + STEPS + WATCHDOG, kernel(FALLEN.format(bus="1c", pid=7), "15:02:05"))
+    assert roots(before) == [("gpu-fell-off-bus", (1,))]
+
+
+def test_another_zone_is_told_by_a_traceback_that_bears_no_time(tmp_path: Path) -> None:
+    error = died("torch.AcceleratorError: CUDA error: unspecified launch failure", -6)
+    log = inits() + STEPS + error
+    found = diagnose(tmp_path, log, kernel(FALLEN.format(bus="1c", pid="'<unknown>'"), "13:02:00"))
+    first = found.of_role(Role.ROOT)[0]
+    assert (first.name, first.ranks, first.step, first.time) == (
+        "gpu-fell-off-bus",
+        (1,),
+        59,
+        "2026-05-02T15:02:00.000",
+    )
+    assert "moved by 2 h" in " ".join(first.notes)
+
+
+@pytest.mark.parametrize("name", ["restic", "python"])
+def test_another_process_that_the_kernel_killed(tmp_path: Path, name: str) -> None:
+    """Context where the run has an error of its own and lost no process to a signal."""
+    log = inits() + STEPS
+    killed = kernel(KILLED.format(pid=99123, name=name))
+    found = diagnose(tmp_path / "own", log + died("ValueError: bad mask"), killed)
+    assert roots(found) == [("python-exception", (1,))]
+    assert ("restic" if name == "restic" else "pid 99123") in aside(found, "host-oom").why
+    # Memory was short, and a rank was killed as well.
+    lost = diagnose(tmp_path / "lost", log + ended(-9), killed)
+    assert [n for n, _ in roots(lost)] == ["host-oom"]
+    # The program says that there was no memory.
+    error = died("RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: you")
+    short = diagnose(tmp_path / "short", log + error, kernel(KILLED.format(pid=99123, name="python")))
+    assert "host-oom" in [f.name for f in short.of_role(Role.ROOT)]
+
+
+def test_a_fault_on_a_card_that_the_run_does_not_use(tmp_path: Path) -> None:
+    log = inits() + STEPS + died("ValueError: bad mask")
+    found = diagnose(tmp_path, log, kernel(SM_FAULT.format(bus="c3", pid=555, name="other")))
+    assert roots(found) == [("python-exception", (1,))]
+    assert not [f for f in found.findings if f.name == "xid-follow-up"]
+    assert "GPU 0000:c3:00" in aside(found, "gpu-kernel-exception").why
+    # Without NCCL's list of cards it is the process that tells.
+    bare = re.sub(r"gpu-a01:.*\n", "", log)
+    unlisted = diagnose(tmp_path / "unlisted", bare, kernel(SM_FAULT.format(bus="c3", pid=555, name="other")))
+    assert "another process (other)" in aside(unlisted, "gpu-kernel-exception").why
+
+
+def test_a_fault_in_the_words_of_both_is_one_whatever_number_the_process_has(tmp_path: Path) -> None:
+    """A container numbers its processes anew."""
+    log = inits() + STEPS + died("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", -6)
+    found = diagnose(tmp_path, log, kernel(SM_FAULT.format(bus="1c", pid=88001, name="python"), "15:01:59"))
+    assert [n for n, _ in roots(found)] == ["cuda-illegal-memory-access"]
+    assert not found.of_role(Role.CONTEXT) or "gpu-kernel-exception" not in {
+        f.name for f in found.of_role(Role.CONTEXT)
+    }
+
+
+def test_a_time_between_the_line_above_a_traceback_and_the_end_is_no_other_zone(tmp_path: Path) -> None:
+    """Lines half an hour apart, and an Xid just before the traceback that follows the first of them."""
+    error = died("torch.AcceleratorError: CUDA error: unspecified launch failure", -6).replace("15:02:10", "15:31:58")
+    found = diagnose(tmp_path, inits() + STEPS + error, kernel(FALLEN.format(bus="1c", pid=7), "15:31:55"))
+    first = found.of_role(Role.ROOT)[0]
+    assert (first.name, first.time) == ("gpu-fell-off-bus", "2026-05-02T15:31:55.000")
+    assert "moved" not in " ".join(first.notes)
+
+
+def test_a_kernel_log_in_a_hosts_folder_is_that_hosts(tmp_path: Path) -> None:
+    for n in (0, 1):
+        folder = tmp_path / f"node-{n}"
+        folder.mkdir()
+        text = "".join(f"[rank{n}]: step {i} loss 2.5\n" for i in range(9))
+        (folder / "train.log").write_text(re.sub(r"rank (\d)", f"rank {n}", inits(f"node-{n}", 1)) + text)
+    (tmp_path / "node-1" / "kern.log").write_text(kernel(FALLEN.format(bus="1b", pid=7), host="ip-10-0-0-8"))
+    found = analyse([str(tmp_path)], Options(threads=1), catalogue())
+    assert roots(found) == [("gpu-fell-off-bus", (1,))]
+    assert (found.of_role(Role.ROOT)[0].node, found.run.nodes) == ("node-1", 2)
