@@ -199,4 +199,4 @@ def test_problems_of_signatures_name_their_file(run: Path) -> None:
     (run / "x.toml").write_bytes(b"\xff\xfe")
     done = shell("forensics signatures test x.toml", run)
     assert (done.returncode, done.stdout) == (1, b"0 signatures, 1 problem\n")
-    assert done.stderr.startswith(b"x.toml: ")
+    assert done.stderr.startswith(b"x.toml:1: ")

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
 from forensics.model import Identity, Kind, Observation, RunData, Traceback
@@ -35,8 +35,7 @@ LAST_STEPS = 10
 BEFORE_START = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(NamedTuple):
     """Where an attempt begins in a file."""
 
     line: int  # its first line
@@ -68,8 +67,7 @@ class Event:
     count: str | None = None  # of a restart: the attempts that are left
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
+class Launches(NamedTuple):
     """The attempts that share files: where each begins."""
 
     found: Mapping[str, Sequence[Boundary]]
@@ -344,7 +342,7 @@ def _dated(boundary: Boundary, stream: Sequence[Event]) -> Boundary:
         if e.line < boundary.line or e.time is None:
             continue
         if e.timed or boundary.ended is None or e.time > boundary.ended:
-            return replace(boundary, began=e.time, zone_known=e.zone_known)
+            return boundary._replace(began=e.time, zone_known=e.zone_known)
     return boundary
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median, median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Identity, Observation, RunData, Traceback
@@ -33,8 +33,7 @@ SET_RIGHT = "the clock of {host} is {by:.0f} s {way} the others, and its times a
 Key = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Offset:
+class Offset(NamedTuple):
     """How far a host's clock is ahead of the others'."""
 
     seconds: float
@@ -74,7 +73,7 @@ def estimate(seen: Mapping[str, Mapping[Key, float]]) -> dict[str, Offset]:
         return {}
     against[base] = Offset(0.0, min(o.bound for o in against.values()), max(o.events for o in against.values()))
     right = median_low(sorted(o.seconds for o in against.values()))
-    return {host: replace(o, seconds=o.seconds - right) for host, o in against.items()}
+    return {host: o._replace(seconds=o.seconds - right) for host, o in against.items()}
 
 
 def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:

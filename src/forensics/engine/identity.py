@@ -142,8 +142,9 @@ def know_world(data: RunData) -> World:
     stated = stated_size(data.observations) or stated_world(data.facts)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
-    several = _several_hosts(max(len(of_run), len(system)), identities, stated)
     rank_of = whose.local_ranks(data.observations)
+    listed = {node for node, _ in rank_of if node}
+    several = _several_hosts(max(len(of_run), len(system), len(listed)), identities, stated)
     mapped = set(rank_of.values())  # they take part, and may still have left no trace
     clashes: set[tuple[str | None, int]] = set()
     rank_of_pid: dict[tuple[str | None, int], int] = {}

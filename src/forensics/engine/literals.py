@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 VERSION = 5  # raise it when the analysis or matcher.scan_expression changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
@@ -31,8 +30,7 @@ SHORTEST_WORD = 7  # letters of a lone lower-case word
 _PLAIN_WORD = re.compile(r"[^A-Za-z0-9_]*([a-z]*)[^A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     text: str
     caseless: bool = False
 

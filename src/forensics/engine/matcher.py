@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import regex
 
@@ -49,8 +50,7 @@ class Rule:
     index: int  # of the evidence rule in its signature
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     captures: Mapping[str, str]
 
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from forensics.cache import load, store
 from forensics.files import opened
@@ -38,8 +38,7 @@ class ScanError(ValueError):
     """A pattern that hyperscan cannot take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One expression of the database. `literal` means that it is plain text, not a regex."""
 
     id: int
@@ -48,8 +47,7 @@ class Pattern:
     caseless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One line (or one piece of it between carriage returns) in which a pattern matched."""
 
     pattern: int

@@ -28,13 +28,13 @@ TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual
 # Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
 # killed takes it along, so that a log may end that much too early.
 BUFFER, BUFFERS = 8192, 1.5
-TAIL, LINES = 64 << 10, 400  # of the end of each log: bytes and lines that are looked through
+TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are looked through
 LOGS = 512  # logs whose ends are read
 # Hours by which hosts' clocks are ahead of UTC anywhere (IANA time zones): containers print UTC, schedulers the host's
 # time, and neither says so.
 ZONES = (*range(1, 15), 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
 # What may be silent for long by itself, where it runs for the first time; seconds for which that is believed.
-SLOW, SLOW_FOR = ("evaluating", "compiling", "preparing data", "loading"), 3600.0
+SLOW, SLOW_FOR = ("evaluating", "compiling", "preparing data", "loading"), 3 * 3600.0
 CLOCK_SLACK = 90.0  # seconds, as in causes
 
 
@@ -56,8 +56,8 @@ def silence(
     of steps had a rhythm by their own times; and where no log holds a line between that and the stop for far longer
     than the rhythm explains, nor lines without times that may be of any time. Nothing is said where ranks are known to
     wait already, where the clocks may differ by a time zone that would explain the silence, where the last lines tell
-    of an evaluation or the like and an hour has not passed, or where a file cannot be read. The ranks that ended one
-    record before all others are named, where they are a minority.
+    of an evaluation or the like and three hours have not passed, or where a file cannot be read. Ranks that ended one
+    record before all others, or one call of NCCL's log, are named, where they are a minority.
     """
     stops = [o for o in found if _stops(catalogue.get(o.signature)) and o.timed and o.time is not None]
     if not stops or any(_hangs(catalogue.get(o.signature)) for o in found):
@@ -73,12 +73,11 @@ def silence(
     if last is None:
         return []
     lasted = stop.time - last
-    ends = [o for o in found if o.signature == FINISHED and o.weight >= SAID_SURELY and o.time is not None
-            and (o.identity.attempt or 0) == attempt and o.timed]  # fmt: skip
+    ends = [o for o in found if o.signature == FINISHED and o.time is not None and abs(last - o.time) <= LEAST
+            and (o.identity.attempt or 0) == attempt]  # fmt: skip
     if ends:
-        end = max(ends, key=lambda o: o.time or 0.0)
-        near = end.time is not None and last - end.time <= LEAST
-        return [_teardown(end, stop, lasted)] if near and lasted > 2 * LEAST and stop.signature == LIMIT else []
+        sure = [o for o in ends if o.weight >= SAID_SURELY and o.timed]
+        return [_teardown(sure[-1], stop, lasted)] if sure and lasted > 2 * LEAST and stop.signature == LIMIT else []
     rhythms = [r for r in _rhythms(data, clock, attempt) if lasted > r.limit]
     if not rhythms:
         return []
@@ -86,6 +85,8 @@ def silence(
     if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
         return []
     hang = _silent(stop, last, rhythm, clock, attempt)
+    if not hang.culprits and attempt == 0:
+        hang = _with_calls(hang, data)
     words = _words(hang, data.sources)
     if words is None:
         return [hang]
@@ -93,7 +94,33 @@ def silence(
     if slow and lasted < SLOW_FOR:
         return []
     note = f"{hang.note} The last lines tell of {words.doing}."
-    return [replace(hang, note=note, weight=0.6 if slow else hang.weight, evidence=(*hang.evidence, words.evidence))]
+    return [replace(hang, note=note, weight=0.55 if slow else hang.weight, evidence=(*hang.evidence, words.evidence))]
+
+
+def _with_calls(hang: Observation, data: RunData) -> Observation:
+    """The silence, with the minority of ranks whose last call is one before that of all others by NCCL's own log."""
+    if data.collectives.is_empty():
+        return hang
+    from forensics.engine.collectives.calls import groups_of
+
+    for group in groups_of(data.collectives):
+        usual, odd = vote({rank: call.seq for rank, call in group.last.items()})
+        if not group.traced or not odd or not isinstance(usual, int) or len(group.last) < 3:
+            continue
+        if any(group.last[rank].seq != usual - 1 for rank in odd):
+            continue
+        theirs = next(call for rank, call in sorted(group.last.items()) if rank not in odd)
+        late = group.last[odd[0]]
+        note = f"{hang.note} The last call of {spoken(odd)} is {late.name}, that of all others {theirs.name}."
+        lines = (*(group.last[rank].evidence() for rank in odd[:2]), theirs.evidence())
+        return replace(
+            hang,
+            note=note,
+            culprits=odd,
+            evidence=(*hang.evidence[:1], *lines, hang.evidence[-1]),
+            identity=replace(hang.identity, rank=odd[0] if len(odd) == 1 else None),
+        )
+    return hang
 
 
 def _words(hang: Observation, sources: Sequence[Source]) -> Words | None:

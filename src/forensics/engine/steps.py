@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.engine.few import Row, few
 from forensics.model import Evidence, Observation
@@ -20,8 +20,7 @@ VIEWS = 4096  # of marks that are kept; most runs need a handful
 VIEWS_OF_ATTEMPTS = 4  # each can hold all marks of a file
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     line: int | None
     time: float | None
     step: int
@@ -33,8 +32,7 @@ class _Mark:
         return self.attempt is None or attempt is None or self.attempt <= attempt
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
+class _Lines(NamedTuple):
     """Marks of one file that bear a line: what is asked of them is asked for thousands of events."""
 
     lines: Sequence[int]  # ascending

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from forensics.engine.causes import Candidate
 
 GENERIC_EXCEPTION = "python-exception"
+# What a run that suffers by its hosts, links or storage shows: it waits, or loses its peers, for no reason of its own.
+SUFFERING = frozenset(
+    "collective-timeout straggler-rank rank-exited-early nccl-network-timeout nccl-remote-error nccl-system-error "
+    "nccl-unhandled-cuda-error nccl-internal-error nccl-connect-failed nccl-watchdog-abort teardown-hang "
+    "dataloader-timeout store-timeout stack-dump monitored-barrier-timeout gloo-connection-closed nccl-peer-closed "
+    "store-connection-lost sigkill-unknown-sender cuda-unknown-error cuda-library-call-failed".split()
+)
+_OUTSIDE = ("gpu", "nccl")  # areas of what can hold on while training goes on
 ENDS_A_RUN = ("failed", "hung", "interrupted")
 DEATHS = (
     "child-failed-error",
@@ -74,7 +82,8 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     }
     for c in live:
         if c.context is None:
-            c.context = _survived(c, steps, world, finished, resumed, starts, died)
+            suffers = any(o.signature.name in SUFFERING for o in live if o is not c and o.attempt == c.attempt)
+            c.context = _survived(c, steps, world, finished, resumed, starts, died, suffers)
 
 
 def _survived(
@@ -85,8 +94,12 @@ def _survived(
     resumed: Sequence[Observation],
     starts: Sequence[Observation],
     died: set[int],
+    suffers: bool,
 ) -> str | None:
-    """Why a candidate is context; None where it is not."""
+    """Why a candidate is context; None where it is not.
+
+    suffers: whether its attempt shows what hosts, links or storage bring about.
+    """
     last = c.observations[-1]
     if c.signature.verdict not in ENDS_A_RUN:
         # What a program says of a number that is not finite; what the numbers themselves show stays.
@@ -108,7 +121,8 @@ def _survived(
     if c.attempt in died:
         # Steps that others had under way when it died are few; a process that records more outlived what it said.
         outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in _last_of_each_file(c))
-        return "training went on for many steps between it and the run's end" if outlived and _may_pass(c) else None
+        passed = outlived and _may_pass(c) and not (c.signature.area in _OUTSIDE and suffers)
+        return "training went on for many steps between it and the run's end" if passed else None
     if c.signature.name in DEATHS:
         return "training went on afterwards"
     if steps.goes_on_after(last, world.of(last)):

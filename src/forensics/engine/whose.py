@@ -112,19 +112,23 @@ def processes(observations: Iterable[Observation], local: Mapping[Place, int]) -
 class Hosts:
     """The ranks of hosts and pods, by what bears both names and by srun's lists of a host's tasks."""
 
-    def __init__(self, sources: Iterable[Source], observations: Iterable[Observation], tasks_are_ranks: bool) -> None:
+    def __init__(self, sources: Sequence[Source], observations: Sequence[Observation], tasks_are_ranks: bool) -> None:
         self._ranks: dict[str, set[int]] = defaultdict(set)
         self._tasks: dict[str, set[int]] = defaultdict(set)
         self._files: dict[str, set[int]] = defaultdict(set)
         for source in sources:
             self._see(source.identity)
-            for name in path_names(source.path) if source.identity.rank is not None else ():
-                self._files[name].add(source.identity.rank or 0)
         for o in observations:
             self._see(o.identity)
             tasks = o.captures.get("tasks") or o.captures.get("task")
             if tasks_are_ranks and tasks and "[" not in o.captures.get("node", "["):
                 self._tasks[o.captures["node"]].update(rank_list(tasks.strip("[]")))
+
+        if any("pod" in o.captures for o in observations):
+            for source in sources:
+                if source.identity.rank is not None:
+                    for name in path_names(source.path):
+                        self._files[name].add(source.identity.rank)
 
     def _see(self, identity: Identity) -> None:
         if identity.node is not None and identity.rank is not None:

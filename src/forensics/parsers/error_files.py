@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from forensics.engine.matcher import Matcher
 from forensics.engine.scan import scan_span
@@ -27,8 +28,7 @@ _SPEAKER = "process-seen"
 _HEAD = lazy(rb'^\s*\{\s*"message"\s*:\s*[{"]')
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorFile:
+class ErrorFile(NamedTuple):
     tracebacks: tuple[Traceback, ...] = ()
     observations: tuple[Observation, ...] = ()
     problem: str | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import FileIO
+from typing import NamedTuple
 
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
 from forensics.engine.scan import Hit, Scan
@@ -57,8 +58,7 @@ _TROUBLE = re.compile(r"(?i:error|critical|fatal|exception|fail|could n|cannot|u
 _SINCE_BOOT = re.compile(r"\s*(?:<\d{1,3}>|[a-z]+\d? *:[a-z]+ *: ?)?\[ *\+?\d{1,10}\.\d{6}(?: <[ \d.]+>)?\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
+class Grown(NamedTuple):
     """What is known of a log that has grown since it was read, and the new lines of it.
 
     voted: the ambiguous prefixes that it uses. first_time: seconds since the epoch, None where it bears no time.
@@ -70,8 +70,7 @@ class Grown:
     windows: Sequence[tuple[bytes, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class LogFindings:
+class LogFindings(NamedTuple):
     observations: tuple[Observation, ...]
     tracebacks: tuple[Traceback, ...]
     writer: Writer
@@ -265,8 +264,7 @@ def _last_words(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stamp:
+class _Stamp(NamedTuple):
     """The last time printed in the bytes before `searched`, and where its line begins."""
 
     searched: int = 0
@@ -292,7 +290,7 @@ def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float 
             reader.stamp = _Stamp(offset, place, time, known)
             return time, known
     goes_on = fresh > start and len(lines) <= 400 and before.place >= start
-    reader.stamp = replace(before, searched=offset) if goes_on else _Stamp(offset)
+    reader.stamp = before._replace(searched=offset) if goes_on else _Stamp(offset)
     return reader.stamp.time, reader.stamp.zone_known
 
 

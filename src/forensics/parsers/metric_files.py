@@ -16,10 +16,9 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress, islice, pairwise, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from forensics.files import opened
 from forensics.model import METRICS_COLUMNS, Source, schema
@@ -387,8 +386,7 @@ def _monitor(name: str) -> str | None:
     return m.group(1) if m else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """What the columns of a table are, found once for all its lines: `_rows` finds it for each record.
 
     Numbers are places in a line. Only for columns of which each has a meaning of its own.

@@ -7,8 +7,8 @@ memory. The curve that windows show is the same.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from io import FileIO
+from typing import NamedTuple
 
 WHOLE = 8 << 20  # bytes up to which a file is read in full, and about as many of a larger one
 EDGE = 1 << 20  # bytes at either end
@@ -18,8 +18,7 @@ BLOCK = 4 << 20  # bytes a read
 NONFINITE = (b"NaN", b"Infinity", b",nan", b",inf", b",-inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What was read of a file, as lines that follow each other.
 
     starts: for each window (its first line in `data`, that line's number in the file), both from 1, ascending.

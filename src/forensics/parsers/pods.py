@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -18,9 +18,9 @@ from forensics.model import Observation, Source
 from forensics.parsers.prefixes import parse_time
 
 MAX_BYTES = 4 << 20  # of a file; a pod takes some 10 kB
+COMPACT_BYTES = 1 << 20  # of an object in one line
 DEPTH = 40  # keys above a value
 _MARKS = (b"kind: Pod\n", b'"kind": "Pod"', b'"kind":"Pod"', b"kind: Pod\r")
-_COMPACT = re.compile(r'\{.*"kind": ?"Pod".*\}[ \r]*$')  # a whole pod in one line, as the API and `jq -c` give it
 _DESCRIBED = re.compile(rb"(?:^|\n)Name:[ \t]+\S+[^\n]*\n(?:[^\n]*\n){0,6}(?:Node|Namespace):[ \t]+\S")
 _LINE = re.compile(
     r"(?P<indent> *)(?P<item>- )?(?:(?P<brace>[{\[])|(?P<key>[^\s{}\[\]][^\n:]{0,200}?)\s*:(?:\s+(?P<value>.*))?)$"
@@ -95,30 +95,48 @@ def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> 
 
 def read(text: str) -> list[Pod]:
     """The pods of a text, in its order. Never raises for what it holds."""
-    compact = [(n, line) for n, line in enumerate(text.split("\n"), 1) if _COMPACT.match(line)]
-    return [pod for n, line in compact for pod in _compact(line, n)] if compact else _indented(text)
+    compact = [(n, line) for n, line in enumerate(text.split("\n"), 1) if _is_compact(line)]
+    return [pod for n, line in compact for pod in _compact(line, n)] if compact else _pods(_values(text))
+
+
+def _is_compact(line: str) -> bool:
+    """Whether a line is a whole object that holds a pod, as the API and `jq -c` give it."""
+    whole = len(line) <= COMPACT_BYTES and line.startswith("{") and line.rstrip().endswith("}")
+    return whole and ('"kind":"Pod"' in line or '"kind": "Pod"' in line)
 
 
 def _compact(line: str, number: int) -> list[Pod]:
     """The pod of one line of JSON; none where the line holds several, as no sign in it is one pod's then."""
     try:
-        pods = _indented(json.dumps(json.loads(line), indent=4))
+        pods = _pods(_walked(json.loads(line), number, ()))
     except (ValueError, RecursionError):
         return []
     for pod in pods:
-        pod.first = number
         pod.ends.sort(key=lambda end: end.reason != "OOMKilled")  # what a sign in the line is likely of
-        for end in pod.ends:
-            end.first = end.last = number
     return pods if len(pods) == 1 else []
 
 
-def _indented(text: str) -> list[Pod]:
-    """The pods of a text that shows by its indentation what belongs to what."""
+def _walked(value: object, line: int, path: Path) -> Iterator[tuple[int, Path, str]]:
+    """`_values` of parsed JSON, all of it on one line."""
+    if len(path) >= DEPTH:
+        return
+    # What an object is comes first, as in what kubectl prints.
+    items = sorted(value.items(), key=lambda item: item[0] != "kind") if isinstance(value, dict) else ()
+    for key, inner in items:
+        own = (*path, str(key).lower())
+        plain = inner is None or isinstance(inner, (dict, list))
+        yield line, own, "" if plain else str(inner)[:2000]
+        yield from _walked(inner, line, own)
+    for n, inner in enumerate(value if isinstance(value, list) else ()):
+        yield from _walked(inner, line, (*path, f"[{n}]"))
+
+
+def _pods(values: Iterable[tuple[int, Path, str]]) -> list[Pod]:
+    """The pods of `_values`."""
     pods: list[Pod] = []
     statuses: dict[Path, tuple[dict[str, End], list[str]]] = {}
     env_name: str | None = None
-    for line, path, value in _values(text):
+    for line, path, value in values:
         plain = tuple(key for key in path if not key.startswith("[")) or ("",)
         key = plain[-1]
         if (plain == ("name",) and value) or (key == "kind" and value == "Pod"):

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from forensics.model import MAX_RANKS, Identity
+from forensics.patterns import lazy
 
 # CSI, OSC and two-byte escapes. Keras and rich write them into files as well.
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
@@ -70,8 +71,8 @@ _NEVER_A_HOST = {
 }  # fmt: skip
 
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
-_JOURNAL = re.compile(r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,18}(?: [A-Z]{3,5})?|1\d{9}\.\d{6}) [\w.-]+ kernel: ")
-_ALWAYS = {name: re.compile(pattern) for name, pattern in ALWAYS.items()}
+_JOURNAL = lazy(r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,18}(?: [A-Z]{3,5})?|1\d{9}\.\d{6}) [\w.-]+ kernel: ")
+_ALWAYS = {name: lazy(pattern) for name, pattern in ALWAYS.items()}
 
 
 def _any_of(patterns: Mapping[str, str], flags: int = 0) -> re.Pattern[str]:
@@ -98,7 +99,7 @@ HEADS: dict[str, str] = {
         r"(?:\[(?P<device>\d+)\] )?(?P<message>(?:\S+?:\d+ (?:\([^)]*\) )?)?NCCL (?:WARN|INFO|CALL|TRACE|ABORT).*)$"
     ),
 }
-_HEADS = {name: re.compile(pattern, re.S) for name, pattern in HEADS.items()}
+_HEADS = {name: lazy(pattern, re.S) for name, pattern in HEADS.items()}
 _SOME_HEAD = _any_of(HEADS, re.S)
 
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
@@ -114,10 +115,10 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r"\| *[Rr]ank[ :=]{0,2}(\d+) *\|",
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
 )
-_IN_TEXT_RANK = tuple(re.compile(pattern) for pattern in IN_TEXT_RANK)
+_IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
 # What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
 # `[PG 1 (dp) Rank 0]`, `[PG ID 2 PG GUID 5(dp) Rank 0]` (createLogPrefix of ProcessGroupNCCL, torch 2.3 to 2.14).
-_SUBGROUP = re.compile(
+_SUBGROUP = lazy(
     r"\[PG (?:ID \d{1,9} PG GUID )?(?!0[ (]|[^\]]{0,60}\(default_pg\))[^\s\](]{1,80} ?(?:\([^\]]{0,80}\) ?)?Rank \d+\]"
 )
 # One of these is in every text that one of those patterns takes, and in few others.
@@ -127,18 +128,17 @@ IN_TEXT_WORDS = ("ank", ".py:")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _GLOG = re.compile(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.\d+ ")
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
-_CTIME = re.compile(
+_CTIME = lazy(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
 )
-_MD_CLOCK = re.compile(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
-_UNIX = re.compile(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
+_MD_CLOCK = lazy(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
+_UNIX = lazy(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
 _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CleanLine:
+class CleanLine(NamedTuple):
     """One piece of a line without its prefixes: the message, whose it is and when it was written."""
 
     text: str  # prefixes taken off; a logger's head stays where it is part of the message
@@ -292,8 +292,7 @@ def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
             into[key] = int(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Peeled:
+class _Peeled(NamedTuple):
     """A piece of a line without its prefixes. text: with a logger's head, which may hold the time."""
 
     text: str

@@ -18,7 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from forensics.model import Evidence, Identity, Observation, Source
 from forensics.parsers.prefixes import (
@@ -116,8 +116,7 @@ _NOBODY = Identity()
 _Read = Callable[[int, int], bytes]  # (offset, size) -> what a file holds there, at most
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame. line is None where the printer did not know it."""
 
     file: str
@@ -129,8 +128,7 @@ class Frame:
         return f"{self.file}:{self.line if self.line is not None else '?'} {self.function}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(NamedTuple):
     """The stack of one thread, as one dump prints it.
 
     kind: "timeout" (dump_traceback_later fired), "fatal" (the interpreter died; `reason` says of what), "demand"
@@ -309,7 +307,7 @@ def _stacks(
         time = _time_before(read, searched, offset, reference) or time
         searched = offset
         if stack.time is None and time is not None:
-            stack = replace(stack, time=time[0], zone_known=time[1])
+            stack = stack._replace(time=time[0], zone_known=time[1])
         last[prefix] = (end, stack)
         found.append(stack)
     return found
@@ -328,27 +326,27 @@ def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Sta
     """What the lines above say: why the dump was made, and of which process."""
     if stack.kind == "demand":
         if _TIMEOUT.search(above):
-            return replace(stack, kind="timeout")
+            return stack._replace(kind="timeout")
         if m := _FATAL.search(above):
-            return replace(stack, kind="fatal", reason=m["what"].strip())
+            return stack._replace(kind="fatal", reason=m["what"].strip())
         follows = _FAULT_FRAME.match(above) or above.strip() in ("...", "<no Python frame>")
         if follows and previous is not None and previous.kind in ("timeout", "fatal", "demand"):
-            return replace(stack, kind=previous.kind, reason=previous.reason)
+            return stack._replace(kind=previous.kind, reason=previous.reason)
         m = next(reversed(list(_FATAL.finditer(before))), None)
         # "Python runtime state: initialized" and the like may stand between.
         if m is not None and before.count("\n", m.end()) <= 4:
-            return replace(stack, kind="fatal", reason=m["what"].strip())
+            return stack._replace(kind="fatal", reason=m["what"].strip())
         return stack
     if stack.kind == "py-spy":
         m = next(reversed(list(_PROCESS.finditer(before))), None)
         if m is None:
             same = previous is not None and previous.kind == "py-spy"
-            return replace(stack, identity=previous.identity) if previous is not None and same else stack
+            return stack._replace(identity=previous.identity) if previous is not None and same else stack
         local = _LOCAL_RANK.search(m["command"])
         own = Identity(pid=int(m["pid"][:18]), local_rank=int(local[1]) if local else None)
-        return replace(stack, identity=own.over(stack.identity))
+        return stack._replace(identity=own.over(stack.identity))
     if stack.kind == "gdb" and (m := next(reversed(list(_LWP.finditer(before))), None)):
-        return replace(stack, thread=m["thread"])
+        return stack._replace(thread=m["thread"])
     return stack
 
 

@@ -14,17 +14,16 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import NamedTuple
 
 from forensics import cache
 
 GROUP = "forensics.signatures"
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(NamedTuple):
     """What installed packages declare. problems: a line for each entry point that leads to no folder, and why."""
 
     folders: tuple[Path, ...]

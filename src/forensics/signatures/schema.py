@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from forensics import __version__, cache
 from forensics.files import beginning
@@ -89,8 +89,7 @@ class Example:
     root: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LookAlike:
+class LookAlike(NamedTuple):
     name: str  # slug of what it can be taken for
     tell: str  # what tells them apart
     pattern: str | None = None  # a line that rules this signature out in favour of `name`

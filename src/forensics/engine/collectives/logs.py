@@ -231,7 +231,7 @@ def _behind_in_logs(
 ) -> list[Observation]:
     """Ranks that timed out in nothing, and said on being told of the timeout that they had enqueued less.
 
-    A majority of the run's `size` ranks that all completed one number is not behind: the minority that waits is ahead.
+    Where all the rest of the run's `size` ranks completed one number, the minority that waits in the next is ahead.
 
     Those counters are the default group's, whatever group hangs.
     """
@@ -275,14 +275,16 @@ def _ahead(
     ends = {(number(o.captures.get("enqueued")), number(o.captures.get("completed"))) for o in behind.values()}
     if (
         ends != {(seq - 1, seq - 1)}
-        or 2 * len(behind) <= size
+        or len(victims) >= len(behind)
+        or len(victims) + len(behind) < size
         or {int(o.captures["seq"]) for o in victims.values()} != {seq}
     ):
         return None
     alone = tuple(sorted(victims))
     note = (
         f"{spoken(alone)} {plural(alone, 'is', 'are')} ahead: {plural(alone, 'it', 'they')} alone entered #{seq} and "
-        f"timed out there, while {spoken(behind)} had completed #{seq - 1} and called nothing after it."
+        f"timed out there, while {spoken(behind)} had completed #{seq - 1} and called nothing after it. "
+        f"Either {plural(alone, 'it', 'they')} made a call that the others do not make, or those are held up before it."
     )
     signature = "rank-conditional-collective" if alone == (0,) else "collective-desync"
     return from_lines(signature, 0.7, alone, [*ordered(victims, ()), *ordered(behind, ())], note)

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from forensics.model import Fact, Source
 
@@ -18,8 +19,7 @@ _NESTED = 3  # components of a name between its prefix and the argument: hydra.c
 ROOT, CONTEXT, SUPPORT = "root", "context", "support"
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(NamedTuple):
     """What a check found.
 
     facts: what shows it, the most telling first; text: the sentence that says so, with the values.

@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.names import has
 from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
@@ -68,8 +67,7 @@ def scale_collapse(
     return merge(signs, found, ())
 
 
-@dataclass(frozen=True, slots=True)
-class _Fall:
+class _Fall(NamedTuple):
     """An unbroken run of halvings: first and last position in the series of scales, and how many halvings it is."""
 
     start: int

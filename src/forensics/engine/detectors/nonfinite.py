@@ -15,10 +15,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.loss_shape import exploded
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
@@ -34,8 +34,7 @@ _TERMS = "terms instead of a loss"  # marks a stream where that was done
 _NAMES = ("loss", *_STAND_INS, "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
 
 
-@dataclass(frozen=True, slots=True)
-class _Onset:
+class _Onset(NamedTuple):
     loss: int | None  # record of the first loss that is lost for good
     grad: int | None  # record of the first gradient norm that is, at or before that
     weight: float = 1.0

@@ -109,7 +109,8 @@ def align(data: RunData) -> RunData:
                 note=_join(e.observation, f"its time is aligned by {' and '.join(tie.by for tie in used)}"),
             )
         said[source] = _account(ties)
-    observations = _zones(observations, own, others)
+    ends = [w.last_time for w in data.writers if w.last_time is not None and w.source not in forms]
+    observations = _zones(observations, own, others, max(ends, default=float("inf")))
     kept = tuple(o for o in observations if o.signature != ANCHOR)
     writers = tuple(replace(w, first_time=None, last_time=None) if w.source in forms else w for w in data.writers)
     return replace(data, observations=kept, writers=writers, coverage=_covered(data.coverage, forms, said))
@@ -314,10 +315,14 @@ def _coincidences(mine: Sequence[_Entry], others: Sequence[Observation]) -> list
     return [min(ties, key=lambda t: t.seconds)]
 
 
-def _zones(observations: Sequence[Observation], own: set[int], others: Sequence[Observation]) -> list[Observation]:
+def _zones(
+    observations: Sequence[Observation], own: set[int], others: Sequence[Observation], end: float
+) -> list[Observation]:
     """Kernel logs in another zone than the run's logs, set right by the events that both report.
 
-    Only where one whole shift fits every such event of the log, and none fits without it.
+    Only where one whole shift fits every such event of the log, and none fits without it. A traceback bears no time and
+    comes at some time after the line above it: it tells of a zone where the kernel's time lies before that line, or
+    after `end`, the last time in any of the run's logs.
     """
     shifts: dict[str, set[float]] = defaultdict(set)
     for n in own:
@@ -326,6 +331,8 @@ def _zones(observations: Sequence[Observation], own: set[int], others: Sequence[
             continue
         for other in others:
             if other.time is None or (o.zone_known and other.zone_known) or not _same_event(o, other, untimed=True):
+                continue
+            if not other.timed and other.time - SOON <= o.time <= end + NOTICED:
                 continue
             difference = other.time - o.time
             whole = round(difference / STEP_OF_ZONES) * STEP_OF_ZONES

@@ -95,6 +95,8 @@ def place(data: RunData, world: World) -> RunData:
     workers = _workers(data.observations)
     children = {*parents, *(pid for pids in known.pids.values() for pid in pids)}
     own = owners.owned(data, world, kernels, children)
+    # A kernel log in a host's folder is that host's, whatever the kernel calls it.
+    folders = {s.path: s.identity.node for s in data.sources if s.identity.node in own.hosts}
     observations = []
     for o in data.observations:
         if o.signature == LISTED:
@@ -102,6 +104,8 @@ def place(data: RunData, world: World) -> RunData:
         by_kernel = id(o) in system
         if by_kernel:
             node = aliases.get(o.identity.node or "")
+            if node is None and o.identity.node not in own.hosts:
+                node = folders.get(o.evidence[0].file)
             o = replace(o, identity=replace(o.identity, node=node)) if node is not None else o
             o = owners.claimed(o, own, len(named))
         if UNPLACED in o.captures:

@@ -16,7 +16,15 @@ from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.kernel.owners import CARD, HOST, PROCESS
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION, OLDER, STEPS_AFTER_DEATH
+from forensics.engine.survival import (
+    CLOCK_SLACK,
+    DEATHS,
+    ENDS_A_RUN,
+    GENERIC_EXCEPTION,
+    OLDER,
+    STEPS_AFTER_DEATH,
+    SUFFERING,
+)
 from forensics.model import Observation
 from forensics.parsers.kernel import xid
 from forensics.parsers.kernel.lines import read_line
@@ -29,13 +37,6 @@ FOLLOW_UP = "xid-follow-up"
 # Processes of a training run as the kernel names them: a thread's name of 15 characters at most.
 TRAINING = re.compile(
     r"^(?:python|pt_|ray::|ray_|torchrun|deepspeed|accelerate|VLLM|vllm|cuda-EvtHandlr|nccl|train|jax|mpi|srun|slurm)"
-)
-# What a run that suffers by its hosts, links or storage shows: it waits, or loses its peers, for no reason of its own.
-SUFFERING = frozenset(
-    "collective-timeout straggler-rank rank-exited-early nccl-network-timeout nccl-remote-error nccl-system-error "
-    "nccl-unhandled-cuda-error nccl-internal-error nccl-connect-failed nccl-watchdog-abort teardown-hang "
-    "dataloader-timeout store-timeout stack-dump monitored-barrier-timeout gloo-connection-closed nccl-peer-closed "
-    "store-connection-lost sigkill-unknown-sender cuda-unknown-error cuda-library-call-failed".split()
 )
 # Seconds after a kernel's message in which a run that suffers by it still records steps, and twice that.
 AFTERWARDS = 600.0
@@ -64,7 +65,7 @@ OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
 OTHER_CARD = "it is of GPU {card}, and the run says that it uses others"
 AFTER = "it was written {apart} after the last sign of the run, which had ended"
 BEFORE = "it was written {apart} before the first sign of the run, which has an error of its own"
-LATER = "by its clock, of which the zone is not known, it was written {apart} after the last sign of the run"
+LATER = "by its clock it was written {apart} after the last sign of the run"
 OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
 
 
@@ -145,20 +146,20 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     """Why a candidate of a kernel log is context; None where it is not. end: the last attempt that came to its end."""
     if end is not None and end >= c.attempt and not others:
         return UNHARMED
+    beside = _has_own_error(c, others)
+    if elsewhere(c.observations[0]) == CARD and (beside or _of_the_program(c)):
+        return OTHER_CARD.format(card=c.observations[0].captures.get("bdf", ""))
+    if beside and not _killed(c, others) and (process := _other_process(c)):
+        return OTHER_PROCESS.format(process=process)
     if c.signature.kind == "echo":
         return None
-    causes = [o for o in others if o.signature.severity in ("fatal", "error") and _is_own(o)]
+    causes = _own_errors(others)
     trouble = {o.signature.name for o in others}
     minor = c.signature.severity in ("warning", "info") or c.signature.verdict not in ENDS_A_RUN
     if minor and not trouble & SUFFERING and not others:
         return UNHARMED_SO_FAR
     if causes and not trouble & SUFFERING and (minor or c.signature.kind == "symptom"):
         return BESIDE
-    if (causes or _of_the_program(c)) and elsewhere(c.observations[0]) == CARD and not trouble & SUFFERING:
-        return OTHER_CARD.format(card=c.observations[0].captures.get("bdf", ""))
-    beside = causes and not any(o.signature.name in _effects(c) for o in causes)
-    if beside and not _killed(c, others) and (process := _other_process(c.observations)):
-        return OTHER_PROCESS.format(process=process)
     if causes and c.signature.area in BESIDE_AREAS and not trouble & SUFFERING:
         named = {o.signature.name for o in causes}
         if not named & set(c.signature.causes) and not named & {"storage-io-error", "checkpoint-write-failed"}:
@@ -175,7 +176,11 @@ def _killed(c: Candidate, others: Sequence[Candidate]) -> bool:
     """
     signal = KILLED.get(c.signature.name)
     if signal is None:
-        return not _of_the_program(c) and any(o.signature.name in KILLS_A_PROCESS for o in others)
+        return (
+            not _of_the_program(c)
+            and c.signature.kind != "echo"
+            and any(o.signature.name in KILLS_A_PROCESS for o in others)
+        )
     codes = {signal, str(128 - int(signal))}
     for other in others:
         if other.signature.name not in KILLS_A_PROCESS:
@@ -187,14 +192,13 @@ def _killed(c: Candidate, others: Sequence[Candidate]) -> bool:
 
 
 def _of_the_program(c: Candidate) -> bool:
-    """Whether all signs are of Xids that report what a process itself did on a GPU."""
-    numbers = [o.captures.get("xid", "") for o in c.observations]
-    return all(n.isdigit() and len(n) < 6 and _by_program(int(n)) for n in numbers)
+    """Whether all signs are of Xids that report what a process itself did on a GPU, or that follow from that."""
+    return all(_by_program(o.captures.get("xid", "")) for o in c.observations)
 
 
-def _by_program(number: int) -> bool:
-    meaning = xid.meanings().get(number)
-    return meaning is not None and meaning.whose == "program"
+def _by_program(number: str) -> bool:
+    meaning = xid.meanings().get(int(number)) if number.isdigit() and len(number) < 6 else None
+    return meaning is not None and meaning.whose in ("program", "follow")
 
 
 def _hosts(c: Candidate) -> str:
@@ -227,8 +231,7 @@ def _outside(c: Candidate, span: _Span, others: Sequence[Candidate]) -> str | No
     Zones that nobody states may be a day apart. Where the run has an error of its own that such a message does not
     bring about, it is believed to have been written when it says so.
     """
-    own = [o for o in others if _ends(o) and _is_own(o) and o.signature.name not in SUFFERING]
-    beside = bool(own) and not any(o.signature.name in _effects(c) for o in own)
+    beside = _has_own_error(c, others)
     if (apart := _after(c, span)) is not None:
         known = span.zone_known and all(o.zone_known for o in c.observations)
         ended = any(o.signature.name in DEATHS for o in others)
@@ -237,6 +240,12 @@ def _outside(c: Candidate, span: _Span, others: Sequence[Candidate]) -> str | No
     if beside and times and span.first is not None and max(times) < span.first - CLOCK_SLACK:
         return BEFORE.format(apart=_apart(span.first - max(times)))
     return None
+
+
+def _has_own_error(c: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether the run has an error of its own, and none that a kernel's message brings about."""
+    own = [o for o in _own_errors(others) if o.signature.name not in SUFFERING]
+    return bool(own) and not any(o.signature.name in _effects(c) for o in own)
 
 
 def _times(c: Candidate) -> list[float]:
@@ -260,8 +269,8 @@ def _effects(c: Candidate) -> set[str]:
     return {*c.signature.causes, *c.signature.causes_on_rank, *said, *short}
 
 
-def _ends(c: Candidate) -> bool:
-    return c.signature.verdict in ENDS_A_RUN and c.signature.severity in ("fatal", "error")
+def _own_errors(others: Iterable[Candidate]) -> list[Candidate]:
+    return [o for o in others if o.signature.severity in ("fatal", "error") and _is_own(o)]
 
 
 def _apart(seconds: float) -> str:
@@ -306,15 +315,17 @@ def _long_before(c: Candidate, others: Sequence[Candidate], steps: StepClock) ->
     return len(after) >= STEPS_AFTER_DEATH
 
 
-def _other_process(observations: Iterable[Observation]) -> str | None:
-    """The process of which all of some observations speak, in words, where it is none that is known of the run."""
-    observations = list(observations)
+def _other_process(c: Candidate) -> str | None:
+    """The process of which all signs speak, in words, where it is none that is known of the run."""
+    observations = c.observations
     if any(o.identity.rank is not None for o in observations):
         return None
     names = {o.captures.get("process") or o.captures.get("comm") for o in observations}
     name = names.pop() if len(names) == 1 else None
     if name is not None and not TRAINING.match(name):
         return f"another process ({name})"
+    if c.signature.kind == "echo":  # in a container it may well be the process whose error it follows from
+        return None
     pids = {o.captures.get("pid", "") for o in observations if o.captures.get(FOREIGN) == PROCESS}
     if all(o.captures.get(FOREIGN) == PROCESS for o in observations) and len(pids) == 1:
         return f"pid {pids.pop()}, which no log of the run names"

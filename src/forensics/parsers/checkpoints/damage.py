@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from forensics.model import Evidence, Observation, Source
 
@@ -15,8 +15,7 @@ CUT, MISSING, LEFT_OVER, POINTER = "cut", "missing", "left-over", "pointer"
 WEIGHT = 0.6  # a hint until a process says that it could not load the file
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """What is wrong with one checkpoint file, in words that hold the numbers."""
 
     state: str  # CUT: provably not whole; MISSING: it names files that are not here; LEFT_OVER: a save did not finish;

@@ -149,7 +149,7 @@ def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[
         hits = []
         for hit in scan.hits:
             texts = decode(hit.data)
-            hits += [replace(hit, data=text.encode("utf-8", "replace")) for text in texts] if texts else [hit]
+            hits += [hit._replace(data=text.encode("utf-8", "replace")) for text in texts] if texts else [hit]
         return replace(scan, hits=hits + _given_as_bytes(file, search))
     try:
         with buffered(file) as stream:

@@ -21,8 +21,7 @@ configurations hold no such number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.model import METRICS_COLUMNS, Source, schema
 
@@ -40,8 +39,7 @@ def to_float(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class LogText:
+class LogText(NamedTuple):
     """What is read of one log for its metrics.
 
     windows: (bytes of whole lines in any encoding, number of the first line from 1), in the order of the file. Bytes

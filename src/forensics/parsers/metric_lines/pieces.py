@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.parsers import prefixes
 
@@ -56,8 +55,7 @@ _FRAME_END = r"(?-u:it/s|s/it)"
 _BEHIND_A_BAR = r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *"
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """Frames of (line, sub, text): number of the line, of the piece within it, and its text without escape codes."""
 
     likely: pl.DataFrame  # may hold metrics or are a header

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from forensics.parsers import prefixes
 from forensics.parsers.metric_lines.pieces import LONGEST
@@ -70,8 +70,7 @@ _RANKS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One number of a line: what it is and where it stands."""
 
     role: str  # "value" | "step" | "total" | "epoch" | "rank" | "task" | "local_rank" | "time" | "short_time" | "unix"
@@ -82,8 +81,7 @@ class Field:
     suffix: bool = False  # an SI letter may follow directly
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one line says.
 
     kind: "line", "bar" (repeats itself), "dict" (has no step), "table" and "block" (rows whose step stands elsewhere)
@@ -365,7 +363,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         fields["step"] = Field("step", word.start(1), word.end(1))
     if _HELD_OUT_LINE.search(_opening(text, at, first_value)) or _HELD_OUT_LINE.search(before_it):
         values = {
-            (name := f"eval_{n}" if n in HELD_OUT else n): replace(f, name=name)
+            (name := f"eval_{n}" if n in HELD_OUT else n): f._replace(name=name)
             for n, f in values.items()
             if n in HELD_OUT or n.startswith("eval_")
         }

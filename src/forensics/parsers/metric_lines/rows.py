@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.parsers.metric_lines.reader import peel
 from forensics.parsers.names import NAMES
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What is the same for all lines of a batch of files, and where each of them begins.
 
     Lines are numbered through: those of a file follow its base. ranks: that of each source, by file.

@@ -7,7 +7,7 @@ Three spellings: "error 12, opcode 0, len 0, vendor err 129" (to 2.19), "status=
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from forensics.patterns import lazy
 
@@ -35,8 +35,7 @@ STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(NamedTuple):
     """Operation code and length are left out: where the status is not 0 they are not defined."""
 
     status: int

@@ -8,7 +8,7 @@ Plugins give a function for the file, RCCL an absolute path.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from forensics.patterns import lazy
 
@@ -31,8 +31,7 @@ _INIT = lazy(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of NCCL's. `device` is the current CUDA device of the thread that prints, and no rank."""
 
     host: str  # cut at its first dot by NCCL itself
@@ -43,8 +42,7 @@ class Line:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Init:
+class Init(NamedTuple):
     """A communicator's birth on one rank. `rank` counts inside the communicator."""
 
     comm: str  # a pointer, of this process only

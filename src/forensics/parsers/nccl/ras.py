@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from forensics.patterns import lazy
 
@@ -38,8 +38,7 @@ _ONE = lazy(rf"Rank (?P<rank>\d{{1,9}}) has {_LAUNCHED}")
 _LISTED = lazy(r"Rank (?P<rank>\d{1,9}) -- GPU")
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """A process that RAS cannot reach, or whose communicator data is missing."""
 
     rank: int | None  # inside the communicator
@@ -59,8 +58,7 @@ class Behind:
     whole_job: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     version: str | None = None
     dead: tuple[Peer, ...] = ()
     missing: tuple[Peer, ...] = ()

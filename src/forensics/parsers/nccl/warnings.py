@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("warnings.toml")
 LONGEST = 1024  # characters of a message that are looked at: NCCL's own buffer for a line
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(NamedTuple):
     area: str  # "network", "gpu", "usage", ...
     text: str
 

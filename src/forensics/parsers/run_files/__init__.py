@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from forensics.files import beginning
 from forensics.model import Fact, Kind, Source
@@ -39,8 +39,7 @@ _PREFIX = lazy(r"^(?:\[[a-z]*\d+\]:|\d+: )[ \t]?", re.M)  # torchrun's and srun'
 _ANSI = lazy(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(NamedTuple):
     """The facts of a run, and of each run file that was opened what is wrong with it (None: nothing)."""
 
     facts: tuple[Fact, ...]

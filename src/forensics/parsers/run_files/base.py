@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from forensics.parsers.run_files.documents import VALUE, Document, Item, thinned
 
@@ -23,16 +23,14 @@ _NOT_PRIVATE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one file states, before it is known as whose: (name, value, line), and what is wrong with the file."""
 
     items: tuple[Item, ...] = ()
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """Files of one program that are read alike."""
 
     name: str

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from forensics.patterns import lazy
 
@@ -34,8 +35,7 @@ _TOKEN = lazy(
 _PYTHON = {"None": NULL, "~": NULL, "": NULL, "True": TRUE, "False": FALSE, "TRUE": TRUE, "FALSE": FALSE, "Null": NULL}
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One scalar of a document. path: keys joined by dots, list indices among them; line: from 1."""
 
     path: str
@@ -43,8 +43,7 @@ class Item:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     items: tuple[Item, ...] = ()
     problem: str | None = None  # what could not be read, in words for the coverage row
 

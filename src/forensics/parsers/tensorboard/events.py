@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.model import schema
 from forensics.parsers.tensorboard import histograms, hparams
@@ -44,8 +44,7 @@ _LEARN_BYTES = 1024  # longer summaries hold other things too, and hardly repeat
 _LEARN_TAGS = 100_000  # tags remembered; beyond them records are merely read more slowly
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A SessionLog START: what was written before it, with its step or a later one, is superseded."""
 
     row: int  # number of the first row of `scalars` behind it

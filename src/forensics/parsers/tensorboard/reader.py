@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.files import buffered
 from forensics.parsers.tensorboard import frames
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, slots=True)
-class EventFile:
+class EventFile(NamedTuple):
     """What one event file says."""
 
     scalars: pl.DataFrame  # events.EVENT_COLUMNS, in file order; time in seconds since the epoch; NaN and Inf kept

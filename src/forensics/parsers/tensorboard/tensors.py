@@ -6,7 +6,6 @@ Field numbers are those of TensorFlow's `tensor.proto`, `tensor_shape.proto` and
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from struct import Struct
 from sys import byteorder
 from typing import NamedTuple
@@ -31,8 +30,7 @@ class Scalar(NamedTuple):
     code: Struct | None  # of a float at `start`
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A TensorProto whose numbers have not been looked at yet."""
 
     dtype: int
