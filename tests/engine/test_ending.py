@@ -48,6 +48,20 @@ def named(found: Diagnosis, name: str) -> Finding:
     return next(f for f in found.findings if f.name == name)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-03-01 10:02:00,000 FATAL tokenizer server refused vocabulary revision 3, aborting run",
+        "2026-03-01 10:02:00,000 [CRITICAL] trainer: lost the lease",
+        "ERROR:trainer:giving up after 3 tries",
+    ],
+)
+def test_a_log_that_ends_in_an_unknown_error_is_not_called_healthy(tmp_path: Path, line: str) -> None:
+    found = run(tmp_path, STEPS + line + "\n")
+    assert found.verdict is Verdict.UNKNOWN and line.rpartition(" ")[2] in found.summary
+    assert run(tmp_path, STEPS + line + "\n" + STEPS).verdict is Verdict.HEALTHY
+
+
 def test_of_a_log_that_just_ends_only_its_end_is_said(tmp_path: Path) -> None:
     found = run(tmp_path, STEPS)
     assert found.verdict is Verdict.HEALTHY

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.configs import is_setting
-from forensics.engine.ending import how_it_ends
+from forensics.engine.ending import how_it_ends, last_words
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
@@ -267,7 +267,7 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         if first.signature.verdict == "failed" and is_hang(first) and _nothing_ended_it(first, found):
             return Verdict.HUNG
         return Verdict(first.signature.verdict)
-    if _ended(found, data) or _progress(data):
+    if _ended(found, data) or (_progress(data) and last_words(data) is None):
         return Verdict.HEALTHY
     return Verdict.UNKNOWN
 
@@ -377,7 +377,10 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
             return " ".join(filter(None, [how_it_ends(data), saved_progress(data.facts)]))
         read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
         files = "one file" if read == 1 else f"{read} files"
-        nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
+        if (words := last_words(data)) is not None:
+            nothing = f"{how_it_ends(data)} The last line of a log is an error that no signature knows: {words[:200]}"
+        else:
+            nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))
     text = first.title
     if place := where(first):

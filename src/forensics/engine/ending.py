@@ -6,6 +6,10 @@ import math
 from datetime import UTC, datetime
 
 from forensics.model import RunData
+from forensics.patterns import lazy
+
+# The level of a record stands at its beginning, in capitals, behind times and names; programs print it so too.
+_ERROR = lazy(r".{0,120}?\b(?:FATAL|CRITICAL|PANIC|ERROR)\b")
 
 
 def how_it_ends(data: RunData) -> str:
@@ -19,6 +23,15 @@ def how_it_ends(data: RunData) -> str:
     when = _stamp(time)
     at = f" ({when})" if when is not None else ""
     return f"{reached}{at} and shows no failure; nothing says that it ended."
+
+
+def last_words(data: RunData) -> str | None:
+    """The line with which a log of the run ends, where a logger printed it as an error; None where none ends so.
+
+    No signature knows it, and nothing came after it: such a run is not known to be well.
+    """
+    lines = (w.last_line for w in data.writers)
+    return next((line for line in lines if _ERROR.match(line)), None)
 
 
 def _last_step(data: RunData) -> tuple[int | None, float | None]:

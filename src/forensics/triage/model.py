@@ -136,7 +136,9 @@ class JobResult:
 
     @property
     def failed(self) -> bool:
-        """Whether it counts as failed when rates are computed: a root, or a verdict that is trouble."""
+        """Whether it counts as failed: a root or a verdict that is trouble, and no later attempt that got over it."""
+        if self.verdict == "recovered":
+            return False
         return self.root is not None or self.verdict in ("failed", "hung", "diverged", "suspect", "interrupted")
 
 
