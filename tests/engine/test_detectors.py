@@ -316,6 +316,12 @@ def test_divergence_that_stays() -> None:
     assert 200 <= (found["loss_divergence"].step or 0) <= 205
 
 
+@pytest.mark.parametrize(("end", "told"), [(12.0, True), (3.2, False)])
+def test_divergence_of_a_short_record_ends_above_where_it_began(end: float, told: bool) -> None:
+    loss = [*falling(19, start=2.4, end=1.3), *[1.3 + (end - 1.3) * i / 16 for i in range(1, 17)], *[end] * 5]
+    assert ("loss_divergence" in seen(frame(rows({"loss": loss})))) is told
+
+
 def test_divergence_until_it_overflows_is_one_finding() -> None:
     loss = [*falling(100), *[3.0 * 5**i for i in range(1, 8)], math.inf, *[NAN] * 20]
     found = seen(frame(rows({"loss": loss})))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+# Records below which a curve shows no trend. Those of fewer than three times what a rise must last have to end at twice
+# where they began.
+_SHORTEST = 30
 # Records that a search for the learning rate may still write after the loss is lost: Lightning's lr_find and fastai's
 # learner stop as soon as it is four times its best.
 _STOPPED = 20
@@ -108,8 +111,10 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
         return _rise(
             part, records, curve, escape, len(before) - 1, f"the loss runs away from {{level}} to {{end}}{end}"
         )
-    if stop is not None or len(curve) < 3 * sustained:
+    short = len(curve) < 3 * sustained
+    if stop is not None or len(curve) < _SHORTEST:
         return None
+    sustained = min(sustained, len(curve) // 4) if short else sustained
     level = _rolling(curve, 10)
     best_at = min(range(9, len(level)), key=lambda k: level[k])
     best, first = level[best_at], median(curve[:5])
@@ -119,7 +124,7 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
     rise = low - best
     if best <= 0 or rise < 0.3 or low < ratio * best or rise < noise * spread or rise < lost * max(first - best, 0.0):
         return None
-    if first - best < 0.05 * first and low < 2 * first:
+    if (short or first - best < 0.05 * first) and low < 2 * first:
         return None
     limit = best + 0.5 * rise
     start = len(level)
