@@ -10,6 +10,7 @@ import pytest
 from forensics.engine.attempts import Event, boundaries
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Diagnosis, Role, Verdict
+from forensics.report import markdown, terminal
 
 START = datetime(2026, 11, 20, 8, 0, 0)
 CRASH = [
@@ -144,7 +145,10 @@ def test_what_a_later_attempt_went_on_past_did_not_end_the_run(tmp_path: Path) -
 
 def test_the_same_again_is_not_overcome(tmp_path: Path) -> None:
     found = run(tmp_path, train=log(1, 60, 0, *FULL) + log(41, 100, 300, *FULL))
-    assert next((f.name, f.attempt) for f in found.of_role(Role.ROOT)) == ("disk-full", 0)
+    assert [(f.name, f.attempt) for f in found.of_role(Role.ROOT)] == [("disk-full", 0), ("disk-full", 1)]
+    for text in (terminal.render(found, width=100, colour=False), markdown.render(found)):
+        assert "same again" in text.lower() and "in attempt 1" in text and "ndependent of" not in text
+    assert found.of_role(Role.ROOT)[0].confidence > 0.9  # it is no rival of itself
 
 
 def test_a_launchers_report_belongs_to_its_own_attempt(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def confidence(candidate: Candidate, rivals: int) -> float:
     return round(max(0.05, min(sure, 0.99)), 2)
 
 
-class _Writer:
+class _Findings:
     """Makes findings; holds what all of them need."""
 
     def __init__(self, world: World, steps: StepClock, nodes: Mapping[int, str], tables: Mapping[int, str]) -> None:
@@ -210,15 +210,15 @@ def diagnose(
         rest = [c for c in linked if c is not top[0]]
     context = [c for c in found if c.context is not None or c.signature.kind == "benign"]
     ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
-    writer = _Writer(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data))
+    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data))
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))
-        findings.append(writer.finding(c, n, Role.ROOT, confidence(c, rivals), ids))
+        findings.append(made.finding(c, n, Role.ROOT, confidence(c, rivals), ids))
     for n, c in enumerate(rest, len(top) + 1):
-        findings.append(writer.finding(c, n, Role.CASCADE, confidence(c, 0), ids))
+        findings.append(made.finding(c, n, Role.CASCADE, confidence(c, 0), ids))
     for n, c in enumerate(context, len(top) + len(rest) + 1):
-        findings.append(writer.finding(c, n, Role.CONTEXT, round(c.weight, 2), ids))
+        findings.append(made.finding(c, n, Role.CONTEXT, round(c.weight, 2), ids))
     verdict = _verdict(top, found, data)
     first = top[0] if top else None
     ruled, unseen = ruled_out(first, found, data, catalogue) if first else ((), ())

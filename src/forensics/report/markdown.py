@@ -151,11 +151,12 @@ def _core(diagnosis: Diagnosis) -> Part:
     return Part(100, text, [])
 
 
-def _further(root: Finding) -> str:
+def _further(root: Finding, first: Finding) -> str:
     sure = words.percent(root.confidence)
-    text = f"\n**{escape(words.located(root), 400)}**" + (f" ({sure})" if sure else "") + "\n"
+    text = f"\n**{escape(words.in_attempt(root, first), 400)}**" + (f" ({sure})" if sure else "") + "\n"
     if root.why.strip():
         text += f"\n{escape(root.why, 800)}\n"
+    text += "".join(f"\n{escape(note, 400)}.\n" for note in root.notes[:1])
     text += "".join(_evidence(evidence) for evidence in root.evidence[:2])
     if root.fix:
         text += "\n" + "".join(f"{number}. {escape(fix, 400)}\n" for number, fix in enumerate(root.fix[:3], 1))
@@ -182,8 +183,13 @@ def _sections(diagnosis: Diagnosis) -> list[Part]:
             sections.append(Part(10, "\n### What to do\n\n", fixes))
         if top.see_also:
             sections.append(Part(6, "\n", [f"See also: `forensics explain {' '.join(top.see_also)}`\n"]))
-        if roots[1:]:
-            sections.append(Part(7, "\n### Further causes, independent of the first\n", list(map(_further, roots[1:]))))
+        again, others = words.after_the_first(roots)
+        if again:
+            repeated = [f"- {escape(words.in_attempt(root, top), 400)}\n" for root in again]
+            sections.append(Part(7, "\n### The same again\n\n", repeated))
+        if others:
+            causes = [_further(root, top) for root in others]
+            sections.append(Part(7, "\n### Further causes, independent of the first\n", causes))
     cascade: list[str] = []
     for root, groups in words.cascades(diagnosis):
         name = escape(root.title, 200) if root else "something that is not shown here"

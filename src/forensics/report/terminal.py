@@ -213,21 +213,18 @@ def _cascade(page: _Page, diagnosis: Diagnosis) -> None:
         page.say(lead + text, rest="    ", limit=6)
 
 
-def _further(page: _Page, first: Finding | None, roots: Sequence[Finding]) -> None:
-    if first is None or not roots:
-        return
-    again = [root for root in roots if root.name == first.name and root.title == first.title]
-    for root in again[:_ROOTS_SHOWN]:
+def _further(page: _Page, roots: Sequence[Finding]) -> None:
+    again, others = words.after_the_first(roots)
+    if again:
         page.heading("THE SAME AGAIN")
-        page.say(f"{words.located(root)}, in attempt {root.attempt}", "  ", "  ", limit=3)
-    roots = [root for root in roots if root not in again]
-    if roots:
-        page.heading("FURTHER CAUSES, INDEPENDENT OF IT" if len(roots) > 1 else "A FURTHER CAUSE, INDEPENDENT OF IT")
-    for root in roots[:_ROOTS_SHOWN]:
+    for root in again[:_ROOTS_SHOWN]:
+        page.say(words.in_attempt(root, roots[0]), "  ", "  ", limit=3)
+    page.more(len(again) - _ROOTS_SHOWN, "time")
+    if others:
+        page.heading("FURTHER CAUSES, INDEPENDENT OF IT" if len(others) > 1 else "A FURTHER CAUSE, INDEPENDENT OF IT")
+    for root in others[:_ROOTS_SHOWN]:
         sure = words.percent(root.confidence)
-        elsewhere = root.attempt is not None and root.attempt != first.attempt
-        place = words.located(root) + (f", in attempt {root.attempt}" if elsewhere else "")
-        page.say(place + (f" · {sure}" if sure else ""), "  - ", "    ", limit=3)
+        page.say(words.in_attempt(root, roots[0]) + (f" · {sure}" if sure else ""), "  - ", "    ", limit=3)
         if root.why.strip():
             page.say(root.why, "    ", "    ", limit=2)
         for note in root.notes[:1]:
@@ -236,7 +233,7 @@ def _further(page: _Page, first: Finding | None, roots: Sequence[Finding]) -> No
             page.evidence(evidence, "    ", lines=2)
         for fix in root.fix[:1]:
             page.say(f"To do: {fix}", "    ", "    ", limit=3)
-    page.more(len(roots) - _ROOTS_SHOWN, "cause")
+    page.more(len(others) - _ROOTS_SHOWN, "cause")
 
 
 def _context(page: _Page, diagnosis: Diagnosis) -> None:
@@ -338,7 +335,7 @@ def render(diagnosis: Diagnosis, *, width: int, colour: bool) -> str:
         if roots[0].see_also:
             page.say(f"See also: forensics explain {' '.join(roots[0].see_also)}")
     _cascade(page, diagnosis)
-    _further(page, roots[0] if roots else None, roots[1:])
+    _further(page, roots)
     _context(page, diagnosis)
     _hints(page, diagnosis)
     _ruled_out(page, diagnosis)

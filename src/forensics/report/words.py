@@ -126,6 +126,19 @@ def headline(diagnosis: Diagnosis) -> tuple[str, str, str]:
     return verdict, text, percent(top.confidence)
 
 
+def after_the_first(roots: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """(the first root again in later attempts, causes independent of it) of the roots of a diagnosis."""
+    rest = roots[1:]
+    again = [root for root in rest if (root.name, root.title) == (roots[0].name, roots[0].title)]
+    return again, [root for root in rest if root not in again]
+
+
+def in_attempt(root: Finding, first: Finding) -> str:
+    """Where a root is, with its attempt where that is not the first root's."""
+    elsewhere = root.attempt is not None and root.attempt != first.attempt
+    return located(root) + (f", in attempt {root.attempt}" if elsewhere else "")
+
+
 def says_more(summary: str, than: str) -> bool:
     """Whether a summary has a word that the headline lacks, so that it is worth a line of its own."""
     fillers = {"the", "a", "an", "on", "of", "at", "in", "is", "was", "with", "run", "failed", "by", "to", "and"}

@@ -68,7 +68,13 @@ def sections(material: Material) -> list[Section]:
         add("fix", "What to do", _fix(roots[0]))
         add("evidence", "Evidence", blocks(roots[0].evidence, material.contexts, _EVIDENCE))
     add("chain", "Chain of causes", _chain(diagnosis))
-    add("further", "Further causes, independent of the first", _further(roots[1:], material))
+    again, others = words.after_the_first(roots)
+    add(
+        "again",
+        "The same again",
+        tag("ul", *(tag("li", words.in_attempt(r, roots[0])) for r in again)) if again else None,
+    )
+    add("further", "Further causes, independent of the first", _further(others, material))
     # Without a root these are what the verdict rests on, and nobody had asked whether they do harm.
     add("context", "Seen and harmless" if roots else "Seen", _context(diagnosis))
     add("hints", "Hints from the code", _hints(diagnosis))
