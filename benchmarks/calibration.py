@@ -1,8 +1,9 @@
 """How often the first root is right, by the confidence it was given.
 
-    python benchmarks/calibration.py FOLDER...
+    python benchmarks/calibration.py [FOLDER...]
 
-A case is a folder with `input/` and `expected.yaml` (`root_cause`, optionally `acceptable`), as in sample_logs.
+A case is a folder with `input/` and `expected.yaml` (`root_cause`, optionally `acceptable`), as in sample_logs, which is read with
+tests/cases where no folder is given.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from forensics.model import Role
 
 def main() -> None:
     bins: dict[float, list[bool]] = defaultdict(list)
-    for file in sorted(f for folder in sys.argv[1:] for f in Path(folder).rglob("expected.yaml")):
+    project = Path(__file__).parent.parent
+    folders = [Path(folder) for folder in sys.argv[1:]] or [project / "sample_logs", project / "tests" / "cases"]
+    for file in sorted(f for folder in folders for f in folder.rglob("expected.yaml")):
         expected = yaml.safe_load(file.read_text("utf-8"))
         if expected.get("undecidable"):
             continue
