@@ -76,6 +76,40 @@ def test_a_loss_that_becomes_nan_parts_even_at_the_last_record() -> None:
     assert found.kind == "parts" and found.step == STEPS
 
 
+def test_one_nan_is_a_difference_though_the_curves_go_on_alike() -> None:
+    good = loss(1)
+    bad = [*good[:60], math.nan, *good[61:]]
+    found = compared(good, bad)
+    assert (found.kind, found.step, found.until, found.differs) == ("not-finite", 61, 61, True)
+    assert compared(bad, good).kind == "not-finite"
+    assert part("loss", None, [curve(good), curve(bad)], curve(bad)).kind != "not-finite"
+    assert part("loss", None, [curve(good), curve(loss(2))], curve(bad)).kind == "not-finite"
+
+
+def test_an_infinite_gradient_norm_is_a_skipped_step_and_a_nan_is_not() -> None:
+    good = loss(1)
+    for value, kind in ((math.inf, "noise"), (math.nan, "not-finite")):
+        bad = [*good[:60], value, *good[61:]]
+        assert part("grad_norm", None, [curve(good)], curve(bad)).kind == kind
+
+
+def test_what_is_said_of_one_nan_and_of_printed_settings(tmp_path: Path) -> None:
+    paths = []
+    for name, rate, at in (("good", 0.1, None), ("bad", 0.2, 21)):
+        lines = ["torch version: 2.4.0", f"Namespace(lr={rate}, db_pass='{name} Zx8Lq2Vw', seed=1)"]
+        for i, v in enumerate(loss(1, steps=40), 1):
+            lines.append(f"step {i} loss: {'nan' if i == at else f'{v:.4f}'}")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.log").write_text("\n".join(lines) + "\n")
+        paths.append(tmp_path / name)
+    done = call(*paths, "--redact")
+    assert done.exit_code == 1
+    text = " ".join(done.output.split())
+    assert "loss is NaN at step 21 in the bad run only" in text.splitlines()[0]
+    assert "arguments.lr: 0.1 → 0.2" in text
+    assert "arguments.db_pass: secret-1 → secret-2" in text and "Zx8Lq2Vw" not in text
+
+
 def test_nan_in_both_is_no_difference() -> None:
     values = [*loss(1)[:50], *[math.nan] * 70]
     assert compared(values, values).kind == "equal"

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, diagnosis, finding
 
-from forensics.model import Coverage, Evidence, Fact, Status
+from forensics.model import Coverage, Evidence, Fact, Kind, Source, Status
 from forensics.report import jsonreport
-from forensics.report.redaction import RedactionError, Redactor, redact_diagnosis
+from forensics.report.redaction import RedactionError, Redactor, redact_diagnosis, told_by
 
 HEX40 = "0123456789abcdef" * 2 + "01234567"
 HOSTS = ("dgx17", "node-7", "10.1.2.3")
@@ -61,6 +62,17 @@ REDACTED = [
     ('{"host": "dgx18", "loss/bob@dgx18": 1}', '{"host": "host-2", "loss/user-1@host-2": 1}'),
     ("Successfully assigned ns7/llm-a1 to x", "Successfully assigned namespace-1/host-2 to x"),
     ("Node ID: 9d41f7c2a8b3e6d5049e1c7fb2a86d30f5e9c4b7a1d80362", "Node ID: uuid-1"),
+    ("smtp_pass: lZBfriW db_pass=x9", "smtp_pass: secret-1 db_pass=secret-2"),
+    ("{'db_pass': 'abc', 'redis_pass': 'x y'}", "{'db_pass': 'secret-1', 'redis_pass': 'secret-2'}"),
+    ("--db-pass hunter --lr 3", "--db-pass secret-1 --lr 3"),
+    ("smtpPass: hunter", "smtpPass: secret-1"),
+    ("  pass: hunter", "  pass: secret-1"),
+    ("user=bob pass=hunter", "user=user-1 pass=secret-1"),
+    ("signing_key=abcdefgh, secret key: Zz9yyyy8", "signing_key=secret-1, secret key: secret-2"),
+    ("Basic dXNlcjpwYXNzd29yZA==", "Basic secret-1"),
+    ("secrets: {wandb: abc123xyz9, n: 3}", "secrets: {wandb: secret-1, n: 3}"),
+    ("the password is abcD123.", "the password is secret-1."),
+    ("password='correct horse battery'", "password='secret-1'"),
     ("mysql -pA1b2 mysql -pC3d4", "mysql -psecret-1 mysql -psecret-2"),
 ]
 
@@ -88,6 +100,13 @@ KEPT = [
     "user@1000.service killed, by-pod/input, algo-1 exited",
     'run_name=null WANDB_PROJECT=huggingface {"host": "localhost"}',
     "node_id: 3 job id: deadbeef",
+    "forward_pass: 12 n_pass=ab first_pass=x num_passes: 3 pass_rate: 0.9 FORWARD_PASS=12",
+    "Forward pass: 12.5ms Backward pass: fused kernels",
+    "INFO pass: starting PASS: test_foo1 pass = True",
+    "eval/my_pass: 0.93 pass@1: 0.4 pass: 1/3",
+    "graph_pass = make_pass(graph) some_pass = passes[0]",
+    "post_grad_custom_post_pass=my_function else: pass",
+    "password is required; basic authentication failed; Basic settings1",
     "JobName=train.py JobName=python3.11 run_name=run.sbatch",
 ]
 
@@ -176,13 +195,15 @@ def test_facts_of_the_environment_are_redacted_and_versions_stay() -> None:
     told = (
         Fact("cudnn.version", "8.9.2.26", "collect_env.txt", 17),
         Fact("accelerate.main_process_ip", "10.20.30.40", "/home/jdoe/accelerate.yaml", 3),
+        Fact("config.smtp_pass", "one two three", "a.yaml", 2),
         Fact("config.hub", "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345", "a.yaml", 1),
     )
     shown = redact_diagnosis(diagnosis(environment=told)).environment
     assert [f.name for f in shown] == [f.name for f in told]
     assert shown[0].value == "8.9.2.26"
     assert "10.20" not in shown[1].value and "jdoe" not in shown[1].source
-    assert "hf_Ab" not in shown[2].value
+    assert shown[2].value == "secret-2"
+    assert "hf_Ab" not in shown[3].value
 
 
 def test_a_user_can_add_patterns() -> None:
@@ -221,3 +242,16 @@ def test_what_is_learnt_is_replaced_and_there_is_an_end_to_it() -> None:
     redactor.learn(" ".join(f"/home/user{n}x{m}/" for m in range(200)) for n in range(100))
     assert len(redactor.memory.stand_ins) < 2300
     assert redactor.redact("ckpt-qkowalski slurm-zebra07-42.out") == "ckpt-user-1 slurm-host-1-42.out"
+
+
+@pytest.mark.parametrize(
+    "name", ["aws_secret_access_key = ", "AWS_SECRET_ACCESS_KEY=", "secret_key: ", "db_pass=", "--db-pass "]
+)
+def test_a_secret_that_one_line_of_a_log_names_is_gone_from_all(name: str, tmp_path: Path) -> None:
+    value = "Zq3Lx8Vw2Kp7Tn5Rb9Yc"
+    log = tmp_path / "train.log"
+    log.write_text(f"start {name}{value}\nuploading with {value}\n")
+    lines = told_by([Source("train.log", log, Kind.LOG, log.stat().st_size)])
+    redactor = Redactor()
+    redactor.learn(lines)
+    assert redactor.again(redactor.redact(f"uploading with {value}")) == "uploading with secret-1"

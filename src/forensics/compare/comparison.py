@@ -75,7 +75,7 @@ def _partings(goods: Sequence[Analysis], bad: Analysis) -> list[Parting]:
 
 def _notes(goods: Sequence[Analysis], bad: Analysis, parted: Sequence[Parting], repeats_agree: bool) -> tuple[str, ...]:
     notes = []
-    if len(goods) == 1 and any(p.differs for p in parted):
+    if len(goods) == 1 and any(p.differs and p.kind != "not-finite" for p in parted):
         notes.append(
             "The noise is estimated from the two runs themselves. Give more good runs (--good) to have it measured"
             " from the spread among them."

@@ -37,7 +37,8 @@ class Parting:
     """How the curves of one metric lie to each other.
 
     kind: "equal" (in every digit that is logged), "noise" (apart by no more than they vary themselves), "parts" (and
-    stays apart to the end), "apart-for-a-while", "too-short" (too few common steps to tell noise from a difference).
+    stays apart to the end), "apart-for-a-while", "not-finite" (alike but for values from `step` to `until` that are NaN
+    or infinite on one side only), "too-short" (too few common steps to tell noise from a difference).
     """
 
     metric: str
@@ -61,7 +62,7 @@ class Parting:
 
     @property
     def differs(self) -> bool:
-        return self.kind in ("parts", "apart-for-a-while")
+        return self.kind in ("parts", "apart-for-a-while", "not-finite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ They part where the gap leaves its noise and stays out of it:
   Donoho and Johnstone, Biometrika 81, 1994). n counts all records of all ranks that are compared.
 - staying: from there to the end most records (STAYS) lie outside. A few last records are enough only where they lie far
   outside (FAR).
+- a value that is not finite where that of the other side is needs no noise to be told, also where the curves go on as
+  before. A gradient norm that is infinite for a step is an overflow that a loss scale answers, and is not told.
 """
 
 from __future__ import annotations
@@ -96,6 +98,21 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
         return told
     limit = threshold(len(common), ranks)
     outside = _outside(table[:-1], first, last, limit)
+    alone = _lost(table[:-1], last)
+    if "grad" in metric.lower():  # mixed precision skips steps whose gradients overflow, and every run has other ones
+        alone &= np.isnan(table).any(axis=0)
+    if outside is None and len(lost := np.flatnonzero(alone)):
+        at, until = common[int(lost[0])], common[int(lost[-1])]
+        return replace(
+            told,
+            kind="not-finite",
+            step=at,
+            until=until,
+            good_value=float(first[lost[0]]),
+            bad_value=float(last[lost[0]]),
+            good_at=goods[0].evidence(metric, where[0][at]),
+            bad_at=bad.evidence(metric, where[-1][at]),
+        )
     if outside is None:
         return told if len(common) >= noise.FEWEST else replace(told, kind="too-short")
     at = common[outside.start]
@@ -121,7 +138,7 @@ def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside
     if stride > 1:
         found = _outside(goods[:, ::stride], good[::stride], bad[::stride], limit)
         return None if found is None else _looked_up(found, stride, good, bad, limit)
-    lost = np.isfinite(bad) ^ np.isfinite(good)
+    lost = _lost(goods, bad)
     both = np.isfinite(bad) & np.isfinite(good)
     if not both.any():
         return _Outside(int(np.argmax(lost)), None, 0.0) if lost.all() else None
@@ -152,6 +169,14 @@ def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside
         if out.mean() >= STAYS if left >= ENOUGH else bool(out.all()) and (left >= ENOUGH_FAR or bool(lost[i])):
             return _Outside(i, None, _in_unit(float(at_level[i]), float(good[i]), ratios))
     return _for_a_while(outside, [_in_unit(float(s), float(g), ratios) for s, g in zip(at_level, good, strict=True)])
+
+
+def _lost(goods: Values, bad: Values) -> npt.NDArray[np.bool_]:
+    """Where the bad run's value is not finite and that of every good run is, or the other way round."""
+    import numpy as np
+
+    finite = np.isfinite(goods)
+    return np.where(np.isfinite(bad), ~finite.any(axis=0), finite.all(axis=0))
 
 
 def _in_unit(level: float, good: float, ratios: bool) -> float:
@@ -188,7 +213,7 @@ def summarised(partings: Sequence[Parting]) -> list[Parting]:
     by_metric: dict[str, list[Parting]] = {}
     for p in partings:
         by_metric.setdefault(p.metric, []).append(p)
-    order = {"parts": 0, "apart-for-a-while": 1, "noise": 2, "too-short": 3, "equal": 4}
+    order = {"parts": 0, "not-finite": 1, "apart-for-a-while": 2, "noise": 3, "too-short": 4, "equal": 5}
     result = []
     for all_of_it in by_metric.values():
         best = min(all_of_it, key=lambda p: (order[p.kind], p.step if p.step is not None else p.first_unequal or 0))

@@ -47,5 +47,5 @@ def _said(name: str, text: str | None, redactor: Redactor) -> str | None:
     """What a setting is set to; several values are joined by bars, and each is that of the name."""
     if text is None:
         return None
-    values = [redactor.redact(f"{name}={value}").removeprefix(f"{name}=") for value in text.split(" | ")]
+    values = [redactor.setting(name, value) for value in text.split(" | ")]
     return redactor.again(redactor.redact(" | ".join(values)))

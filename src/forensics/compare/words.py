@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
@@ -30,6 +31,10 @@ def headline(c: Comparison) -> str:
     if parts:
         first = min(parts, key=lambda p: p.step if p.step is not None else 0)
         said.append(f"{first.metric} parts at {first.unit} {first.step}{_whose(first)}")
+    elif lost := [p for p in c.partings if p.kind == "not-finite"]:
+        said.append(_lost(min(lost, key=lambda p: (p.step if p.step is not None else 0, "loss" not in p.metric))))
+    elif apart := [p for p in c.partings if p.kind == "apart-for-a-while"]:
+        said.append(f"{apart[0].metric} is apart from {apart[0].unit} {apart[0].step} through {apart[0].until}")
     if c.calls:
         said.append(f"collectives differ from call {c.calls[0].seq} of group {c.calls[0].group} on")
     if c.order:
@@ -100,6 +105,15 @@ def _equal(p: Parting) -> str:
     return f"equal in every digit through {p.unit} {p.equal_through}, not at {p.unit} {p.first_unequal}"
 
 
+def _lost(p: Parting) -> str:
+    """What is said of values that are not finite in one run only."""
+    in_bad = p.bad_value is not None and not math.isfinite(p.bad_value)
+    value = p.bad_value if in_bad else p.good_value
+    shown = "NaN" if value is None or math.isnan(value) else "infinite"
+    last = "" if p.until == p.step else f", last at {p.unit} {p.until},"
+    return f"{p.metric} is {shown} at {p.unit} {p.step}{_whose(p)}{last} in the {'bad' if in_bad else 'good'} run only"
+
+
 def _parting(p: Parting) -> tuple[str, tuple[str, ...]]:
     if p.kind in ("parts", "apart-for-a-while"):
         ends = " and stays apart" if p.until is None else f", is apart through {p.unit} {p.until} and comes back"
@@ -111,6 +125,8 @@ def _parting(p: Parting) -> tuple[str, tuple[str, ...]]:
             f" {_number(p.bad_value)} in the bad one{noise}; {_equal(p)}"
         )
         return text, tuple(_at(e) for e in (p.good_at, p.bad_at) if e is not None)
+    if p.kind == "not-finite":
+        return f"{_lost(p)}; {_equal(p)}", tuple(_at(e) for e in (p.good_at, p.bad_at) if e is not None)
     if p.kind == "equal":
         return f"{p.metric}: {_equal(p)}", ()
     if p.kind == "too-short":

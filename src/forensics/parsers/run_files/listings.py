@@ -193,6 +193,96 @@ def megatron_arguments(text: str) -> Iterator[Item]:
             yield item(f"megatron.{m[1]}", m[2], _line(text, m.start()))
 
 
+_VERSION_SAID = lazy(
+    r"(?<![\w./-])(torch|pytorch|torchvision|torchaudio|triton|transformers|tokenizers|accelerate|deepspeed|peft|trl"
+    r"|datasets|numpy|flash[-_]attn|xformers|bitsandbytes|(?:pytorch[-_ ])?lightning|jax|tensorflow|keras|ray|vllm|timm"
+    r"|diffusers)"
+    r"(?: version|\.__version__) ?[:=] ?['\"]?v?(\d+\.\d[\w.+-]{0,50})",
+    re.I | re.ASCII,
+)
+_ASKED_FOR = lazy(r"(?:min|max|requir|expect|support|latest|recommend|built|checkpoint|saved|need|want)\w*\W+\Z", re.I)
+_MOST_VERSIONS = 40
+
+
+_FROZEN_LOGGED = lazy(
+    r"\bINFO(?::[\w.]{1,60}:|[\]:|]?[\s|-]{1,8})([A-Za-z0-9][\w.-]{0,80})==([\w.!+-]{1,60})\s*$", re.M
+)
+
+
+def stated_versions(text: str) -> Iterator[Item]:
+    """Versions that a program prints of its packages: `torch version: 2.4.0`, and `name==version` where it is logged or
+    stands beside another version.
+    """
+    said: list[Item] = []
+    if " version" in text or "__version__" in text:
+        for m in islice(_VERSION_SAID.finditer(text), _MOST_VERSIONS):
+            if not _ASKED_FOR.search(text[max(0, m.start() - 20) : m.start()]):
+                said.append(_version(m[1].replace(" ", "-"), m[2].rstrip(".-"), _line(text, m.start())))
+    yield from said
+    if "==" in text:
+        for m in islice(_FROZEN_LOGGED.finditer(text), _MOST_VERSIONS):
+            if normal(m[1]) in PACKAGES:
+                yield _version(m[1], m[2], _line(text, m.start()))
+        alone = list(islice(frozen(text), _MOST_VERSIONS))
+        lines = {i.line for i in (*said, *alone) if i.line is not None}
+        yield from (i for i in alone if i.line is not None and lines & {i.line - 1, i.line + 1})
+
+
+# argparse's own print of what it read, SimpleNamespace's, and a dict of settings with its name before it.
+_ARGUMENTS = lazy(r"\b(?:[Nn]amespace\(|(?i:args|arguments|config|hparams|cfg)\\?[\"']? ?[:=] ?\{)(?=[\w'\"])")
+_ARGUMENT = lazy(r"\s{0,4}(?:([A-Za-z_]\w{0,80})=|(['\"])([A-Za-z_][\w./-]{0,80})\2: ?)")
+_OPENS, _CLOSES = "([{<", ")]}>"
+_PART = lazy(r"'(?:\\(?:.|\Z)|[^'\\])*(?:'|\Z)|\"(?:\\(?:.|\Z)|[^\"\\])*(?:\"|\Z)|[(\[{<)\]}>,]")
+_NAME_ONLY = lazy(r"(?!(?:None|True|False|nan|inf|null|true|false)\Z)[A-Za-z_]\w*\Z")
+_MOST_PRINTS, _LONGEST_PRINT, _MOST_ARGUMENTS, _DEEPEST = 4, 64 << 10, 600, 4
+
+
+def printed_arguments(text: str) -> Iterator[Item]:
+    """Arguments that a program prints on one line: `Namespace(lr=0.1, ...)`, `args: {'lr': 0.1, ...}`.
+
+    A line that is cut gives what is whole.
+    """
+    if "amespace(" not in text and not any(literal in text for literal in _DICTS):
+        return
+    end = 0
+    for m in islice(_ARGUMENTS.finditer(text), _MOST_PRINTS):
+        if m.start() < end:  # within the one before
+            continue
+        stop = text.find("\n", m.end())
+        end = min(stop if stop >= 0 else len(text), m.end() + _LONGEST_PRINT)
+        line = _line(text, m.start())
+        for name, value in islice(_pairs(text[m.end() : end], _DEEPEST), _MOST_ARGUMENTS):
+            yield item(f"arguments.{name}", value, line)
+
+
+def _pairs(body: str, deepest: int) -> Iterator[tuple[str, str]]:
+    """(name, value) of what stands behind an opening bracket, up to its end; those of dicts within by dotted names."""
+    at = 0
+    while (key := _ARGUMENT.match(body, at)) is not None:
+        name, start, depth = key[1] or key[3], key.end(), 0
+        for part in _PART.finditer(body, start):
+            mark = part[0]
+            if depth == 0 and (mark == "," or mark in _CLOSES):
+                break
+            depth += (mark in _OPENS) - (mark in _CLOSES)
+        else:
+            return  # cut
+        value, at = body[start : part.start()].strip(), part.end()
+        if not is_private(name):
+            if value.startswith("{") and deepest > 1:
+                yield from ((f"{name}.{inner}", v) for inner, v in _pairs(value[1:], deepest - 1))
+            elif not _NAME_ONLY.match(value) and (value[:1] not in _OPENS or not is_private(value)):
+                yield name, _bare(value)
+        if mark != ",":
+            return
+
+
+def _bare(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if quoted else value
+
+
+_DICTS = tuple(f"{word}{sep}{{" for word in ("rgs", "rguments", "onfig", "params", "cfg") for sep in (": ", "=", " = "))
 _LITERALS = (
     *dict.fromkeys(literal for literal, _, _ in _BANNERS),
     *(literal for literal, _ in _TABLES),
@@ -200,6 +290,11 @@ _LITERALS = (
     "==",
     "GPU 0: ",
     " arguments --------",
+    "amespace(",
+    *_DICTS,
+    " version: ",
+    " version = ",
+    ".__version__",
 )
 
 
@@ -215,4 +310,6 @@ LISTINGS: tuple[Callable[[str], Iterator[Item]], ...] = (
     package_table,
     environment,
     megatron_arguments,
+    stated_versions,
+    printed_arguments,
 )

@@ -7,6 +7,6 @@ the story stays readable, and nothing can be joined across reports. What looks l
 from forensics.report.redaction.also import RedactionError
 from forensics.report.redaction.diagnoses import redact_diagnosis, redact_tree
 from forensics.report.redaction.redactor import Redactor
-from forensics.report.redaction.told_lines import told
+from forensics.report.redaction.told_lines import told, told_by
 
-__all__ = ["RedactionError", "Redactor", "redact_diagnosis", "redact_tree", "told"]
+__all__ = ["RedactionError", "Redactor", "redact_diagnosis", "redact_tree", "told", "told_by"]

@@ -48,7 +48,7 @@ def _captured(redactor: Redactor, key: str, value: str) -> str:
     """A captured value, whose name may say what its shape does not."""
     if key in _HOST_CAPTURES:
         return redactor.host(redactor.redact(value), everywhere=telling(value))
-    return redactor.again(redactor.redact(f"{key}={value}")).removeprefix(f"{key}=")
+    return redactor.setting(key, value)
 
 
 def _node(redactor: Redactor, node: str | None) -> str | None:

@@ -6,12 +6,15 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
+from forensics.report.redaction.passes import is_password
 from forensics.report.redaction.stand_ins import is_stand_in
 
 _KEY = lazy(
-    r"(?i)(?P<key>pass(?:word|wd|phrase)|passwd|pwd|passcode|secret(?:s|[_-]?(?:access[_-]?)?key)?|api[_-]?key|"
+    r"(?i)(?P<key>pass(?:word|wd|phrase)|passwd|pwd|passcode|(?<![A-Za-z])pass|(?-i:(?<=[a-z])Pass)|"
+    r"secret(?:s|[ _-]?(?:access[ _-]?)?key)?|api[ _-]?key|"
     r"access[_-]?key(?:[_-]?id)?|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
-    r"encryption[_-]?key|license[_-]?key|credentials?|client[_-]?secret|token|x-amz-security-token|sig(?:nature)?)"
+    r"(?:encryption|license|signing|hmac|consumer|deploy|webhook|jwt)[_-]?key|credentials?|client[_-]?secret|token|"
+    r"x-amz-security-token|sig(?:nature)?)"
     r"(?P<sep>\\?[\"']?[ \t]{0,3}(?::=|=>|[=:](?![=:]))[ \t]{0,3}|[ \t]{1,3})"
     r"(?:(?P<escaped>\\[\"'])(?P<value1>(?:(?!(?P=escaped))[^\n]){1,1000})"  # \"password\": \"hunter2\"
     r"|(?P<quote>[\"'])(?P<value2>(?:\\.|(?!(?P=quote))[^\\\n]){1,1000})(?=(?P=quote)|\Z)"
@@ -73,6 +76,34 @@ _USER_AND_PASSWORD = lazy(
     re.ASCII,
 )
 _NETRC = lazy(r"(\blogin\s+)(\S{1,100})(\s+(?:account\s+\S{1,100}\s+)?password\s+)(\S{1,300})", re.ASCII)
+# "the password is X": prose says much about passwords, so that an unquoted one needs a digit.
+_SAID = lazy(
+    r"(?i)(\b(?:password|passwd|passphrase|passcode)\s{1,3}(?:is|was)(?:\s?:)?\s{1,3})"
+    r"(?:[\"'](?P<quoted>[^\"'\n]{3,200})(?=[\"'])|(?P<plain>(?=[^\s\"']*\d)[^\s,;\"'<>()]{5,200}))",
+    re.ASCII,
+)
+# A mapping of secrets on one line, as Python and YAML print it: `secrets: {wandb: abc}`.
+_MAPPING = lazy(r"(?i)(\b(?:secrets|credentials|passwords|api_?keys)\\?[\"']?\s?[:=]\s?\{)([^{}\n]{1,2000})", re.ASCII)
+_PAIR = lazy(r"([\w.-]{1,80}\\?[\"']?\s?[:=]\s?\\?[\"']?)([^\s\"'\\,{}]{4,1000})", re.ASCII)
+
+
+def _said(text: str, memory: Memory) -> str:
+    def replace(match: re.Match[str]) -> str:
+        group = "plain" if match["plain"] is not None else "quoted"
+        value = match[group].rstrip(".") if group == "plain" else match[group]
+        if _NO_SECRET.match(value) or is_stand_in(value):
+            return match[0]
+        at = match.start(group) - match.start()
+        return match[0][:at] + memory.secret(value) + match[0][at + len(value) :]
+
+    return _SAID.sub(replace, text)
+
+
+def _mappings(text: str, memory: Memory) -> str:
+    def secret(value: str) -> str:
+        return value if _NO_SECRET.match(value) or value.isdigit() else memory.secret(value)
+
+    return second(_MAPPING, lambda pairs: second(_PAIR, secret, pairs), text)
 
 
 def _environment(text: str, memory: Memory) -> str:
@@ -80,6 +111,8 @@ def _environment(text: str, memory: Memory) -> str:
         value = match["quoted"] or match["plain"]
         name = match["name"]
         if _NO_SECRET.match(value) or is_stand_in(value) or _KEY_OF_DATA.match(name):
+            return match[0]
+        if name.endswith("_PASS") and not is_password(name[:-4], "pass", "=", value, quoted=False):
             return match[0]
         if name.endswith(("_KEY", "_KEYS", "_TOKEN", "_TOKENS", "_AUTH")) and (value.isdigit() or len(value) < 4):
             return match[0]
@@ -95,8 +128,12 @@ def _assigned(text: str, memory: Memory) -> str:
         value = match[group]
         before = text[max(0, match.start() - 24) : match.start()]
         secret = not (_NO_SECRET.match(value) or is_stand_in(value) or value.startswith("-"))
-        if key.startswith("sig"):  # of a signed URL or request, and not "sig=0.5"
+        if key in ("sig", "signature"):  # of a signed URL or request, and not "sig=0.5"
             secret = secret and (before.endswith(("?", "&")) or bool(re.match(r"[0-9a-f]{32}", value)))
+        elif key == "pass":
+            secret = secret and is_password(before, match["key"], sep, value, quoted=quoted)
+            if not quoted and text.startswith("[", match.end()):
+                secret = False  # a line of code: pass = passes[0]
         elif key == "pwd":  # also the working directory
             secret = secret and not re.match(r"[/~.]|[A-Za-z]:", value)
         elif key in _WEAK_KEYS:
@@ -123,4 +160,11 @@ def named_secrets(text: str, memory: Memory) -> str:
         text = _USER_AND_PASSWORD.sub(lambda m: f"{m[1]}{memory.user(m[2])}:{memory.secret(m[3])}", text)
     if "login" in text:
         text = _NETRC.sub(lambda m: m[1] + memory.user(m[2]) + m[3] + memory.secret(m[4]), text)
-    return _assigned(_environment(text, memory), memory)
+    if "{" in text:
+        text = _mappings(text, memory)
+    return _said(_assigned(_environment(text, memory), memory), memory)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a setting of that name and value holds a secret."""
+    return named_secrets(f"{name}={value}", Memory()).startswith(f"{name}=secret-")

@@ -8,7 +8,7 @@ from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
 from forensics.report.redaction.hosts import host_names, node_lists, pods
 from forensics.report.redaction.memory import Memory
-from forensics.report.redaction.named import named_secrets
+from forensics.report.redaction.named import is_secret, named_secrets
 from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
@@ -55,6 +55,14 @@ class Redactor:
                 break
             text = redacted
         return text
+
+    def setting(self, name: str, value: str) -> str:
+        """`value` with stand-ins, as the value of a setting of that name: the name can say that it is a secret, also
+        one of several words.
+        """
+        if any(char.isspace() for char in value) and is_secret(name, value):
+            return self.memory.secret(value)
+        return self.again(self.redact(f"{name}={value}")).removeprefix(f"{name}=")
 
     def learn(self, texts: Iterable[str]) -> None:
         """Meets the names in `texts`, which are not shown: what they give away is replaced in any text from now on.

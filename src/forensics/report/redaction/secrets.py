@@ -61,6 +61,7 @@ _AUTHORIZATION = lazy(
     re.ASCII,
 )
 _BEARER = lazy(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
+_BASIC = lazy(r"(\b[Bb]asic\s{1,3})([A-Za-z0-9+/]{8,400}={0,2})(?![A-Za-z0-9+/=])", re.ASCII)
 _COOKIE = lazy(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
 _COOKIE_NAME = lazy(
     r"(?i)(\b(?:session(?:id)?|sessionid|csrf_?token|_xsrf|connect\.sid|jsessionid|phpsessid)=)([\w%.+/=-]{8,})",
@@ -74,6 +75,18 @@ _SIGNED = lazy(
     re.ASCII,
 )
 _URL_USER = lazy(r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/\"'<>]{1,300})@", re.ASCII)
+
+
+def _basic(value: str, memory: Memory) -> str:
+    """Base64 of `user:password` (RFC 7617), and otherwise a word ("basic authentication")."""
+    import base64
+    import binascii
+
+    try:
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except binascii.Error:
+        return value
+    return memory.secret(value) if b":" in decoded and decoded.isascii() else value
 
 
 def shaped_secrets(text: str, memory: Memory) -> str:
@@ -91,6 +104,7 @@ def shaped_secrets(text: str, memory: Memory) -> str:
     text = second(_AWS_PAIR, memory.secret, text)
     text = _TOKENS.sub(lambda match: memory.secret(match[0]), text)
     text = second(_BEARER, memory.secret, text)
+    text = second(_BASIC, lambda value: _basic(value, memory), text)
     text = second(_WEBHOOK, memory.secret, text)
     for pattern in _NEAR_NAME:
         text = second(pattern, memory.secret, text)

@@ -26,9 +26,13 @@ _TELLING = lazy(
     rb"(?i)@|://|/home\d?/|[/\\]users[/\\]|/scratch/|logged in|kubectl|pod/|successfully assigned"
     rb"|nccl info (?:bootstrap|net/)|slurm_|jobid=|srun: |slurmstepd|master_addr|rdzv|endpoint| kernel: |sshd|\bip="
     rb"|node id|tfevents"
-    rb"|--[\w-]*(?:password|token|user|entity|project|name|addr|repo|model_id|account|bucket|host|key)\b"
+    rb"|--[\w-]*(?:pass(?:word|wd|phrase)?|token|secret|user|entity|project|name|addr|repo|model_id|account|bucket|host|key)\b"
     rb"|\b[\w-]*(?:user(?:name)?|node(?:name)?|owner|author|account|entity|host(?:name)?|namespace|nodelist|bucket|project|team|workspace"
-    rb"|run_?(?:name|id)|job_?name|password|secret|token|api_?key|remote|email)\\?[\"']?\s?[=:]"
+    rb"|run_?(?:name|id)|job_?name|pass(?:word|wd|phrase|code)?|pwd|secrets?|token|credentials?|passwords"
+    rb"|(?:api|access|secret|account|private|auth|encryption|license|signing|hmac|consumer|deploy|webhook|jwt|shared)"
+    rb"(?:[_-]?access)?[_-]?key(?:[_-]?id)?|remote|email)\\?[\"']?\s{0,3}[=:]"
+    rb"|pass(?:word|wd|phrase|code) (?:is|was)\b|\b(?:basic|bearer) [a-z0-9+/._~-]{8}|akia"
+    rb"|[A-Z]_(?:key|pass|pat|auth|dsn|salt|cookie)\\?[\"']?\s?[=:]"
     rb"|^[a-z][\w.-]*:\d+:\d+ \[|^\[?[a-z][\w.-]*:\d+\]"
 )
 
@@ -41,7 +45,7 @@ _ROWS = 20  # of a table
 
 def told(data: RunData) -> tuple[str, ...]:
     """What to learn from, the most telling first: values of lists of arguments, names of metrics, lines of files."""
-    return (*_arguments(data.facts), *_metric_names(data), *_from_files(data.sources))
+    return (*_arguments(data.facts), *_metric_names(data), *told_by(data.sources))
 
 
 def _arguments(facts: Sequence[Fact]) -> list[str]:
@@ -60,8 +64,8 @@ def _metric_names(data: RunData) -> list[str]:
     return [str(name) for name in data.metrics["name"].unique().sort().head(_NAMES)]
 
 
-def _from_files(sources: Sequence[Source]) -> list[str]:
-    """Lines in turn, one of each file, then a second one of each, until there are enough."""
+def told_by(sources: Sequence[Source]) -> list[str]:
+    """The telling lines of files: in turn, one of each file, then a second one of each, until there are enough."""
     wanted = [source for source in sources if source.kind in _KINDS and source.size]
     readers = [_lines(source) for source in wanted[:: -(-len(wanted) // FILES) or 1]]
     found: dict[str, None] = {}
