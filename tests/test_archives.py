@@ -255,8 +255,68 @@ def test_a_truncated_zip_says_so(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a.zip", {"rank0.log": LOG})
     file.write_bytes(file.read_bytes()[:-40])
     run = find(file)
-    assert not run.sources
-    assert run.skipped[0].status is Status.UNREADABLE and "cut off" in (run.skipped[0].reason or "")
+    assert [s.file.read_bytes() for s in run.sources] == [LOG]
+    assert run.skipped[0].status is Status.PARTIAL and "cut off" in (run.skipped[0].reason or "")
+
+
+class _Pipe(io.BytesIO):
+    """What cannot be sought: a writer of zips then states sizes behind the data."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_: object) -> int:
+        raise io.UnsupportedOperation
+
+    tell = seek
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["sizes before", "sizes behind"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_cut_zip_gives_what_stands_before_the_cut(tmp_path: Path, method: int, stream: bool) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("deep.log", LOG)
+    raw = _Pipe() if stream else io.BytesIO()
+    members = {"a/rank0.log": LOG, "b.zip": inner.getvalue(), "rank1.log": LOG[:4000], "rank2.log": LOG * 4}
+    with zipfile.ZipFile(raw, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    whole = raw.getvalue()
+    file = tmp_path / "a.zip"
+    for cut in range(40, len(whole), 97 if method else 997):
+        file.write_bytes(whole[:cut])
+        found = Unpacked()
+        got = Unpacker().members(file, file.name, "zip", found, lambda name: None, lambda head, name: None)
+        texts = [(m.name, m.file.read_bytes(), m.problem) for m in got]
+        assert found.problem is not None and ("cut off" in found.problem or "damaged" in found.problem)
+        for (name, data, problem), (expected, all_of_it) in zip(texts, members.items(), strict=False):
+            assert name == expected and all_of_it.startswith(data)
+            assert data == all_of_it or problem is not None
+        listed = int.from_bytes(whole[-6:-2], "little")
+        assert cut < listed or [problem for _, _, problem in texts] == [None] * len(members)
+
+
+def test_a_descriptor_without_its_mark(tmp_path: Path) -> None:
+    raw = _Pipe()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("rank0.log", LOG)
+    file = tmp_path / "a.zip"
+    file.write_bytes(raw.getvalue().split(b"PK\x01\x02")[0].replace(b"PK\x07\x08", b""))
+    members, found = unpack(file)
+    assert [(m.name, m.file.read_bytes()) for m in members] == [("rank0.log", LOG)]
+    assert "cut off" in (found.problem or "")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=300), repeat=st.integers(1, 4))
+def test_headers_of_any_bytes_are_walked(tmp_path: Path, data: bytes, repeat: int) -> None:
+    file = tmp_path / "x.zip"
+    file.write_bytes((b"PK\x03\x04" + data) * repeat)
+    found = Unpacked()
+    limits = Limits(members=5)
+    list(Unpacker(limits).members(file, file.name, "zip", found, lambda name: None, lambda head, name: None))
+    assert found.problem is not None or found.skipped or found.count
 
 
 def test_a_damaged_zip_member_costs_itself_only(tmp_path: Path) -> None:

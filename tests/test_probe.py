@@ -800,3 +800,76 @@ def test_tensorboard_reads_the_file(tmp_path: Path) -> None:
     read = EventAccumulator(str(tmp_path)).Reload()
     assert [event.step for event in read.Scalars("probe/loss")] == list(range(1, 13))
     assert read.Tags()["tensors"] == ["probe/sample_ids/text_summary"]
+
+
+# --- weights that stand still ---------------------------------------------------------------------------------------
+
+
+def test_a_layer_that_no_optimizer_holds(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    model[4] = nn.Linear(32, 1)
+    train(tmp_path, model, optimizer)
+    assert roots(tmp_path) == ["layer-not-updated"]
+    written = series(tmp_path)
+    assert {value for _, value in written["probe/not_held/4"]} == {1.0}
+    assert "probe/not_held/0" not in written and "probe/weights_unchanged" not in written
+
+
+def test_what_is_frozen_on_purpose_or_trained_by_another_optimizer_is_no_fault(tmp_path: Path) -> None:
+    model = model_of()
+    model[0].requires_grad_(False)
+    train(tmp_path / "frozen", model, torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 1e-2))
+    diagnosis = diagnose(tmp_path / "frozen")
+    assert not diagnosis.of_role(Role.ROOT) and not any("holds" in m.what for m in diagnosis.missing_evidence)
+    model = model_of()
+    other = torch.optim.AdamW(model[0].parameters(), 1e-2)
+    rest = [p for module in model[1:] for p in module.parameters()]
+    train(tmp_path / "other", model, torch.optim.AdamW(rest, 1e-2), after=lambda step: other.step())
+    diagnosis = diagnose(tmp_path / "other")
+    assert not diagnosis.of_role(Role.ROOT) and any("holds" in m.what for m in diagnosis.missing_evidence)
+
+
+def test_an_optimizer_that_never_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    monkeypatch.setattr(optimizer, "step", lambda: None)
+    train(tmp_path, model, optimizer)
+    assert roots(tmp_path) == ["weights-not-updated"]
+    assert {value for _, value in series(tmp_path)["probe/optimizer_steps"]} == {0.0}
+
+
+def test_a_rate_that_is_always_zero(tmp_path: Path) -> None:
+    model = model_of()
+    train(tmp_path / "zero", model, torch.optim.AdamW(model.parameters(), 0.0))
+    assert roots(tmp_path / "zero") == ["weights-not-updated"]
+    model = model_of()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0, step - 10) / 100)
+    train(tmp_path / "warm", model, optimizer, scheduler=warm, after=lambda step: warm.step())
+    assert roots(tmp_path / "warm") == []
+
+
+@pytest.mark.parametrize(("first", "step"), [(0, 60), (1, 61)])
+def test_the_step_is_the_one_of_the_log(tmp_path: Path, first: int, step: int) -> None:
+    model = model_of()
+    printed: list[str] = []
+
+    def change(n: int, x: Any, y: Any) -> tuple[Any, Any]:
+        with torch.no_grad():
+            printed.append(f"step {n + first} loss {nn.functional.mse_loss(model(x), y).item():.4f}")
+        return (x * math.inf if n == 60 else x), y
+
+    train(tmp_path / "probe", model, torch.optim.SGD(model.parameters(), 1e-2), steps=61, change=change)
+    (tmp_path / "train.log").write_text("\n".join(printed[:60:10]) + "\n")
+    found = diagnose(tmp_path).of_role(Role.ROOT)
+    assert [(f.name, f.step) for f in found] == [("nan-in-data", step)]
+
+
+def test_an_optimizer_that_finds_its_own_rate(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with Probe(model, optimizer, tmp_path, every=1) as probe:
+        optimizer.param_groups[0]["lr"] = None
+        probe.step(1.0)
+    assert "probe/lr/group0" not in series(tmp_path)

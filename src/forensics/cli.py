@@ -270,13 +270,13 @@ _OWN = click.option(
 )
 
 
-@main.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME|CODE...")
+@main.command(context_settings={"ignore_unknown_options": True})  # -9 is a name
+@click.argument("names", nargs=-1, required=True, metavar="NAME|CODE|TEXT...")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal", help="What to print.")
 @_OWN
 def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path, ...]) -> None:
     """Explain entries of the catalogue, by name (cuda-oom), by code (DP15), by another name for it (gpu-oom), or by
-    words (shared memory full).
+    words (shared memory full), by an exit status (-9), or by the line that a run printed ("CUDA out of memory").
 
     A code can cover several entries; the most usual comes first.
     """
@@ -286,10 +286,14 @@ def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path,
     from forensics.report import entry
     from forensics.signatures import index, search
 
+    for name in names:
+        if name.startswith("-") and not name[1:].isdecimal():
+            raise click.NoSuchOption(name)
     catalogue = _catalogue(signature_folders)
     if len(names) > 1 and not all(index.find(catalogue, name) for name in names):
         together = " ".join(names)  # words that were given without quotes
-        if index.find(catalogue, together) or search.search(catalogue, together):
+        known = index.find(catalogue, together) or search.search(catalogue, together)
+        if known or not any(index.find(catalogue, name) for name in names):
             names = (together,)
     found: dict[str, Signature] = {}
     for name in names:
@@ -305,12 +309,21 @@ def explain(names: tuple[str, ...], format_: str, signature_folders: tuple[Path,
 
 
 def _by_words(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signature, ...]:
-    """The entry that bears all words of `wanted`, where one is clearly meant; else ends with those that may be."""
+    """The entry that bears all words of `wanted`, where one is clearly meant, or that knows it as a printed line.
+
+    Else ends with those that may be.
+    """
     from forensics.report.inert import inert
-    from forensics.signatures import index, search
+    from forensics.signatures import index, pasted, search
 
     matches = search.search(catalogue, wanted)
     meant = search.best(matches)
+    if not search.by_name(matches, wanted):
+        printed = pasted.of_line(catalogue, wanted) or ([] if meant else pasted.of_piece(catalogue, wanted))
+        if printed:
+            more = f"; others: {', '.join(s.name for s in printed[1:])}" if printed[1:] else ""
+            click.echo(f"nothing is called {inert(repr(wanted))}; the line is one of {printed[0].name}{more}", err=True)
+            return (printed[0],)
     others = [m.signature for m in matches if m.signature is not meant]
     if meant is not None:
         more = f"; others: {', '.join(s.name for s in others)}" if others else ""
@@ -550,7 +563,7 @@ def draft_signature(
         raise click.UsageError("GROUP and --from exclude each other")
     try:
         if run is None and group is None:
-            _print(drafting.listing(store))
+            _print(drafting.listing(store, redact=redact))
             return
         catalogue = _catalogue(signature_folders)
         made = drafting.from_run(run, catalogue) if run is not None else drafting.from_store(str(group), store)
@@ -602,7 +615,7 @@ def draft_signature(
 @click.option("--serve", is_flag=True, help="Serve the page, with filters and reports, to browsers of this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of --serve; 0 for a free one. Default: 8431.")
 @click.option("--fail-on", multiple=True, metavar="WHAT", help="Exit 1 on: any, failed, a severity, a cause.")
-@click.option("--exec", "command", metavar="COMMAND", help="Run this with the results as JSON on its standard input.")
+@click.option("--exec", "command", metavar="COMMAND", help="Run this (60 s at most) with the results as JSON on stdin.")
 @click.option("--redact/--no-redact", default=None, help="Default: only in HTML, Markdown and GitHub's format.")
 @click.option(
     "--signatures",
@@ -656,7 +669,7 @@ def triage(
     from forensics.signatures.schema import SignatureError
     from forensics.triage import batch as batches
     from forensics.triage import command as commands
-    from forensics.triage.filters import Filter, failing
+    from forensics.triage.filters import CONDITIONS, SEVERITIES, Filter, Unknown, check_causes, check_verdicts, failing
     from forensics.triage.jobs import NoJobs
     from forensics.triage.pool import Limits
     from forensics.triage.store import StoreError
@@ -670,6 +683,7 @@ def triage(
         raise click.BadParameter(f"no format ends in {output.suffix if output else ''!r}", param_hint="--output")
     if output is not None:
         _check_output(output, paths)
+        _check_folder(output, paths, "output")
     if reports is not None:
         _check_folder(reports, paths, "reports")
     if port is not None and not serve:
@@ -678,7 +692,12 @@ def triage(
     limits = Limits(job_timeout, job_memory << 20)
     wanted = Filter(cause=cause, node=node, verdict=verdict, severity=severity, label=label, since=oldest)
     try:
+        check_verdicts(verdict)
         project = settings.load(Path(), paths)
+        if cause or fail_on:
+            catalogue = _with_own(project, signature_folders)
+            check_causes(cause, catalogue)
+            check_causes(fail_on, catalogue, also=(*CONDITIONS, *SEVERITIES))
         options = batches.Options(
             store=store,
             rerun=rerun,
@@ -695,7 +714,7 @@ def triage(
             found = commands.with_reports(found, reports, output, options, redact=asked, workers=jobs)
     except commands.CannotWrite as error:
         raise _stop(str(error)) from None
-    except (NoJobs, StoreError, SignatureError, settings.SettingsError) as error:
+    except (NoJobs, StoreError, SignatureError, Unknown, settings.SettingsError) as error:
         raise _stop(str(error)) from None
     finally:
         if bar is not None:
@@ -722,7 +741,7 @@ def triage(
 @click.option("--interval", type=click.FloatRange(0.05, 3600), default=5.0, help="Seconds between looks. Default: 5.")
 @click.option("--once", is_flag=True, help="Look once, tell the state, and end.")
 @click.option("--until-finished", is_flag=True, help="End when the run has finished or died.")
-@click.option("--timeout", metavar="SPAN", help="End after this time: 90, 15m, 2h.")
+@click.option("--timeout", metavar="SPAN", help="End after this time: 90, 15m, 2h; 0: after the first look.")
 @click.option(
     "--idle", metavar="SPAN", help="Take the run for ended when nothing was written for this time, whatever it said."
 )
@@ -761,17 +780,18 @@ def watch(
       0  nothing bad was seen, or it was over at the end
       1  something bad was seen; where the run ended: as of forensics analyze
       2  nothing to watch, or wrong usage
-      3  --until-finished, and no end was seen; or the verdict is unknown
+      3  --until-finished, and no end was seen; or the verdict is unknown; or ended before all was read
     """
     from forensics import settings
+    from forensics.engine.diagnosis import FINISHED
     from forensics.engine.pipeline import Options as Analysing
-    from forensics.engine.pipeline import analyse_with_data
+    from forensics.engine.pipeline import analyse_with_data, sniffers
     from forensics.report import jsonreport, terminal
     from forensics.run import NothingToRead
     from forensics.signatures.schema import SignatureError
     from forensics.watch import command as watching
     from forensics.watch.handover import Handover, split
-    from forensics.watch.redacted import Redacting
+    from forensics.watch.redacted import Redacting, there
     from forensics.watch.watcher import Settings as Watched
     from forensics.watch.watcher import Watcher
 
@@ -786,6 +806,8 @@ def watch(
         words = split(command) if command is not None else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--exec") from None
+    if once and until_finished:
+        raise click.UsageError("--once looks once, and --until-finished waits for the end: give one of them")
     if any(path == "-" or "://" in path for path in paths):
         raise click.UsageError("files and folders of this machine can be watched, and neither - nor URLs")
     try:
@@ -810,12 +832,18 @@ def watch(
     def whole() -> watching.Whole:
         found = analyse_with_data(paths, Analysing(exclude=exclude), catalogue)
         shown = _redacted(found, "terminal", redact, ())
+        ended = any(f.name == FINISHED for f in found.diagnosis.findings)
         if format_ == "jsonl":
-            return watching.Whole(jsonreport.render(shown, indent=None), found.diagnosis.verdict)
-        return watching.Whole(_render(shown, "terminal", catalogue, to_file=False), found.diagnosis.verdict)
+            return watching.Whole(jsonreport.render(shown, indent=None), found.diagnosis.verdict, ended)
+        return watching.Whole(_render(shown, "terminal", catalogue, to_file=False), found.diagnosis.verdict, ended)
 
+    redacting = Redacting(lambda: watcher.sources or there(paths, sniffers(), exclude)) if redact else None
+    try:
+        run = redacting.text(" ".join(paths)) if redacting is not None else " ".join(paths)
+    except NothingToRead as error:
+        raise _stop(str(error)) from None
     options = watching.Options(
-        run=" ".join(paths),
+        run=run,
         json=format_ == "jsonl",
         colour=terminal.use_colour(isatty=sys.stdout is not None and sys.stdout.isatty(), environ=os.environ),
         once=once,
@@ -825,7 +853,6 @@ def watch(
         quiet=quiet,
     )
     handover = Handover(words, watching.complain) if words is not None else None
-    redacting = Redacting() if redact else None
     try:
         status = watching.Watch(watcher, options, whole, exit_status, handover, redacting).run()
     except NothingToRead as error:

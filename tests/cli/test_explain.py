@@ -183,3 +183,55 @@ def test_docs_are_written_and_checked(tmp_path: Path) -> None:
     assert run("signatures", "docs", str(folder)).exit_code == 0
     assert run("signatures", "docs", str(folder), "--check").exit_code == 0
     assert (folder / "index.md").read_text().count("| DP15 | [shm-exhausted]") == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first"),
+    [
+        ("no space left on device", "disk-full"),
+        ("oom killer", "host-oom"),
+        ("mode collapse", "policy-collapse"),
+        ("-9", "sigkill-unknown-sender"),
+        ("exitcode -9", "sigkill-unknown-sender"),
+        ("exit code 139", "rank-segfault"),
+        ("RuntimeError: CUDA out of memory", "cuda-oom"),
+        ("torch.OutOfMemoryError", "cuda-oom"),
+        ("Unable to find hostfile", "hostfile-missing"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "cuda-illegal-memory-access"),
+    ],
+)
+def test_what_people_type_and_paste(wanted: str, first: str) -> None:
+    result = run("explain", "--format", "json", wanted)
+    assert result.exit_code == 0
+    assert [e["name"] for e in json.loads(result.stdout)] == [first]
+
+
+def test_words_for_two_things_show_both() -> None:
+    found = json.loads(run("explain", "--format", "json", "index", "out", "of", "range").stdout)
+    assert [e["name"] for e in found] == ["token-id-out-of-range", "device-side-assert"]
+
+
+def test_unknown_options_are_still_refused() -> None:
+    result = run("explain", "cuda-oom", "--frmat")
+    assert result.exit_code == 2 and "No such option" in result.output
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ('kind = "cause"\n', 'kind = "cause"\ncauses = ["scratch-not-mounted"]\n'),
+            "causes names the signature itself",
+        ),
+        (('kind = "cause"\n', 'kind = "cause"\nparent = "scratch-not-mounted"\n'), "parent names the signature itself"),
+        (('\nname = "', '\ufeffname = "'), "begins with a byte order mark"),
+        ((OWN[OWN.index("[[evidence]]") :], ""), "a cause needs [[evidence]]"),
+        (("[a-z0-9-]{1,60})", "[a-z0-9-]*)[a-z0-9, -]* twice"), "is too slow"),
+    ],
+)
+def test_what_no_signature_may_be(own: Path, change: tuple[str, str], message: str) -> None:
+    file = own / "scratch-not-mounted.toml"
+    file.write_text(OWN.replace(*change), "utf-8")
+    result = run("signatures", "test", str(own))
+    assert result.exit_code == 1 and message in result.output
+    assert "Traceback" not in result.output

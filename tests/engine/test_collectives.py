@@ -269,11 +269,17 @@ def test_a_member_that_never_called_its_group() -> None:
     assert only(desync(table(*wrapped), (), None)).culprits == ()
 
 
-def test_a_rank_whose_dump_cannot_be_read_is_not_missing() -> None:
+def test_a_rank_whose_dump_cannot_be_read_is_named_as_one_without() -> None:
     rows = history(range(3)) + [call(r, 6, done=False) for r in range(3)]
     unreadable = dict.fromkeys(COLLECTIVES_COLUMNS) | {"source": "trace_rank_3", "rank": 3}
     assert only(desync(table(*rows), (), range(4))).culprits == (3,)
-    assert only(desync(table(*rows, unreadable), (), range(4))).culprits == ()
+    found = only(desync(table(*rows, unreadable), (), range(4)))
+    assert found.culprits == (3,)
+    assert "no call can be read in the dump of rank 3" in (found.note or "")
+    assert "left no dump" not in (found.note or "")
+    both = only(desync(table(*rows, unreadable), (), range(5)))
+    assert both.culprits == (3, 4)
+    assert "rank 4 left no dump (or it was not collected), and no call" in (both.note or "")
 
 
 def test_missing_dumps_of_the_majority_blame_nobody() -> None:

@@ -15,7 +15,7 @@ from forensics.engine.detectors import loss_shape, nonfinite, resume, series
 from forensics.engine.detectors.names import how_many, remembered_names
 from forensics.engine.few import Same
 from forensics.engine.progress import reached_total
-from forensics.engine.steps import step_clock
+from forensics.engine.steps import counting_training, step_clock
 from forensics.model import METRICS_COLUMNS, schema
 
 _NUMBERS = st.sampled_from([0.0, 1.0, 2.5, 10.0, 40.0, -1.0, float("nan"), float("inf")])
@@ -28,7 +28,9 @@ _ROWS = st.lists(
         st.one_of(st.none(), st.integers(0, 40)),
         st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0])),
         st.one_of(st.none(), st.sampled_from([1.7e9, 1.7e9 + 5])),
-        st.sampled_from(["loss", "lr", "grad_norm", "progress", "total_steps", "reward", "nan_steps", "own/name"]),
+        st.sampled_from(
+            "loss,lr,grad_norm,progress,total_steps,reward,nan_steps,own/name,eval_loss,lm loss vs samples".split(",")
+        ),
         _NUMBERS,
     ),
     max_size=24,
@@ -55,6 +57,7 @@ ASKED: dict[str, Callable[[pl.DataFrame], Any]] = {
         for s in series.streams(t, ("loss", "lr", "own/name"))
     ],
     "names": lambda t: remembered_names(Same(t)),
+    "counting": lambda t: counting_training(t).rows(),
     "step clock": lambda t: step_clock(t, {}),
     "how many": lambda t: [how_many(t, "loss", **b) for b in ({"above": 0.0, "most": 2.5}, {"least": 10.0}, {})],
     "reached total": reached_total,

@@ -150,3 +150,9 @@ def test_a_cut_file_is_partial(tmp_path: Path) -> None:
     found = run_with(tmp_path, record("KeyError: 'labels'", STACK)[:-40])
     row = next(c for c in found.coverage if c.path.endswith("error.json"))
     assert row.status is Status.PARTIAL and "cut off" in (row.reason or "")
+
+
+def test_a_message_of_null_is_no_message(tmp_path: Path, matcher: Matcher) -> None:
+    text = '{"message": null}'
+    assert looks_like_error_file(text.encode(), "attempt_0/0/error.json")
+    assert parse(tmp_path, text, matcher).problem == "it holds no message"

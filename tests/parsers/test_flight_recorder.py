@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.model import COLLECTIVES_COLUMNS, Identity, Kind, Source
-from forensics.parsers.flight_recorder import collectives, looks_like_dump, rank_of, read_dump, user_frame
+from forensics.parsers.flight_recorder import collectives, looks_like_dump, not_compared, rank_of, read_dump, user_frame
 
 DATA = Path(__file__).parents[1] / "data" / "flight_recorder"
 
@@ -177,6 +177,17 @@ def test_a_name_without_a_rank_leaves_it_to_the_folder(tmp_path: Path) -> None:
     dump, table = read(tmp_path, pickle.dumps(dump_of(entry()), 2), "latest.bin", rank=5)
     assert dump.rank == 5
     assert table["rank"].to_list() == [5]
+
+
+def test_a_dump_of_an_unknown_rank_says_that_it_is_not_compared(tmp_path: Path) -> None:
+    data = pickle.dumps(dump_of(entry()), protocol=2)
+    unnamed, _ = read(tmp_path, data, "fr.bin")
+    named, _ = read(tmp_path, data, "rank_3")
+    assert (unnamed.rank, unnamed.problem) == (None, None)
+    assert "not compared" in (not_compared(unnamed) or "")
+    assert not_compared(named) is None
+    cut, _ = read(tmp_path, data[:40], "fr.bin")
+    assert not_compared(cut) == cut.problem
 
 
 def test_other_pickles_and_json_are_not_claimed() -> None:

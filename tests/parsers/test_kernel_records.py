@@ -58,6 +58,37 @@ def test_journal(name: str) -> None:
     assert "MESSAGE" in lines[hits[21].line - 1]
 
 
+@pytest.mark.parametrize("colon", [":", ": ", " : "])
+def test_a_message_as_bytes_however_it_is_spaced(tmp_path: Path, colon: str) -> None:
+    file = tmp_path / "journal.json"
+    record = {"_TRANSPORT": "kernel", "__REALTIME_TIMESTAMP": "1786376165123456", "MESSAGE": [*b"x segfault at 0 ip 1"]}
+    file.write_text(json.dumps(record, separators=(", ", colon)).replace("[", "[ ").replace("]", " ]") + "\n")
+    scan = unfold(file)
+    assert [(h.pattern, h.line) for h in scan.hits] == [(21, 1)]
+    assert scan.problem is None
+
+
+@pytest.mark.parametrize("name", ["dmesg.json", "journal.json", "journal_pretty.json"])
+def test_a_cut_file_says_so(tmp_path: Path, name: str) -> None:
+    data = (DATA / name).read_bytes()
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert unfold(file).problem is None
+    file.write_bytes(data.rstrip()[:-3])
+    assert unfold(file).problem == records.CUT
+    if name != "dmesg.json":
+        return
+    file.write_bytes(data[: data.rindex(b"}", 0, data.rindex(b"}")) + 1])  # behind a record
+    assert unfold(file).problem == records.CUT
+
+
+def test_a_long_journal_that_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "journal.json"
+    line = (DATA / "journal.json").read_bytes().split(b"\n")[0] + b"\n"
+    file.write_bytes(line * (records.RECORD // len(line) + 2) + line[:60])
+    assert unfold(file).problem == records.CUT
+
+
 def test_dmesg() -> None:
     hit = next(h for h in unfold(DATA / "dmesg.json").hits if h.pattern == 20)
     assert hit.data.decode().startswith("[   130.456250] NVRM: Xid (PCI:0000:2b:00): 79")

@@ -36,11 +36,18 @@ def test_trainer_state():
     got, problem = rows(DATA / "trainer_state.json", "line", "step", "epoch", "name", "value")
     assert problem is None
     assert got == [
-        (8, 10, 0.25, "grad_norm", 1.5), (9, 10, 0.25, "lr", 0.0002), (10, 10, 0.25, "loss", 3.25),
-        (15, 20, 0.5, "grad_norm", "nan"), (16, 20, 0.5, "lr", 0.0001), (17, 20, 0.5, "loss", 0.0),
+        (10, 10, 0.25, "grad_norm", 1.5), (10, 10, 0.25, "lr", 0.0002), (10, 10, 0.25, "loss", 3.25),
+        (17, 20, 0.5, "grad_norm", "nan"), (17, 20, 0.5, "lr", 0.0001), (17, 20, 0.5, "loss", 0.0),
         (22, 20, 0.5, "eval_loss", INF),
         (None, 20, 0.5, "total_steps", 40.0),
     ]  # fmt: skip
+
+
+def test_the_timesteps_of_stable_baselines_are_its_steps(tmp_path):
+    text = "rollout/ep_rew_mean,time/iterations,time/total_timesteps,train/loss\n20.0,1,2048,3.5\n21.5,2,4096,nan\n"
+    got, problem = rows(written(tmp_path, "progress.csv", text), "line", "step", "name", "value")
+    assert problem is None
+    assert [row for row in got if row[2] == "loss"] == [(2, 2048, "loss", 3.5), (3, 4096, "loss", "nan")]
 
 
 def test_trainer_state_that_ends_in_the_middle(tmp_path):

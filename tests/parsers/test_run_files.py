@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
+import time
 import types
 import zipfile
 from collections.abc import Iterator
@@ -326,3 +327,47 @@ def test_stream_of_a_pickle_that_holds_itself() -> None:
     own.append(own)
     pickle.dump({"a": own, "b": 1}, buffer)
     assert documents.walk(read(buffer.getvalue())).problem
+
+
+def test_versions_that_a_program_prints() -> None:
+    text = (
+        "torch version: 2.4.0\ntransformers==4.44.0\nminimum numpy version: 1.2.3\n"
+        "10:00 INFO x\n2026-01-01 INFO accelerate==0.33.0\npeft.__version__ = '0.12.0'\n"
+    )
+    assert {i.path: i.value for i in run_files.read_head(text)} == {
+        "torch.version": "2.4.0",
+        "transformers.version": "4.44.0",
+        "accelerate.version": "0.33.0",
+        "peft.version": "0.12.0",
+    }
+
+
+def test_arguments_that_a_program_prints() -> None:
+    text = (
+        "x\nINFO Namespace(lr=0.0003, path=PosixPath('/x, y'), betas=(0.9, 0.95), name='it\\'s)', f=<f at 0x1, b>,"
+        " none=None, wandb_api_key='abc', model={'dim': 3, 'password': 'x', 'deep': {'a': [1, 2]}},"
+        " kept=[{'token': 'x'}], last=True)\n"
+        "args = Namespace(momentum=momentum)\n"
+        "args: {'dropout': 0.1, 'cut': 'abc"
+    )
+    found = {i.path: (i.value, i.line) for i in run_files.read_head(text)}
+    assert found == {
+        "arguments.lr": ("0.0003", 2),
+        "arguments.path": ("PosixPath('/x, y')", 2),
+        "arguments.betas": ("(0.9, 0.95)", 2),
+        "arguments.name": ("it\\'s)", 2),
+        "arguments.f": ("<f at 0x1, b>", 2),
+        "arguments.none": ("None", 2),
+        "arguments.model.dim": ("3", 2),
+        "arguments.model.deep.a": ("[1, 2]", 2),
+        "arguments.last": ("True", 2),
+        "arguments.dropout": ("0.1", 4),
+    }
+
+
+@pytest.mark.parametrize("piece", ["\\'", "a=1, ", "Namespace(", "{'a': ", "<", "'\"", " version", "INFO "])
+def test_hostile_prints_take_no_time(piece: str) -> None:
+    start = time.perf_counter()
+    run_files.read_head(f"Namespace(a='{piece * (60_000 // len(piece))}")
+    run_files.read_head(f"Namespace({piece * (60_000 // len(piece))}")
+    assert time.perf_counter() - start < 2

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from forensics.signatures.schema import SignatureError
-from forensics.triage import pool
+from forensics.triage import command, pool
 from forensics.triage.batch import Options, triage
 from forensics.triage.codec import dumps, loads
 from forensics.triage.examine import Outcome, Setup, Task, Tools, examine
@@ -203,3 +205,41 @@ def test_what_a_job_unpacks_does_not_outlive_it(tmp_path: Path) -> None:
     outcome = examine(Task(job=job), tools, time.time())
     assert outcome.row is not None and loads(outcome.row).root == "cuda-oom"
     assert list(Path(tools._scratch.name).iterdir()) == []
+
+
+def test_a_worker_without_a_parent_ends_quietly(tmp_path: Path) -> None:
+    program = f"""
+import multiprocessing, os, sys, tempfile
+from forensics.triage import pool
+from forensics.triage.examine import Outcome, Setup, Task
+from forensics.triage.model import Job
+ours, theirs = multiprocessing.Pipe()
+ours.send(Task(job=Job(path="a", layout="folder", parts=("a",))))
+def make(setup):
+    def work(task):
+        ours.close()
+        return Outcome(path="a", quick="", fingerprint="", modified=None)
+    return work
+pool._serve(theirs, Setup(), make, {str(tmp_path / "own")!r}, 1 << 33)
+print("went on", file=sys.stderr)
+"""
+    (tmp_path / "own").mkdir()
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert not (tmp_path / "own").exists()
+
+
+def test_the_command_of_exec_has_a_limit(
+    made: tuple[Path, Path, list[sweep.Expected], Batch], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "EXEC_SECONDS", 0.5)
+    started = time.monotonic()
+    with pytest.raises(command.CannotWrite, match=r"more than 0\.5 seconds"):
+        command.hand_over(made[3], f"sh -c '(sleep 1.5; touch {tmp_path}/late) & wait'")
+    assert time.monotonic() - started < 1.4
+    time.sleep(1.3)
+    assert not (tmp_path / "late").exists()  # what it started has ended with it
+    command.hand_over(made[3], f"sh -c 'cat > {tmp_path}/got'")
+    assert len(json.loads((tmp_path / "got").read_text())["jobs"]) == len(made[3].results)
+    with pytest.raises(command.CannotWrite, match="status 3"):
+        command.hand_over(made[3], "sh -c 'exit 3'")

@@ -140,6 +140,17 @@ def here(tasks: Iterable[Task], setup: Setup) -> Iterator[Outcome]:
     return (examine(task, tools, time.time()) for task in tasks)
 
 
+def test_the_list_of_groups_is_redacted_as_the_draft_is(tmp_path: Path) -> None:
+    said = "no access for ann.example@corp.example with token hf_abcdefghijklmnopqrstuvwxyzabcdefgh"
+    jobs = sweep(tmp_path / "jobs", "acme.data.ShardError", said, said)
+    store = tmp_path / "s.sqlite"
+    triage([str(jobs)], Options(store=store, engine=here, limits=Limits()))
+    run = CliRunner().invoke
+    hidden = run(main, ["signatures", "draft", "--store", str(store)]).output
+    assert "no access" in hidden and "ann.example" not in hidden and "hf_abc" not in hidden
+    assert "ann.example" in run(main, ["signatures", "draft", "--store", str(store), "--no-redact"]).output
+
+
 def test_from_the_store_to_the_root(tmp_path: Path) -> None:
     jobs = sweep(tmp_path / "jobs", "acme.data.ShardError", "'shard-01' is cut off", "'shard-02' is cut off")
     store, own = tmp_path / "s.sqlite", tmp_path / "own" / "data"

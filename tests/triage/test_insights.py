@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from forensics.model import Fact
-from forensics.triage.batch import Options, triage
+from forensics.triage.batch import Options, count, triage
 from forensics.triage.codec import dumps, loads
 from forensics.triage.examine import Outcome, Setup, Task, Tools, examine
 from forensics.triage.filters import Filter
@@ -17,10 +20,10 @@ from forensics.triage.insight.found import insights, related
 from forensics.triage.insight.model import Insights
 from forensics.triage.insight.statistics import fisher_greater
 from forensics.triage.labels import labels_of
-from forensics.triage.model import Batch, Device, JobResult
+from forensics.triage.model import Batch, Device, JobResult, Place
 from forensics.triage.pool import Limits
 from forensics.triage.redacted import redacted
-from forensics.triage.show import markdown, payload, terminal
+from forensics.triage.show import csv_text, markdown, payload, terminal
 from tests.triage.rows import fault, raised, row
 
 
@@ -82,6 +85,44 @@ def test_shared_tables_name_no_hosts_and_people() -> None:
     assert "corp" not in text and "bob" not in text
     assert shared.insights.hardware[0].node == next(r.node for r in shared.results if r.root == "host-hardware-error")
     assert {j for g in shared.insights.unknown for j in g.jobs} <= {r.path for r in shared.results}
+
+
+def test_short_names_of_nodes_are_replaced_beside_their_gpus() -> None:
+    jobs = []
+    for n in range(40):
+        node = f"n{n % 4}"
+        cards = (Device(node=node, bus_id="0000:1a:00", listed=True, blamed=node == "n2"),)
+        line = Place(file=f"{node}.log", line=1, text=f"{node} kernel: NVRM: Xid (PCI:0000:1a:00): 79, n2k of n22")
+        if node == "n2":
+            more = {"evidence": line, "summary": f"lost on {node}", "devices": cards}
+            jobs.append(fault(n, "gpu-fell-off-bus", node, n * 5, **more))
+        else:
+            jobs.append(row(n, nodes=(node,), devices=cards))
+    found = batch(jobs)
+    card = replace(found.insights.hardware[0], kind="gpu", name="n2 0000:1a:00", bus_id="0000:1a:00")
+    shared = redacted(replace(found, insights=replace(found.insights, hardware=(card,))))
+    text = markdown(shared) + payload(shared) + csv_text(shared)
+    assert not re.search(r"\bn[0-3]\b", text)
+    assert "n2k of n22" in text  # other words stay
+    stand_in = next(r.node for r in shared.results if r.node)
+    assert any(c.value == f"{stand_in} 0000:1a:00" for c in shared.insights.concentrations if c.factor == "gpu")
+    assert shared.insights.hardware[0].name == f"{stand_in} 0000:1a:00"
+    assert shared.results[2].evidence is not None
+    assert shared.results[2].evidence.text.startswith(f"{stand_in} kernel")
+
+
+def test_the_title_of_a_cause_is_no_single_jobs() -> None:
+    said = "An exception ended the process"
+    both = [row(n, "python-exception", title=f"{said}: {e}") for n, e in enumerate(("KeyError", "KeyError", "a.B: c"))]
+    assert count(both)[0].title == said
+    assert count(both[:2])[0].title == f"{said}: KeyError"
+    assert count([row(1, "x", title="one"), row(2, "x", title="two", confidence=0.9)])[0].title == "two"
+
+
+def test_the_unknown_group_has_a_column() -> None:
+    found = batch([raised(1, "KeyError", "x"), row(2)])
+    first, second = csv.DictReader(io.StringIO(csv_text(found)))
+    assert first["unknown_group"] == found.insights.unknown[0].name and second["unknown_group"] == ""
 
 
 def test_a_filter_leaves_the_comparison_alone(tmp_path: Path) -> None:

@@ -108,3 +108,103 @@ def test_missing_path(tmp_path: Path) -> None:
 
 def test_natural() -> None:
     assert sorted(["t10", "t9", "t", "10", "9", "t²"], key=natural) == ["9", "10", "t", "t9", "t10", "t²"]
+
+
+def found_in(root: Path, **more: tuple[str, ...]) -> tuple[list[str], str]:
+    """(paths of the jobs below `root`, the notes)."""
+    notes = Notes()
+    jobs = list(find([str(root)], notes=notes, **more))
+    return [Path(j.path).relative_to(root).as_posix() for j in jobs], "\n".join(notes.lines())
+
+
+def test_hydra_runs_below_outputs_are_jobs(tmp_path: Path) -> None:
+    times = ["outputs/2026-11-20/10-00-00", "outputs/2026-11-20/11-00-00", "outputs/2026-11-21/12-30-00"]
+    tree(tmp_path, "train.py", "conf/config.yaml", "nohup.out", *(f"{t}/.hydra/config.yaml" for t in times))
+    found, notes = found_in(tmp_path)
+    assert found == times
+    assert "nohup.out" in notes
+    tree(tmp_path / "one", "train.py", "outputs/2026-11-20/10-00-00/.hydra/config.yaml")
+    assert found_in(tmp_path / "one")[0] == ["."]
+
+
+def test_project_among_others_is_looked_into(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"proj/outputs/2026-11-20/1{n}-00-00/.hydra/config.yaml" for n in range(2)), "single/train.log")
+    assert found_in(tmp_path)[0] == [*(f"proj/outputs/2026-11-20/1{n}-00-00" for n in range(2)), "single"]
+
+
+@pytest.mark.parametrize(
+    "names", [("runs/exp_a", "runs/exp_b"), ("lightning_logs/version_0", "lightning_logs/version_1")]
+)
+def test_folders_with_logs_of_their_own_are_jobs(tmp_path: Path, names: tuple[str, ...]) -> None:
+    tree(tmp_path / "p", "train.py", *(f"{name}/train.log" for name in names))
+    assert found_in(tmp_path / "p")[0] == list(names)
+    # With a log beside them, or ranks, they are parts of the run that wrote it.
+    tree(tmp_path / "q", "train.log", *(f"{name}/train.log" for name in names))
+    found, notes = found_in(tmp_path / "q")
+    assert found == ["."] and "read as one job" in notes
+    tree(tmp_path / "r", "rank0/out.log", *(f"{name}/train.log" for name in names))
+    assert found_in(tmp_path / "r")[0] == ["."]
+
+
+def test_results_without_logs_are_parts_of_one_run(tmp_path: Path) -> None:
+    tree(tmp_path, "a/results/mmlu/scores.json", "a/results/arc/scores.json", "a/checkpoints/1.pt", "b/train.log")
+    assert found_in(tmp_path)[0] == ["a", "b"]
+
+
+def test_wandb_runs_beside_checkpoints(tmp_path: Path) -> None:
+    runs = [f"wandb/run-2026112{n}_100000-abcdefg{n}" for n in range(3)]
+    tree(tmp_path / "p", "train.py", "checkpoints/a.json", *(f"{r}/files/output.log" for r in runs))
+    assert found_in(tmp_path / "p")[0] == runs
+    resumed = [f"wandb/run-2026112{n}_100000-same" for n in range(3)]
+    tree(tmp_path / "q", "train.py", "checkpoints/a.json", *(f"{r}/files/output.log" for r in resumed))
+    assert found_in(tmp_path / "q")[0] == ["."]
+
+
+def test_dates_of_one_folder_a_level(tmp_path: Path) -> None:
+    days = ["2025/12/31", "2026/01/01", "2026/01/02"]
+    tree(tmp_path, *(f"{day}/{job}/out.log" for day in days for job in "xy"))
+    assert found_in(tmp_path)[0] == [f"{day}/{job}" for day in days for job in "xy"]
+    assert found_in(tmp_path / "2026")[0] == [f"0{m}/0{d}/{j}" for m, d in ((1, 1), (1, 2)) for j in "xy"]
+
+
+def test_numbers_that_are_no_dates_are_one_job(tmp_path: Path) -> None:
+    tree(tmp_path, "2048/77/out.log", "2048/78/out.log", "4096/77/out.log")
+    assert found_in(tmp_path)[0] == ["2048", "4096"]
+
+
+def test_numbered_logs_are_one_job_with_a_note(tmp_path: Path) -> None:
+    tree(tmp_path / "p", *(f"exp_lr{n}.log" for n in range(5)))
+    found, notes = found_in(tmp_path / "p")
+    assert found == ["."] and "exp_lr0.log, exp_lr1.log, exp_lr2.log, ..." in notes
+    tree(tmp_path / "q", *(f"rank{n}.log" for n in range(5)))
+    assert found_in(tmp_path / "q") == (["."], "")
+
+
+def test_array_beside_job_folders(tmp_path: Path) -> None:
+    tree(tmp_path, "exp0/a.log", "exp1/a.log", "55_0/a.log", *(f"slurm-55_{n}.out" for n in range(3)), "todo.txt")
+    found, notes = found_in(tmp_path)
+    assert found == ["55_0", "exp0", "exp1", "slurm-55_0.out", "55_1", "55_2"]
+    assert "todo.txt" in notes
+
+
+def test_short_job_ids(tmp_path: Path) -> None:
+    tree(tmp_path / "p", "slurm-900.out", "train-901.err", "train-901.out", "rank-902.out")
+    found, notes = found_in(tmp_path / "p")
+    assert found == ["900", "901"] and "rank-902.out" in notes
+    tree(tmp_path / "q", *(f"77_{n}_0_log.{e}" for n in range(4) for e in ("out", "err")))
+    assert found_in(tmp_path / "q")[0] == [f"77_{n}" for n in range(4)]
+    tree(tmp_path / "r", "train-901.out", "train-902.out")
+    assert found_in(tmp_path / "r")[0] == ["."]
+
+
+def test_nothing_is_left_after_exclude(tmp_path: Path) -> None:
+    tree(tmp_path, "a/x.log", "b/x.log")
+    assert found_in(tmp_path, exclude=("*",))[0] == []
+    assert list(find([str(tmp_path / "a/x.log")], exclude=("*.log",))) == []
+
+
+def test_notes_do_not_grow_with_the_folders() -> None:
+    notes = Notes()
+    for n in range(1000):
+        notes.add(f"file beside the jobs of {n} left out")
+    assert len(notes.lines()) == 21 and notes.lines()[-1].startswith("980 further")

@@ -184,3 +184,9 @@ def test_hostile_messages_are_quick() -> None:
     rows = [raised(n, "ValueError", " ".join(random.Random(n).choices("abcdefgh", k=12)) * 3) for n in range(1500)]
     assert sum(len(g.jobs) for g in group(rows)) == 1500
     assert time.process_time() - began < 4
+
+
+def test_a_space_in_a_path_is_part_of_the_file() -> None:
+    (found,) = group([raised(1, "KeyError", "x", ("/home/ü/tr äin.py", 4, "schritt"))])
+    assert found.title.startswith("KeyError in schritt (tr äin.py)")
+    assert found.name.startswith("keyerror-schritt-")

@@ -152,9 +152,31 @@ def test_a_collapse_and_its_end(name: str, usual: float, slow: float) -> None:
     assert pace.look(rates([*before, *[slow] * 200, *before[:8]], name)) == []
 
 
+@pytest.mark.parametrize(("before", "slow"), [(36, 22), (60, 8), (90, 118), (200, 150), (60, 205)])
+def test_a_collapse_whose_records_come_fast(before: int, slow: int) -> None:
+    """More slow records come between two looks than would count as single ones."""
+    dice = random.Random(4)
+    pace = Pace()
+    values = [dice.gauss(1000, 80) for _ in range(before)]
+    assert pace.look(rates(values)) == []
+    values += [dice.gauss(125, 10) for _ in range(slow)]
+    (found,) = pace.look(rates(values))
+    assert found.usual == pytest.approx(1000, rel=0.1) and found.usual / found.now == pytest.approx(8, rel=0.2)
+    assert "usually 1" in (found.evidence.text or "") or "usually 9" in (found.evidence.text or "")
+
+
+def test_what_is_usual_is_not_taken_from_a_file_that_began_anew() -> None:
+    pace = Pace()
+    assert pace.look(rates([100.0] * 60)) == []
+    assert pace.look(rates([10.0] * 12)) == []
+
+
 @pytest.mark.parametrize(
     "values",
     [
+        [100.0 - n / 2 for n in range(165)] + [18.0] * 30,  # falls slowly, all along
+        [*([100.0] * 40), *([20.0] * 20), *([100.0] * 40), *([20.5] * 25)],  # slow for a while before, too
+        [100.0] * 20 + [20.0] * 60,  # too little is known of what came before
         [100.0] * 60 + [20.0] * 3 + [100.0] * 8,  # a save
         [100.0] * 60 + [20.0, 100.0] * 10,  # slow every second record
         [100.0] * 60 + [50.0] * 20,  # a ramp of the batch size
@@ -230,7 +252,7 @@ def test_a_trend_is_told_when_more_records_have_borne_it_out() -> None:
     looks = [ledger.compare([sign(trend=True)], (), 1.0, explanation=n // 2) for n in range(7)]
     assert [len(news) for news in looks] == [0, 0, 0, 0, 1, 0, 0] and not ledger.waiting
     ledger = Ledger()
-    shown = ([sign(trend=True)], [sign(trend=True)], [], [sign(trend=True)], [sign(trend=True)])
+    shown: tuple[list[Sign], ...] = ([sign(trend=True)], [sign(trend=True)], [], [sign(trend=True)], [sign(trend=True)])
     assert [ledger.compare(s, (), 1.0, explanation=n) for n, s in enumerate(shown)] == [[]] * 5
     assert len(ledger.compare([sign(trend=True)], (), 1.0, at_once=True, explanation=5)) == 1
 

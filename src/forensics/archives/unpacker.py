@@ -18,7 +18,7 @@ from forensics.archives.formats import MARK, plain_name, tar_header
 from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
 from forensics.archives.streams import Piece, Stream, decoder
 from forensics.archives.tars import tar_entries
-from forensics.archives.zips import zip_entries
+from forensics.archives.zips import ZipEntry, found_entries
 from forensics.files import buffered
 
 
@@ -146,7 +146,7 @@ class Unpacker:
 
     def _zip(self, raw: BinaryIO, size: int, found: Unpacked, wanted: Callable[[str], str | None]) -> Iterator[Member]:
         given = 0
-        for n, entry in enumerate(zip_entries(raw, size)):
+        for n, entry in enumerate(found_entries(raw, size)):
             if n >= self.limits.members:
                 raise Stop(f"more than {self.limits.members:,} members; the rest was not read")
             if entry.name.endswith("/"):
@@ -168,7 +168,7 @@ class Unpacker:
                 continue
             piece = Piece(raw, start, entry.packed)
             stream = Stream(decoder(what, piece, self.limits), piece, self.limits, self.take, given)
-            member = self._store(name, _checked(stream, entry.crc), found, entry.modified)
+            member = self._store(name, _checked(stream, entry), found, entry.modified)
             given += stream.given
             if member is not None:
                 yield member
@@ -184,10 +184,12 @@ def _leaves(name: str) -> bool:
     return ".." in parts or parts[0] == "" or re.match(r"[A-Za-z]:", name) is not None
 
 
-def _checked(stream: Stream, crc: int) -> Iterator[bytes]:
+def _checked(stream: Stream, entry: ZipEntry) -> Iterator[bytes]:
     seen = 0
     while chunk := stream.read(CHUNK):
         seen = zlib.crc32(chunk, seen)
         yield chunk
-    if seen != crc:
+    if entry.missing:
+        raise Stop("cut off: the end of its last member is missing")
+    if entry.checked and seen != entry.crc:
         raise ValueError("its checksum is not that of its data")

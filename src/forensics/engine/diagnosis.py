@@ -364,6 +364,8 @@ def where(finding: Finding) -> str:
     if finding.step is not None:
         about = {"exact": "at step", "first_logged": "at or before step"}.get(finding.step_is or "", "after step")
         parts.append(f"{about} {finding.step}")
+    elif finding.epoch is not None:
+        parts.append(f"at epoch {finding.epoch:g}")
     return " ".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+from forensics.engine.steps import counting_training
 from forensics.model import RunData
 from forensics.patterns import lazy
 
@@ -38,7 +39,7 @@ def _last_step(data: RunData) -> tuple[int | None, float | None]:
     """(last step, seconds since the epoch) of the source that came farthest; of several the latest."""
     import polars as pl
 
-    stepped = data.metrics.filter(pl.col("step").is_not_null())
+    stepped = counting_training(data.metrics).filter(pl.col("step").is_not_null())
     if stepped.is_empty():
         return None, None
     written = {w.source: w.last_time for w in data.writers}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -150,8 +150,11 @@ class Matcher:
         except ScanError as error:
             raise SignatureError(f"{error}; give the rule a literal `anchor`") from None
 
-    def match(self, rule: Rule, texts: Iterable[str]) -> Match | None:
-        """What a rule captures from a line (its cleaned text first, then as printed); None if it does not match."""
+    def match(self, rule: Rule, texts: Iterable[str], given_up: Counter[str] | None = None) -> Match | None:
+        """What a rule captures from a line (its cleaned text first, then as printed); None if it does not match.
+
+        given_up: counts, by signature, the lines on which a search took longer than TIMEOUT, which is no match either.
+        """
         for text in texts:
             try:
                 found = compiled(rule.evidence.pattern or "").search(text, timeout=TIMEOUT)
@@ -160,6 +163,8 @@ class Matcher:
                 if rule.evidence.unless and compiled(rule.evidence.unless).search(text, timeout=TIMEOUT):
                     return None
             except TimeoutError:
+                if given_up is not None:
+                    given_up[rule.signature.name] += 1
                 return None
             captures = {k: v.strip() for k, v in found.groupdict().items() if v is not None}
             if any(len(v) > LONGEST_NUMBER and v.isdecimal() for v in captures.values()):

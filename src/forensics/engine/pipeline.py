@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from forensics.engine import attempts, causes, clocks, diagnosis, identity, progress, resumes, steps
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
-from forensics.engine.matcher import STACK, Matcher
+from forensics.engine.matcher import STACK, TIMEOUT, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
     COLLECTIVES_COLUMNS,
@@ -163,6 +163,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         except Exception as error:  # nor what the same file says otherwise
             _raise_if_debugging()
             faults[source.path] = _fault(error)
+        if found.given_up:
+            faults.setdefault(source.path, _given_up(found.given_up))
         observations += signs
         facts += [Fact("kernel_log", form, source.path)] if form is not None else []
         tracebacks += found.tracebacks
@@ -291,6 +293,12 @@ def _row(source: Source, status: Status, reason: str | None) -> Coverage:
     )
 
 
+def _given_up(lines: Mapping[str, int]) -> str:
+    slow = sorted(lines, key=lambda name: (-lines[name], name))
+    listed = ", ".join(slow[:3]) + (f" and {len(slow) - 3} more" if len(slow) > 3 else "")
+    return f"searches that took longer than {TIMEOUT:g} s were given up, in {sum(lines.values())} lines, for {listed}"
+
+
 def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], Sequence[Fact], str | None]:
     """(frame, observations, facts, problem) of a source that is not a log."""
     from forensics.parsers import flight_recorder, metric_files, tensorboard
@@ -305,7 +313,7 @@ def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observati
             return tensorboard.metrics(events, source), tensorboard.resumes(events, source), stated, problem
         if source.kind is Kind.FLIGHT_RECORDER:
             dump = flight_recorder.read_dump(source.file, source)
-            return flight_recorder.collectives(dump, source), (), (), dump.problem
+            return flight_recorder.collectives(dump, source), (), (), flight_recorder.not_compared(dump)
         if source.kind is Kind.METRICS:
             frame, problem = metric_files.read(source.file, source)
             return frame, (), (), problem
@@ -423,7 +431,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     clocks.admit(linked, offsets, nodes)
     made = diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
     if not made.of_role(Role.ROOT):
-        made = replace(made, missing_evidence=(*made.missing_evidence, *probed.too_few_looks(data)))
+        made = replace(made, missing_evidence=(*made.missing_evidence, *probed.not_judged(data)))
     return Analysis(replace(made, fingerprint=fingerprint(made)), data)
 
 

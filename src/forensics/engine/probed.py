@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,15 @@ from forensics.probe import tags
 if TYPE_CHECKING:
     import polars as pl
 
+FEWEST = 3  # looks, or losses, before what they agree on counts
+CLOSE = 1e-3  # relative difference that printing a loss in few digits makes
 SHOWN = 200  # characters of sample ids in a note
 _AT_STEP = re.compile(r"step (\d{1,18}): (.+)", re.S)
 # The signatures whose onset is a batch.
 _OF_A_BATCH = frozenset({"nan-loss", "nan-gradients", "nan-in-data", "nan-in-forward", "nan-in-backward", "loss-spike"})
 _WITHOUT_MODULE = frozenset({"nan-loss", "nan-gradients"})
+_OF_STEPS = ("update_ratio", "grad_norm", tags.GRAD_NORM_LOCAL, "skipped_total", tags.HELD, tags.STEPS)
+_BESIDE = frozenset({tags.HELD, tags.STEPS})
 _PLACES = (tags.OUTPUT, tags.GRADIENT, tags.WEIGHTS, tags.INPUT, tags.LOSS_ONLY)
 
 
@@ -41,6 +46,7 @@ def _told(observations: Sequence[Observation], metrics: pl.DataFrame, facts: Seq
     placed = names_where(metrics, lambda name: name.startswith(tuple(tags.NONFINITE + place for place in _PLACES)))
     sources = {stream.source for stream in streams(metrics, (tags.HELD,))}
     found = []
+    behind: bool | None = None
     for o in observations:
         said: list[str] = []
         if o.signature in _OF_A_BATCH and o.step is not None and o.evidence:
@@ -51,8 +57,38 @@ def _told(observations: Sequence[Observation], metrics: pl.DataFrame, facts: Seq
                 )
             if text := ids.get((o.evidence[0].file, o.step)):
                 said.append(f"the samples of step {o.step}: {_short(text)}")
-        found.append(replace(o, note="; ".join(filter(None, (o.note, *said)))) if said else o)
+        step = o.step
+        if step is not None and o.evidence and o.evidence[0].file in sources:
+            behind = _log_is_behind(metrics, sources) if behind is None else behind
+            if behind and step > 0:
+                step -= 1
+                said.append(f"the log counts from 0: its step {step} is update {o.step} of the probe")
+        found.append(replace(o, step=step, note="; ".join(filter(None, (o.note, *said)))) if said else o)
     return found
+
+
+def _log_is_behind(metrics: pl.DataFrame, probe: Set[str]) -> bool:
+    """Whether the run's logs print the losses that the probe counts from 1 under steps that are one less."""
+    counted: dict[tuple[int | None, int], float] = {}
+    said: list[tuple[int | None, int, float]] = []
+    for stream in streams(metrics, ("loss",)):
+        told = [
+            (stream.rank, s, v) for s, v in zip(stream.steps, stream.column("loss"), strict=True)
+            if s is not None and v is not None and math.isfinite(v)
+        ]  # fmt: skip
+        if stream.source in probe:
+            counted |= {(rank, step): value for rank, step, value in told}
+        elif not stream.binary:
+            said += told
+    ranks = {rank for rank, _ in counted}
+    only = next(iter(ranks)) if len(ranks) == 1 else None  # a log that names no rank is that of the only one
+
+    def agree(offset: int) -> list[bool]:
+        pairs = [(v, counted.get((only if rank is None else rank, step + offset))) for rank, step, v in said]
+        return [abs(v - c) <= CLOSE * max(abs(v), abs(c)) for v, c in pairs if c is not None]
+
+    same, one_less = agree(0), agree(1)
+    return len(one_less) >= FEWEST and sum(one_less) >= 0.9 * len(one_less) and sum(same) <= 0.5 * len(one_less)
 
 
 def _short(text: str) -> str:
@@ -76,14 +112,39 @@ def _ids(facts: Sequence[Fact]) -> Mapping[tuple[str, int], str]:
     return {(source, int(m[1])): m[2] for source, m in matches if m}
 
 
-def too_few_looks(data: RunData) -> tuple[MissingEvidence, ...]:
-    """What the probe looked at too rarely to be judged: how many looks there were, and how many it takes."""
+def not_judged(data: RunData) -> tuple[MissingEvidence, ...]:
+    """What the probe saw and cannot judge, and what it looked at too rarely for that."""
     if not any(source.kind is Kind.TENSORBOARD for source in data.sources):
         return ()
     try:
-        return _too_few(data.metrics) if recorded(data.metrics) else ()
+        return (*_odd(data.metrics), *_too_few(data.metrics)) if recorded(data.metrics) else ()
     finally:
         _forget()
+
+
+def _odd(metrics: pl.DataFrame) -> Iterator[MissingEvidence]:
+    """Parameters that the optimizer does not hold, and an optimizer that made no step, where no detector finds a fault.
+
+    Both can be right: an optimizer that the probe was not given, or one without hooks. Ranks are alike, so one speaks.
+    """
+    names = [*names_where(metrics, lambda name: name.startswith((tags.LOST, tags.RATIO))), *_OF_STEPS]
+    for stream in streams(metrics, names):
+        looks, held = stream.curve(tags.HELD)
+        if len(looks) < FEWEST:
+            continue
+        if max(held) < 1:
+            yield MissingEvidence(
+                f"the optimizer that the probe was given holds {100 * held[-1]:.3g} % of the trainable parameters;"
+                " whether the others are trained was not seen",
+                "give Probe(...) all optimizers; requires_grad_(False) for what is frozen on purpose",
+            )
+        steps = stream.curve(tags.STEPS)[1]
+        if not (any(steps) if steps else any(stream.curve(name)[0] for name in names if name not in _BESIDE)):
+            yield MissingEvidence(
+                f"the probe saw no step of the optimizer, at {len(looks)} looks",
+                "check that optimizer.step() is called on the optimizer that the probe was given",
+            )
+        return
 
 
 def _too_few(metrics: pl.DataFrame) -> tuple[MissingEvidence, ...]:

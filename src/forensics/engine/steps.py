@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.engine.few import Row, few
 from forensics.model import Evidence, Observation
+from forensics.parsers.names import axis_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 VIEWS = 4096  # of marks that are kept; most runs need a handful
+_HELD_OUT = "eval_"  # the names of parsers.names that are measured on held-out data begin so
 VIEWS_OF_ATTEMPTS = 4  # each can hold all marks of a file
 
 
@@ -238,12 +240,16 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
     if not metrics.height:
         return StepClock({}, {}, attempts)
     if (small := few(metrics)) is not None:
-        counted: Iterable[tuple[Any, ...]] = _counted(small)
+        counted: Iterable[tuple[Any, ...]] = _counted(_of_training(small))
     else:
-        records = metrics.group_by(["source", "line", "step", "rank"], maintain_order=True).agg(
-            pl.col("time").first(),
-            pl.col("attempt").first(),
-            pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
+        records = (
+            counting_training(metrics)
+            .group_by(["source", "line", "step", "rank"], maintain_order=True)
+            .agg(
+                pl.col("time").first(),
+                pl.col("attempt").first(),
+                pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
+            )
         )
         counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
     stepped: dict[str, list[_Mark]] = {}
@@ -254,6 +260,61 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
     unit = dict.fromkeys(bars, "progress bar") | dict.fromkeys(stepped, "global step")
     marked = {source: tuple(marks) for source, marks in (bars | stepped).items()}
     return StepClock(marked, unit, attempts, _losses(metrics))
+
+
+def counting_training(metrics: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a METRICS_COLUMNS table without those whose step is another counter than that of training.
+
+    A run's counter goes back where the run does, and then the series goes back that counted before. A held-out metric
+    by epochs, a histogram that is written late or a table of hyperparameters lies behind what its source has reached
+    and still goes up by itself: such a series moves the clock forward only. In text, whose phases may each count from
+    0, this holds for held-out metrics alone. `... vs samples`, as Megatron-LM writes it, counts something else always.
+    """
+    import polars as pl
+
+    if (small := few(metrics)) is not None:
+        kept = _of_training(small)
+        return metrics if len(kept) == len(small) else pl.DataFrame(kept, schema=metrics.schema, orient="row")
+    writer, step, name = ["source", "rank", "attempt"], pl.col("step"), pl.col("name")
+    doubted = step.is_not_null() & (pl.col("line").is_null() | name.str.starts_with(_HELD_OUT))
+    foreign = [each for each in metrics["name"].unique().to_list() if axis_of(each)]
+    rows = metrics.filter(step.is_null() | ~name.is_in(foreign)) if foreign else metrics
+    if rows.select((~doubted).all()).item():
+        return rows
+    # A record's own rows stand at one step, so that the highest step so far may count it in.
+    rows = rows.with_columns(
+        (step < step.cum_max().over(writer)).alias("_behind"),
+        (step <= step.cum_max().forward_fill().shift(1).over([*writer, "name"])).fill_null(False).alias("_back"),
+    ).with_columns((doubted & pl.col("_behind") & ~pl.col("_back")).any().over([*writer, "name"]).alias("_other"))
+    return rows.filter(~(doubted & pl.col("_behind") & pl.col("_other")).fill_null(False)).drop(
+        "_behind", "_back", "_other"
+    )
+
+
+def _of_training(rows: Sequence[Row]) -> Sequence[Row]:
+    """The same of few rows."""
+    reached: dict[tuple[Any, ...], int] = {}
+    own: dict[tuple[Any, ...], int] = {}
+    others: set[tuple[Any, ...]] = set()
+    behind: list[bool] = []
+    for row in rows:
+        late = False
+        if (step := row.step) is not None and not axis_of(row.name):
+            writer = (row.source, row.rank, row.attempt)
+            series = (*writer, row.name)
+            high, last = reached.get(writer, step), own.get(series, step - 1)
+            if step < high and (row.line is None or row.name.startswith(_HELD_OUT)):
+                late = True
+                if step > last:
+                    others.add(series)
+            reached[writer], own[series] = max(high, step), max(last, step)
+        behind.append(late)
+    return [
+        row
+        for row, late in zip(rows, behind, strict=True)
+        if row.step is None
+        or not (axis_of(row.name) or (late and (row.source, row.rank, row.attempt, row.name) in others))
+    ]
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:

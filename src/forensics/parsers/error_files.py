@@ -25,7 +25,7 @@ from forensics.patterns import lazy
 
 MAX_BYTES = 4 << 20
 _SPEAKER = "process-seen"
-_HEAD = lazy(rb'^\s*\{\s*"message"\s*:\s*[{"]')
+_HEAD = lazy(rb'^\s*\{\s*"message"\s*:\s*(?:[{"]|null\b)')
 
 
 class ErrorFile(NamedTuple):

@@ -162,6 +162,16 @@ def read_dump(path: Path, source: Source) -> Dump:
     return _dump(loaded, source.path, rank, container)
 
 
+def not_compared(dump: Dump) -> str | None:
+    """Why nothing in a dump can be compared with other ranks': what is wrong with it, or that its rank is not known."""
+    if dump.problem is None and dump.rank is None:
+        return (
+            "not compared with other dumps: neither its name nor a folder says which rank's it is "
+            "(name it ..._rank_N, as the recorder does)"
+        )
+    return dump.problem
+
+
 def collectives(dump: Dump, source: Source) -> pl.DataFrame:
     """The dump's entries as rows of model.COLLECTIVES_COLUMNS, oldest first.
 

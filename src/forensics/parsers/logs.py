@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import FileIO
@@ -36,6 +37,7 @@ from forensics.parsers.prefixes import (
 )
 
 HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
+MOST_GIVEN_UP = 10  # lines of a file on which the search for a signature takes too long, before it ends there
 TAIL = 8 << 10  # bytes of the tail of a file that was read before and has grown
 WHOLE = 2 << 20  # bytes up to which every line is read for metrics
 EDGE = 128 << 10  # bytes read in full at either end of a larger file
@@ -76,6 +78,7 @@ class LogFindings(NamedTuple):
     writer: Writer
     text: LogText  # what is to be read for metrics
     sampled: bool  # those are windows of it, not all
+    given_up: Mapping[str, int] = {}  # signature -> lines on which the search for it took too long
 
 
 def windows(size: int, budget: int) -> list[tuple[int, int]]:
@@ -118,7 +121,8 @@ def read_log(
         voted = vote(sample_lines(head)) if grown is None else grown.voted
         found = _tracebacks(source, scan, reader, voted, reference)
         found += _last_words(source, scan, begin, tail, voted, reference, found)
-        observations = _observations(source, scan, matcher, reader, voted, reference, found)
+        given_up: Counter[str] = Counter()
+        observations = _observations(source, scan, matcher, reader, voted, reference, found, given_up)
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted) if grown is None else ()
         writer = _writer(source, head, tail, reference, scan.bytes)
@@ -126,7 +130,7 @@ def read_log(
         text = LogText(source, chosen, voted, reference)
     if grown is not None:
         writer = replace(writer, first_time=grown.first_time)
-    return LogFindings(observations, found, writer, text, len(scan.marks) > 0)
+    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, given_up)
 
 
 def latest_date(sources: Sequence[Source]) -> float | None:
@@ -302,6 +306,7 @@ def _observations(
     voted: frozenset[str],
     reference: float,
     found: Sequence[Traceback],
+    given_up: Counter[str],
 ) -> tuple[Observation, ...]:
     lines = _Lines(reader, voted, reference)
     results: list[Observation] = []
@@ -314,10 +319,12 @@ def _observations(
         for rule in matcher.rules_of.get(hit.pattern, ()):
             if (hit.offset, id(rule)) in seen or (hit.offset, id(rule)) in failed:
                 continue
+            if given_up[rule.signature.name] >= MOST_GIVEN_UP:
+                continue
             for line, printed in lines.of(hit):
                 if _is_code_of_a_traceback(hit, line, found):
                     continue
-                match = matcher.match(rule, (line.text, printed) if line.text != printed else (printed,))
+                match = matcher.match(rule, (line.text, printed) if line.text != printed else (printed,), given_up)
                 if match is not None:
                     break
             else:

@@ -39,8 +39,10 @@ _WATCHED = frozenset(
 _STEP_KEYS = (
     "global_step", "num_updates", "current_steps", "training/global_step", "train_num_updates", "valid_num_updates",
     "step", "iteration", "iter", "_step", "training_iteration",
+    "time/total_timesteps",  # of Stable-Baselines3, whose tables have no other counter of the whole run
 )  # fmt: skip
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
+_PLACES = ("loss", "eval_loss", "step")  # of an indented record's lines, the one that stands for it
 _CONSTANT = frozenset({"total_steps", "batch_size"})
 _WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
 MAX_PARTS = 256  # terms of a loss in one record
@@ -122,9 +124,9 @@ def _counts(text: str) -> bool:
 def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
     """The rows (`METRICS_COLUMNS`, in the order of the file) and what is wrong with the file, if anything.
 
-    `line` is where the record stands (in trainer_state.json: where the number stands); `step` is the record's own
-    counter, None where it has only an epoch or, in DeepSpeed's monitor, only a number of samples. Never raises for what
-    the file holds or because it cannot be read.
+    `line` is where the record stands (in an indented trainer_state.json: its loss, or else its step); `step` is the
+    record's own counter, None where it has only an epoch or, in DeepSpeed's monitor, only a number of samples. Never
+    raises for what the file holds or because it cannot be read.
     """
     try:
         with opened(path) as file:
@@ -225,8 +227,8 @@ def _integer(number: float | None) -> int | None:
     )
 
 
-def _rows(line: int | None, record: Mapping[str, Any], where: Mapping[str, int] | None = None) -> Iterator[_Row]:
-    """The rows of one record. where: key -> line, where its numbers stand on lines of their own."""
+def _rows(line: int | None, record: Mapping[str, Any]) -> Iterator[_Row]:
+    """The rows of one record: all at one line, for what stands at one place is what is looked at together."""
     flat = _flatten(record)
     step = next((s for key in _STEP_KEYS if key in flat and (s := _whole(flat[key])) is not None), None)
     rank = next(
@@ -251,7 +253,7 @@ def _rows(line: int | None, record: Mapping[str, Any], where: Mapping[str, int] 
                 continue
             parts += 1
         seen.add(name)
-        yield (where or {}).get(key, line), rank, step, epoch, time, name, number * factor(key)
+        yield line, rank, step, epoch, time, name, number * factor(key)
 
 
 def _moment(flat: Mapping[str, Any]) -> tuple[float | None, str | None]:
@@ -319,7 +321,9 @@ def _trainer_state(state: Mapping[str, Any], lines: list[str]) -> list[_Row]:
     if len(places) != len(history):
         places = [{} for _ in history]
     rows = [
-        row for record, where in zip(history, places, strict=True) for row in _rows(where.get("step"), record, where)
+        row
+        for record, where in zip(history, places, strict=True)
+        for row in _rows(next((where[key] for key in _PLACES if key in where), None), record)
     ]
     total = _whole(state.get("max_steps"))
     if total and total > 0:

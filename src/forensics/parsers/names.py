@@ -247,6 +247,12 @@ def canonical(key: str) -> str | None:
 
 
 @lru_cache(maxsize=1 << 15)
+def axis_of(tag: str) -> bool:
+    """Whether a tag says that its step is no step: `lm loss vs samples`, whose axis counts samples."""
+    return _AXIS.search(tag.lower()) is not None
+
+
+@lru_cache(maxsize=1 << 15)
 def factor(key: str) -> float:
     """What a value under this key is multiplied with to be in the canonical unit.
 

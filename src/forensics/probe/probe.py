@@ -21,6 +21,7 @@ from forensics.probe.budget import Meter, Plan, plan
 from forensics.probe.incidents import Incident, Sentinel, StepNumbers
 from forensics.probe.modules import is_sharded, local, parameters
 from forensics.probe.notice import Notice
+from forensics.probe.still import Still
 from forensics.probe.updates import Updates, finite_weights, ratios
 from forensics.probe.watch import INPUT, Packed, Watch, fetch, pack
 from forensics.probe.writer import EventWriter
@@ -112,6 +113,7 @@ class Probe:
         self._sharded = any(is_sharded(p) for _, p in self._known.values())
         self._watch = Watch(model, outputs=sentinel != "off", dead_units=dead_units, most=max_modules)
         self._updates = Updates(optimizers, self._known)
+        self._still = Still(self._known)
         self._sentinel = Sentinel(self._watch.names)
         self._modules = list(dict.fromkeys(name for name, _ in self._known.values()))[:max_modules]
         folder = Path(logdir) if self.rank is None else Path(logdir) / f"rank{self.rank}"
@@ -294,7 +296,7 @@ class Probe:
         found = []
         for i, rate in enumerate(rates):
             said = [float(n[i] if isinstance(n, (list, tuple)) else n) for n in near]
-            found.append(min(said, key=lambda value: abs(value - float(rate))))
+            found.append(min(said, key=lambda value: abs(value - float(rate or 0.0))))
         return found
 
     def _write(self, snapshot: _Snapshot | None) -> tuple[float, float]:
@@ -320,14 +322,21 @@ class Probe:
         return waited, wrote
 
     def _write_look(self, snapshot: _Snapshot) -> None:
-        values: dict[str, float] = {f"{tags.LR}{i}": float(lr) for i, lr in enumerate(snapshot.lrs)}
+        values: dict[str, float] = {f"{tags.LR}{i}": float(lr) for i, lr in enumerate(snapshot.lrs) if lr is not None}
         values |= {f"{tags.SCHEDULED}{i}": rate for i, rate in enumerate(self._scheduled(snapshot.lrs))}
-        for found in ratios(self._updates.take_measured(), self._known):
+        measured = self._updates.take_measured()
+        for found in ratios(measured, self._known):
             values[tags.RATIO_TOTAL if found.module is None else tags.RATIO + found.module] = found.ratio
         names = list(snapshot.dead)
         shares = pack(dict(enumerate(snapshot.dead.values()))).numbers()
         values |= {tags.DEAD + names[i]: share for i, share in shares.items()}
         values[tags.HELD] = self._updates.held()
+        if self._updates.hooked:
+            values[tags.STEPS] = float(self._updates.steps)
+        lost, all_still = self._still.look(self._updates.keys(), updated=bool(measured))
+        values |= {tags.LOST + name: share for name, share in lost.items() if name in self._modules}
+        if all_still:
+            values[tags.UNCHANGED] = 1.0
         if self._data_parallel is not None:
             values[tags.DATA_PARALLEL] = float(self._data_parallel)
         if self._scaler is not None:

@@ -14,6 +14,9 @@ RATIO = "probe/update_ratio/"  # and the module: norm of one update over norm of
 RATIO_TOTAL = "probe/update_ratio"  # canonical too
 MODULE_GRAD = "probe/module_grad_norm/"
 HELD = "probe/optimizer_holds"  # share of the trainable parameters that the optimizers hold, 0..1
+STEPS = "probe/optimizer_steps"  # calls of the optimizers' steps since the probe was made; where they have hooks
+LOST = "probe/not_held/"  # and the module: share of it, 0..1, that gets gradients, no optimizer holds, and stands still
+UNCHANGED = "probe/weights_unchanged"  # 1 where no weight at all has changed since the first look; else not written
 DEAD = "probe/dead_units/"  # and the module: share of units that are zero for the whole batch, 0..1
 # Its value is 1 and the number of modules before this one that were not watched in that step.
 NONFINITE = "probe/nonfinite/"  # "output/", "gradient/" or "weights/" and the module; "input"; "loss"

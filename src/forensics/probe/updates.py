@@ -49,6 +49,8 @@ class Updates:
     spent: float = 0.0  # seconds in these hooks since it was last set to 0
     gradient_cost: float = 0.0  # seconds that the gradients of one step took the last time
     applied: bool = False  # a step was made since it was last set to False
+    steps: int = 0  # that were made since `attach`
+    hooked: bool = False  # all optimizers have hooks
     exact: bool = True  # whole norms are wanted; else large gradients on the CPU are looked at by their edges
     partial: bool = False  # some of the last step's numbers are not norms
     _wanted: set[int] = field(default_factory=set)
@@ -59,6 +61,7 @@ class Updates:
 
     def attach(self) -> None:
         """Put the hooks in; optimizers without them (not of torch.optim) are left alone."""
+        self.hooked = all(hasattr(optimizer, "register_step_pre_hook") for optimizer in self.optimizers)
         for optimizer in self.optimizers:
             if hasattr(optimizer, "register_step_pre_hook"):
                 self._handles.append(optimizer.register_step_pre_hook(self._before))
@@ -86,9 +89,13 @@ class Updates:
         measured, self._measured = self._measured, []
         return measured
 
+    def keys(self) -> set[int]:
+        """Ids of all parameters that the optimizers hold."""
+        return {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
+
     def held(self) -> float:
         """Share of the trainable elements of the model that the optimizers hold, 0..1."""
-        mine = {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
+        mine = self.keys()
         total = sum(p.numel() for _, p in self.known.values())
         return sum(p.numel() for key, (_, p) in self.known.items() if key in mine) / total if total else 1.0
 
@@ -128,7 +135,7 @@ class Updates:
 
     def _copy_weights(self, optimizer: torch.optim.Optimizer) -> None:
         for group in optimizer.param_groups:
-            if not float(group["lr"]) > 0:
+            if group["lr"] is not None and not float(group["lr"]) > 0:  # None: Adafactor finds its own
                 continue
             for p in group["params"]:
                 if id(p) in self.known and p.grad is not None:
@@ -136,6 +143,7 @@ class Updates:
 
     def _after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self.applied = True
+        self.steps += 1
         if id(optimizer) not in self._wanted or not self._old:
             return
         begin = time.perf_counter()

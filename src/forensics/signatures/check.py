@@ -21,7 +21,7 @@ from forensics.model import Diagnosis, Kind, Observation, Role, Source
 from forensics.parsers.logs import read_log
 from forensics.signatures.places import Place, line_of
 from forensics.signatures.rules import wrong_detector
-from forensics.signatures.safety import unsafe
+from forensics.signatures.safety import LONG, PUMPED, unsafe
 from forensics.signatures.schema import Signature, SignatureError, unknown_names
 
 REFERENCE = 1_767_225_600.0  # 2026-01-01: dates without a year in examples are put before it
@@ -88,7 +88,7 @@ def check_signature(signature: Signature, bench: Bench | None = None, text: str 
     bench: the catalogue that it belongs to, for the slugs that it names and for confusers; without one both go unseen.
     text: the TOML that it was read from, so that problems can name the line.
     """
-    problems = [*_fields(signature), *_patterns(signature)]
+    problems = [*_fields(signature), *_patterns(signature, LONG if text is not None else PUMPED)]
     if bench is not None:
         problems += unknown_names(signature, bench.catalogue)
     if signature.status == "stable":
@@ -110,6 +110,8 @@ Problems = Iterator[tuple[Place, str]]
 def _fields(signature: Signature) -> Problems:
     if signature.kind == "knowledge" and not signature.fix:
         yield (), "says what is wrong and not what to do (fix)"
+    if signature.kind == "cause" and not signature.evidence:
+        yield ("kind",), 'a cause needs [[evidence]]; what no run shows by itself is of kind "knowledge"'
     if signature.kind == "knowledge" and not signature.confirm:
         yield (), "nothing shows it by itself: say how it can be made visible (confirm)"
     for n, entry in enumerate(signature.confirm):
@@ -119,11 +121,11 @@ def _fields(signature: Signature) -> Problems:
         yield ("title",), "the title is a short phrase without a full stop"
 
 
-def _patterns(signature: Signature) -> Problems:
+def _patterns(signature: Signature, longest: int) -> Problems:
     for n, rule in enumerate(signature.evidence):
         for key in ("pattern", "unless", "near", "unless_near"):
             expression = getattr(rule, key)
-            if expression is not None and (reason := unsafe(expression)):
+            if expression is not None and (reason := unsafe(expression, longest)):
                 yield ("evidence", n, key), reason
         if wrong := wrong_detector(rule):
             yield ("evidence", n, *wrong[0]), wrong[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from forensics.signatures.schema import KINDS, Signature
 
 _FILE = Path(__file__).with_name("index.toml")
 SUGGESTIONS = 8
+_STATUS = re.compile(r"(?i)(exit[ _]?(?:code|status)?[ :=]*)?(-?[0-9]{1,3})")
+# A shell tells of a signal as 128 + its number, Python as the negative number.
+_SIGNALS = {6: "rank-sigabrt", 9: "sigkill-unknown-sender", 11: "rank-segfault", 15: "external-sigterm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +24,23 @@ class Index:
     """order: code -> slugs that are met most often, the most usual first. aliases: other word -> slug.
 
     abbreviations: short form -> phrases that it stands for, in small letters and without punctuation.
+    several: other word -> slugs of all that it may mean, the most usual first.
     """
 
     order: Mapping[str, tuple[str, ...]]
     aliases: Mapping[str, str]
     abbreviations: Mapping[str, tuple[str, ...]]
+    several: Mapping[str, tuple[str, ...]]
 
 
 @cache
 def load_index() -> Index:
     """The built-in index."""
     table = tomllib.loads(_FILE.read_text("utf-8"))
-    order, short = ({key: tuple(names) for key, names in table[part].items()} for part in ("order", "abbreviations"))
-    return Index(order, table["aliases"], short)
+    order, short, several = (
+        {key: tuple(names) for key, names in table[part].items()} for part in ("order", "abbreviations", "several")
+    )
+    return Index(order, table["aliases"], short, several)
 
 
 def codes(catalogue: Mapping[str, Signature]) -> dict[str, tuple[Signature, ...]]:
@@ -61,8 +69,16 @@ def _by_use(code: str, signatures: list[Signature]) -> tuple[Signature, ...]:
 
 
 def find(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signature, ...]:
-    """The signatures that a slug, an alias or a code means, in any case and with any separators; empty if none does."""
+    """The signatures that a slug, an alias or a code means, in any case and with any separators; empty if none does.
+
+    So does an exit status that a signal left: -9, "exitcode -9", "exit code 137".
+    """
     text = "-".join(wanted.lower().replace("_", " ").split())
+    if status := _STATUS.fullmatch(wanted.strip()):
+        number = int(status[2])
+        text = _SIGNALS.get(-number if number < 0 else number - 128, text)
+    if text in load_index().several:
+        return tuple(catalogue[name] for name in load_index().several[text] if name in catalogue)
     for name in (wanted, text, load_index().aliases.get(text, "")):
         if name in catalogue:
             return (catalogue[name],)

@@ -16,14 +16,19 @@ from typing import Any
 import regex
 
 PUMPED = 1000  # characters of a made line; few log lines are longer
+LONG = 20_000  # characters of some of them: a dumped configuration or a tensor in one line
 LIMIT = 0.25  # seconds for one search; the analysis itself gives up after engine.matcher.TIMEOUT
 MADE = 24  # lines made from one pattern at most
 BUDGET = 2.0  # seconds for all of them: thousands of searches that are each just below the limit are too slow as well
 
 
 @lru_cache(maxsize=4096)
-def unsafe(pattern: str) -> str | None:
-    """Why a pattern must be refused; None if it need not. At most about BUDGET seconds."""
+def unsafe(pattern: str, longest: int = PUMPED) -> str | None:
+    """Why a pattern must be refused; None if it need not. At most about BUDGET seconds.
+
+    longest: characters of the made lines, PUMPED or LONG. A search that only a line of LONG characters makes slow is
+    given up there and said in the coverage, which an analysis can do with; who tests a pattern wants to know.
+    """
     try:
         expression = regex.compile(pattern, regex.ASCII)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
@@ -37,7 +42,7 @@ def unsafe(pattern: str) -> str | None:
         if expression.search("", timeout=LIMIT):
             return f"{pattern[:200]!r} matches an empty line, and so every line"
         spent = 0.0
-        for text in _attacks(pattern):
+        for text in _attacks(pattern, longest):
             started = time.perf_counter()
             expression.search(text, timeout=LIMIT)
             spent += time.perf_counter() - started
@@ -52,18 +57,18 @@ def unsafe(pattern: str) -> str | None:
     return None
 
 
-def _attacks(pattern: str) -> Iterator[str]:
+def _attacks(pattern: str, longest: int) -> Iterator[str]:
     """Lines that nearly match: each unbounded repeat pumped in turn, the end spoiled, and plain long lines."""
     for filler in ("a", "0", " ", "/", "a "):
         yield filler * (PUMPED // len(filler))
     tree = _tree(pattern)
     repeats = _count(tree)
-    for pumped in range(min(repeats, MADE)):
-        maker = _Maker(pumped)
-        text = maker.text(tree)[: 2 * PUMPED]
-        # The end spoiled; once more with the true end behind it, without which a matcher may not even begin.
-        yield text[:-1] + "\x01"
-        yield f"{text[:-1]}\x01{text[-20:]}\x01"
+    for length in dict.fromkeys((PUMPED, longest)):
+        for pumped in range(min(repeats, MADE)):
+            text = _Maker(pumped, length).text(tree)[: 2 * length]
+            # The end spoiled; once more with the true end behind it, without which a matcher may not even begin.
+            yield text[:-1] + "\x01"
+            yield f"{text[:-1]}\x01{text[-20:]}\x01"
 
 
 def _tree(pattern: str) -> list[tuple[Any, Any]]:
@@ -171,8 +176,9 @@ def _parts(op: Any, argument: Any) -> list[Any]:
 class _Maker:
     """Writes text that a syntax tree matches, with its nth unbounded repeat pumped up."""
 
-    def __init__(self, pumped: int) -> None:
+    def __init__(self, pumped: int, length: int) -> None:
         self.pumped = pumped
+        self.length = length  # characters, of the pumped repeat
         self.seen = -1
 
     def text(self, items: list[tuple[Any, Any]]) -> str:
@@ -197,7 +203,7 @@ class _Maker:
             inner = self.text(list(argument[2]))
             if pumped:
                 # A short part is repeated as it is; one that holds a repeat itself has it grow with the number.
-                return (inner or "a") * max(1, PUMPED // max(1, len(inner)))
+                return (inner or "a") * max(1, self.length // max(1, len(inner)))
             return inner * max(1, least)
         if name == "BRANCH":
             made = [self.text(list(branch)) for branch in argument[1]]

@@ -6,6 +6,7 @@ into frozen `Signature` objects; `SignatureError` names the file, the line and t
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import hashlib
 import json
@@ -249,6 +250,11 @@ def validate(table: Mapping[str, Any], file: str) -> None:
     for key, kind in (("parent", str), ("specificity", int), ("versions", str)):
         if key in table and not _is(table[key], kind):
             raise SignatureError(f"{file}: {key} must be {_WORDS[kind]}, not {table[key]!r}", (key,))
+    for key in ("causes", "causes_on_rank"):
+        if table["name"] in table.get(key, ()):
+            raise SignatureError(f"{file}: {key} names the signature itself", (key,))
+    if table.get("parent") == table["name"]:
+        raise SignatureError(f"{file}: parent names the signature itself", ("parent",))
     for code in table.get("codes", ()):
         if not _CODE.fullmatch(code):
             raise SignatureError(
@@ -298,6 +304,8 @@ def text_of(path: Path) -> str:
         raise SignatureError(f"{path}: {error.strerror or error}") from None
     if len(data) > LARGEST:
         raise SignatureError(f"{path}: larger than {LARGEST >> 10} KB, which no signature needs")
+    if data.startswith(codecs.BOM_UTF8):
+        raise SignatureError(f"{path}:1: begins with a byte order mark, which TOML does not allow; save it without one")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

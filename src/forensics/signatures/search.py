@@ -60,6 +60,11 @@ def best(matches: list[Match]) -> Signature | None:
     return matches[0].signature if alone or matches[0].named else None
 
 
+def by_name(matches: list[Match], wanted: str) -> bool:
+    """Whether the best match bears the words in names or title, and not only in its description."""
+    return bool(matches) and matches[0].points >= TITLE * len(_words(wanted))
+
+
 def _words(*texts: str) -> frozenset[str]:
     """The words of texts, in the singular, without those that tell nothing; known phrases as their abbreviation."""
     found: set[str] = set()

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -68,19 +68,31 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
         recipe = recipe_of(options.signature_folders, options.exclude)
         reused = run_all(jobs, store, recipe, options)
         ordered = sorted(jobs, key=lambda job: natural(job.path))
-        every = tuple(store.results(ordered, recipe))
+        every, damaged = _rows(ordered, store, recipe, options)
+        if damaged:
+            notes.add(f"row{'s' * (damaged != 1)} of the store could not be read: analysed again", damaged)
         results = tuple(filter(options.wanted, every))
         return Batch(
             paths=tuple(map(remote.shown, paths)),
             results=results,
             causes=count(results, store.history()),
             made=time.time(),
-            reused=reused,
+            reused=max(reused - damaged, 0),
             store=str(file),
             notes=notes.lines(),
             jobs={job.path: job for job in jobs},
             insights=related(insights(every), frozenset(r.path for r in results)),
         )
+
+
+def _rows(jobs: Sequence[Job], store: Store, recipe: str, options: Options) -> tuple[tuple[JobResult, ...], int]:
+    """(The rows of jobs, how many the store had in a form that cannot be read: these are analysed again)."""
+    rows = {row.path: row for row in store.results(jobs, recipe)}
+    if damaged := [job for job in jobs if job.path not in rows]:
+        store.forget(damaged, recipe)
+        run_all(damaged, store, recipe, replace(options, rerun=True))
+        rows |= {row.path: row for row in store.results(damaged, recipe)}
+    return tuple(rows[job.path] for job in jobs if job.path in rows), len(damaged)
 
 
 def refuse_store_within(file: Path, paths: Sequence[str]) -> None:
@@ -147,7 +159,7 @@ def count(results: Sequence[JobResult], history: dict[str, History] | None = Non
         counts.append(
             CauseCount(
                 cause=cause,
-                title=sure.title,
+                title=_common_title(members, sure),
                 severity=sure.severity,
                 jobs=len(members),
                 gpu_hours=round(sum(hours), 3),
@@ -160,6 +172,22 @@ def count(results: Sequence[JobResult], history: dict[str, History] | None = Non
     return tuple(
         sorted(counts, key=lambda c: (c.cause in ("(healthy)", "(recovered)"), -c.jobs, -c.gpu_hours, c.cause))
     )
+
+
+def _common_title(members: Sequence[JobResult], sure: JobResult) -> str | None:
+    """The title that all jobs of a cause share; else what their titles begin with, up to what is one job's own.
+
+    A title is that of its signature, or "<title>: <what it is about>" (engine/diagnosis.py).
+    """
+    titles = {r.title for r in members if r.title is not None}
+    if len(titles) < 2:
+        return sure.title
+    shared = []
+    for parts in zip(*(title.split(": ") for title in titles), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ": ".join(shared) or sure.title
 
 
 def local_engine(workers: int | None, limits: Limits) -> Engine:

@@ -40,7 +40,10 @@ def _plain(value: Any) -> Any:
 
 def loads(text: str) -> JobResult:
     """The row of a text that `dumps` made. Raises ValueError, KeyError or TypeError for any other."""
-    return from_dict(json.loads(text))
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("a row is an object")
+    return from_dict(found)
 
 
 def from_dict(row: Mapping[str, Any]) -> JobResult:
@@ -58,7 +61,29 @@ def from_dict(row: Mapping[str, Any]) -> JobResult:
     if (rest := fields["unexplained"]) is not None:
         frames = tuple((file, line, function) for file, line, function in rest["frames"])
         fields["unexplained"] = Unexplained(**(rest | {"frames": frames, "last_lines": tuple(rest["last_lines"])}))
+    _check(fields)
     return JobResult(**fields)
+
+
+_NUMBERS = (
+    "bytes", "files", "modified", "confidence", "step", "attempt", "world_size", "attempts", "gpu_hours",
+)  # fmt: skip
+_TEXTS = (
+    "path", "layout", "fingerprint", "error", "verdict", "root", "title", "severity", "node", "step_unit", "time",
+    "fix", "summary", "started", "ended",
+)  # fmt: skip
+
+
+def _check(fields: Mapping[str, Any]) -> None:
+    """Raises TypeError where a field that everything else counts on is of another kind."""
+    kinds: tuple[tuple[tuple[str, ...], Any], ...] = ((_NUMBERS, int | float), (_TEXTS, str), (("labels",), dict))
+    for names, kind in kinds:
+        for name in names:
+            if fields.get(name) is not None and not isinstance(fields[name], kind):
+                raise TypeError(f"{name} is of another kind")
+    for name in ("roots", "codes", "nodes"):
+        if not all(isinstance(value, str) for value in fields[name]):
+            raise TypeError(f"{name} is of another kind")
 
 
 def _numbers(values: list[int] | None) -> tuple[int, ...] | None:

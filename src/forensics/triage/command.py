@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -170,19 +172,22 @@ def hand_over(batch: Batch, command: str) -> None:
     """
     from forensics.triage import show
 
+    data = show.payload(batch).encode("utf-8", "replace")
     try:
-        ended = subprocess.run(
-            shlex.split(command),
-            input=show.payload(batch).encode("utf-8", "replace"),
-            timeout=EXEC_SECONDS,
-            check=False,
-        )
-    except (OSError, ValueError, IndexError) as error:
-        raise CannotWrite(f"--exec: {getattr(error, 'strerror', None) or error}") from None
+        # A group of its own, so that what the command started ends with it.
+        with subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, process_group=0) as process:
+            try:
+                process.communicate(data, timeout=EXEC_SECONDS)
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
     except subprocess.TimeoutExpired:
         raise CannotWrite(f"--exec: took more than {EXEC_SECONDS:g} seconds") from None
-    if ended.returncode:
-        raise CannotWrite(f"--exec: ended with status {ended.returncode}")
+    except (OSError, ValueError, IndexError) as error:
+        raise CannotWrite(f"--exec: {getattr(error, 'strerror', None) or error}") from None
+    if process.returncode:
+        raise CannotWrite(f"--exec: ended with status {process.returncode}")
 
 
 class Bar:

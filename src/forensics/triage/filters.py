@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from forensics.triage.model import JobResult
+from forensics.model import Verdict
+from forensics.triage.model import CRASHED, FAULT, NOTHING, OUT_OF_MEMORY, TIMED_OUT, UNREADABLE, JobResult
 
+if TYPE_CHECKING:
+    from forensics.signatures.schema import Signature
+
+ERROR = "error"  # in place of a verdict: a job that was not analysed
+VERDICTS = (*(v.value for v in Verdict), ERROR)
+BRACKETED = frozenset(
+    f"({word})" for word in (*(v.value for v in Verdict), CRASHED, FAULT, NOTHING, OUT_OF_MEMORY, TIMED_OUT, UNREADABLE)
+)  # `JobResult.cause` of rows without a root
+CONDITIONS = ("any", "failed", "never")  # of `failing`, beside severities and causes
 SEVERITIES = ("info", "warning", "error", "fatal")  # ascending
 
 
@@ -32,12 +44,42 @@ class Filter:
         return (
             (not self.cause or any(has_cause(result, c) for c in self.cause))
             and (not self.node or _any(self.node, (result.node,) if result.node else result.nodes))
-            and (not self.verdict or (result.verdict or "error") in self.verdict)
+            and (not self.verdict or (result.verdict or ERROR) in self.verdict)
             and (self.severity is None or at_least(result, self.severity))
             and (not self.label or any(_has_label(result, wanted) for wanted in self.label))
             and (not self.path or _any(self.path, (result.path,)))
             and (self.since is None or (moment(result) or 0.0) >= self.since)
         )
+
+
+class Unknown(Exception):
+    """A filter or condition names something that no row can have; the message says what there is."""
+
+
+def check_causes(causes: Sequence[str], catalogue: Mapping[str, Signature], also: Sequence[str] = ()) -> None:
+    """Raises Unknown for a cause that is no slug, code, glob, or name in brackets, and not in `also`."""
+    from forensics.signatures.index import near_names
+
+    codes = {code for signature in catalogue.values() for code in signature.codes}
+    for cause in causes:
+        if cause in catalogue or cause in codes or cause in BRACKETED or cause in also or set(cause) & set("*?["):
+            continue
+        if also and cause.lower() in also:
+            raise Unknown(f"{cause[:100]!r} is written {cause.lower()}")
+        if cause.startswith("("):
+            raise Unknown(f"there is no {cause[:100]!r}; there are {', '.join(sorted(BRACKETED))}")
+        close = difflib.get_close_matches(cause.lower(), also, n=2)
+        near = [*close, *(n for n in near_names(catalogue, cause) if n in catalogue or n in codes)][:5]
+        hint = f"did you mean {', '.join(near)}?" if near else "see: forensics signatures list"
+        words = f" or one of {', '.join(also)}" if also else ""
+        raise Unknown(f"{cause[:100]!r} is no slug, code, or glob{words}; {hint}")
+
+
+def check_verdicts(verdicts: Sequence[str]) -> None:
+    """Raises Unknown for a verdict that no row can have."""
+    for verdict in verdicts:
+        if verdict not in VERDICTS:
+            raise Unknown(f"there is no verdict {verdict[:100]!r}; there are {', '.join(VERDICTS)}")
 
 
 def has_cause(result: JobResult, cause: str) -> bool:

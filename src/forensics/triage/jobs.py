@@ -17,6 +17,10 @@ from forensics.triage.model import Job
 DEEPEST = 8  # folders from a given path to a job
 MOST_ENTRIES = 1_000_000  # of one folder
 HEAD = 64 << 10  # bytes of a file that tell an array's tasks from the ranks of one job
+NAMED = 3  # files that a note names
+MOST_NOTES = 20
+HYDRA_LEVELS = 3  # from `outputs/` to a job: a date, a time, and one that users add
+LOOKED_AT = 16  # folders without a run of Hydra's, after which none is looked for beside them
 HEADS = 4  # files that are looked at for this
 # Folders that hold programs or caches: run.py skips them within a job too.
 _NO_JOBS = frozenset({".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache", ".cache"})
@@ -48,7 +52,10 @@ class Notes:
         self.counts[reason] = self.counts.get(reason, 0) + n
 
     def lines(self) -> tuple[str, ...]:
-        return tuple(f"{n:,} {reason}" for reason, n in self.counts.items())
+        """At most MOST_NOTES of them, and how many there are beside."""
+        lines = [f"{n:,} {reason}" for reason, n in self.counts.items()]
+        more = len(lines) - MOST_NOTES
+        return (*lines[:MOST_NOTES], *((f"{more:,} further notes of this kind",) if more > 0 else ()))
 
 
 class LocalFiles:
@@ -116,6 +123,9 @@ def _below(path: str, exclude: Sequence[str], notes: Notes) -> Iterator[Job]:
         yield from _Search(remote, exclude, notes, remote.joined, remote.shown).given(path.rstrip("/"))
         return
     if not Path(path).is_dir():
+        if any(fnmatch.fnmatch(Path(path).name, glob) for glob in exclude):
+            notes.add("given file left out by --exclude")
+            return
         yield Job(path=_slashes(path), layout="archive" if _ARCHIVE.search(path) else "file", parts=(path,))
         return
     yield from _Search(LocalFiles(exclude), exclude, notes, _joined, _slashes).given(path.rstrip("/") or "/")
@@ -123,6 +133,12 @@ def _below(path: str, exclude: Sequence[str], notes: Notes) -> Iterator[Job]:
 
 def _joined(folder: str, name: str) -> str:
     return str(Path(folder) / name)
+
+
+def _some(names: Sequence[str]) -> str:
+    """A few names for a note."""
+    more = ", ..." if len(names) > NAMED else ""
+    return ", ".join(_slashes(name if len(name) <= 60 else f"{name[:59]}…") for name in names[:NAMED]) + more
 
 
 def _slashes(path: str) -> str:
@@ -149,6 +165,8 @@ class _Search:
         listing = self.files.listing(path)
         if listing is None:
             yield Job(path=self.shown(path), layout="folder", parts=(path,))  # analysing it will say what is wrong
+            return
+        if self.exclude and not listing.folders and not listing.files:
             return
         found = self._known(path, listing, 0)
         if found is None:
@@ -253,6 +271,15 @@ class _Search:
 
     def _scheduler(self, path: str, cuts: Sequence[Cut], rest: Sequence[str]) -> Iterator[Job]:
         """One job a task of an array, or a job id; files numbered by rank are put together."""
+        whole = self._whole(path, cuts)
+        if len(whole) == 1:  # the whole folder is one job, with whatever else lies in it
+            yield from self._one(path, "folder", whole[0].labels)
+            return
+        yield from self._cut(path, whole, "slurm")
+        yield from self._archives(path, rest)
+
+    def _whole(self, path: str, cuts: Sequence[Cut]) -> list[Cut]:
+        """The cuts with the ranks of one job put together, in natural order."""
         whole: list[Cut] = []
         ranks: dict[str, list[Cut]] = {}
         for job, members in layouts.may_be_ranks(cuts).items():
@@ -264,21 +291,28 @@ class _Search:
                 whole.append(cut)
         for job, members in ranks.items():
             whole.append(Cut(job, tuple(entry for cut in members for entry in cut.entries), {"job_id": job}))
-        if len(whole) == 1:  # the whole folder is one job, with whatever else lies in it
-            yield from self._one(path, "folder", whole[0].labels)
-            return
-        yield from self._cut(path, sorted(whole, key=lambda cut: natural(cut.name)), "slurm")
+        return sorted(whole, key=lambda cut: natural(cut.name))
+
+    def _beside(self, path: str, listing: Listing) -> Iterator[Job]:
+        """Jobs among the files that lie beside job folders: a scheduler's, and archives."""
+        cuts, rest = layouts.scheduler_jobs(listing.files)
+        taken = set(listing.folders)
+        for cut in self._whole(path, cuts):
+            # A job's name is its path here; a folder may have the name already.
+            named = cut if cut.name not in taken else Cut(cut.entries[0], cut.entries, cut.labels)
+            yield from self._cut(path, [named], "slurm")
         yield from self._archives(path, rest)
 
     def _archives(self, path: str, files: Sequence[str]) -> Iterator[Job]:
-        left = 0
+        left = []
         for name in files:
             if _ARCHIVE.search(name):
                 yield from self._one(self.joined(path, name), "archive")
             else:
-                left += 1
+                left.append(name)
         if left:
-            self.notes.add(f"file{'s' * (left != 1)} beside the jobs of {self.shown(path)} left out", left)
+            what = f"file{'s' * (len(left) != 1)} beside the jobs of {self.shown(path)} left out"
+            self.notes.add(f"{what} ({_some(sorted(left, key=lambda n: not layouts.is_log(n)))})", len(left))
 
     def _first_level(self, path: str, listing: Listing, depth: int) -> Iterator[Job]:
         """A folder of an unknown layout: what its sub-folders know, else one job each; one run where they are parts."""
@@ -288,16 +322,20 @@ class _Search:
             if archives and len(archives) == len(listing.files):
                 yield from self._archives(path, listing.files)
             else:
+                self._note_logs(path, listing, depth)
                 yield from self._one(path, "folder")
             return
-        # `wandb/` alone beside a program's files holds the runs; beside other folders it is a part of one run.
+        # `wandb/` alone beside a program's files holds the runs, whatever else the files are.
         if folders == ["wandb"]:
             inner = self.files.listing(self.joined(path, "wandb"))
-            if inner is not None and len([n for n in inner.folders if layouts.is_wandb_run(n)]) > 1:
-                yield from self._wandb(self.joined(path, "wandb"), inner)
+            runs = [n for n in inner.folders if layouts.is_wandb_run(n)] if inner is not None else []
+            if len(set(map(layouts.wandb_id, runs))) > 1:
+                for name in runs:
+                    yield from self._one(self.joined(self.joined(path, "wandb"), name), "wandb")
+                yield from self._archives(path, listing.files)
                 return
         if layouts.is_one_run(listing):
-            yield from self._one(path, "folder")
+            yield from self._run_or_project(path, listing, depth)
             return
         for name in folders:
             child = self.joined(path, name)
@@ -308,12 +346,114 @@ class _Search:
                 yield from self._one(child, "folder")
                 continue
             yield from self._child(child, name, below, depth + 1)
+        yield from self._beside(path, listing)
+
+    def _run_or_project(self, path: str, listing: Listing, depth: int) -> Iterator[Job]:
+        """A folder whose sub-folders are what one run consists of: one job, unless they hold several runs."""
+        jobs, left = self._held(path, listing, depth)
+        if not jobs:
+            self._note_logs(path, listing, depth)
+            yield from self._one(path, "folder")
+            return
+        yield from jobs
+        if left:
+            what = f"folder{'s' * (len(left) != 1)} beside the jobs of {self.shown(path)} left out"
+            self.notes.add(f"{what} ({_some(left)})", len(left))
         yield from self._archives(path, listing.files)
 
-    def _wandb(self, path: str, listing: Listing) -> Iterator[Job]:
-        for name in listing.folders:
-            if layouts.is_wandb_run(name):
-                yield from self._one(self.joined(path, name), "wandb")
+    def _held(self, path: str, listing: Listing, depth: int) -> tuple[list[Job], list[str]]:
+        """(the jobs in `outputs/`, `runs/`, `wandb/` and the like; folders beside them); no jobs where they hold one.
+
+        Several folders with `.hydra/` are several runs wherever they lie. For all else the folder must have no log of
+        its own, and no folder of ranks, nodes or logs: then it is one run, and what lies below are its parts.
+        """
+        names = [n for n in listing.folders if not n.startswith(".") and n not in _NO_JOBS]
+        if depth >= DEEPEST:
+            return [], []
+        bare = not any(map(layouts.is_log, listing.files))
+        bare = bare and all(layouts.is_inert(n) or layouts.is_container(n) or layouts.is_logs(n) for n in names)
+        jobs: list[Job] = []
+        left: list[str] = []
+        for name in names:
+            child = self.joined(path, name)
+            below = self.files.listing(child) if layouts.is_container(name) or layouts.is_logs(name) else None
+            inner = self._runs_in(child, below, bare and not layouts.is_logs(name), depth + 1) if below else []
+            if not inner and bare and below and layouts.is_logs(name):
+                cuts, rest = layouts.scheduler_jobs(below.files, arrays_only=True)
+                whole = self._whole(child, cuts)
+                if len(whole) > 1:
+                    inner = [*self._cut(child, whole, "slurm"), *self._archives(child, rest)]
+            jobs += inner
+            if not inner and not layouts.is_inert(name):
+                left.append(name)
+        return (jobs, left) if len(jobs) > 1 else ([], [])
+
+    def _runs_in(self, path: str, listing: Listing, bare: bool, depth: int) -> list[Job]:
+        """The runs in a folder that projects keep them in; [] where there are not two, or it cannot be told."""
+        hydra = list(self._hydra_runs(path, listing, 0))
+        if len(hydra) > 1:
+            return hydra
+        if not bare or any(map(layouts.is_log, listing.files)):
+            return []
+        runs = [name for name in listing.folders if layouts.is_wandb_run(name)]
+        if runs:
+            several = len({layouts.wandb_id(name) for name in runs}) > 1
+            return [job for name in runs for job in self._one(self.joined(path, name), "wandb")] if several else []
+        known = self._known(path, listing, depth)
+        if known is not None and len(jobs := list(known)) > 1:
+            return jobs
+        kept = [n for n in listing.folders if not n.startswith(".")]
+        named = [n for n in kept if not layouts.is_part(n) or layouts.is_version(n)]
+        if len(named) < 2 or len(named) < len(kept):
+            return []
+        inner = [(name, self.files.listing(self.joined(path, name))) for name in named]
+        if not all(below is not None and any(map(layouts.is_log, below.files)) for _, below in inner):
+            return []
+        return [job for name, _ in inner for job in self._one(self.joined(path, name), "folder")]
+
+    def _hydra_runs(self, path: str, listing: Listing, depth: int) -> Iterator[Job]:
+        """Folders with `.hydra/` at most three levels below (`outputs/<date>/<time>`, sweeps in it)."""
+        found = False
+        for number, name in enumerate(listing.folders if depth < HYDRA_LEVELS else ()):
+            if name.startswith(".") or name in _NO_JOBS:
+                continue
+            if number >= LOOKED_AT and not found:
+                return
+            child = self.joined(path, name)
+            below = self.files.listing(child)
+            if below is None:
+                continue
+            found = found or layouts.is_hydra_sweep(below) or layouts.is_hydra_job(below)
+            if layouts.is_hydra_sweep(below):
+                yield from self._hydra_sweep(child, below)
+            elif layouts.is_hydra_job(below):
+                yield from self._one(child, "hydra")
+            else:
+                for job in self._hydra_runs(child, below, depth + 1):
+                    found = True
+                    yield job
+
+    def _note_logs(self, path: str, listing: Listing, depth: int) -> None:
+        """A note where what is taken for one job can be several, since nothing but the user can tell."""
+        if depth > 0:
+            return
+        alike = layouts.numbered_logs(listing.files)
+        heads = (self.files.head(self.joined(path, name), HEAD) for name in alike[:HEADS])
+        if alike and not layouts.ranks_of_one_job(heads, len(alike)):
+            self.notes.add(
+                f"logs of {self.shown(path)} are read as one job ({_some(alike)}); "
+                "name the files in place of the folder to have one job each",
+                len(alike),
+            )
+        for name in filter(layouts.is_container, listing.folders):
+            below = self.files.listing(self.joined(path, name))
+            kept = [n for n in below.folders if not n.startswith(".")] if below else []
+            if len(kept) > 1:
+                self.notes.add(
+                    f"folders of {self.shown(self.joined(path, name))} are read as one job ({_some(kept)}); "
+                    "name the folders to have one job each",
+                    len(kept),
+                )
 
     def _child(self, path: str, name: str, listing: Listing, depth: int) -> Iterator[Job]:
         """A first-level folder: its jobs where it is a sweep or a date by itself, else one job."""
@@ -322,8 +462,12 @@ class _Search:
             yield from known
             return
         visible = [n for n in listing.folders if not n.startswith(".") and n not in _NO_JOBS]
-        inner = depth < DEEPEST and bool(visible) and not layouts.is_one_run(listing)
-        if inner and (layouts.is_date(name) or self._holds_sweeps(path, visible)):
+        if visible and layouts.is_one_run(listing):
+            yield from self._run_or_project(path, listing, depth)
+            return
+        inner = depth < DEEPEST and bool(visible)
+        dated = layouts.is_date(name) or layouts.is_calendar(self.shown(path), visible)
+        if inner and (dated or self._holds_sweeps(path, visible)):
             yield from self._first_level(path, listing, depth)
             return
         yield from self._one(path, "folder")

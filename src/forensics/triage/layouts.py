@@ -31,6 +31,11 @@ _ARRAY = re.compile(
 _SINGLE = re.compile(
     r"(?:slurm-(?P<job>[1-9]\d{0,11})|(?:.*[^0-9A-Za-z])?(?!20\d{6}\.)(?P<id>[1-9]\d{3,11}))\.(?:out|err|o|e)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
+# Slurm's own name for arrays, and submitit's names: what else they say lets a job id be short.
+_OWN_ARRAY = re.compile(rf"slurm-(?P<job>\d{{1,12}})_(?P<task>\d{{1,7}}){_END}")
+_SUBMITIT = re.compile(r"(?P<job>\d{1,12})_(?P<task>\d{1,7})(?:_\d{1,6})?_log\.(?:out|err)\Z")
+# train-901.out: a job id of three digits, taken for one only beside files with Slurm's own names
+_SHORT = re.compile(r"(?P<stem>.*[^0-9A-Za-z])(?P<id>[1-9]\d{2})\.(?:out|err|o|e)\Z")
 # SGE's and PBS's: train.o123, train.e123.4
 _PBS = re.compile(r"(?P<stem>.+)\.(?:o|e|po|pe)(?P<job>\d{3,12})(?:[.-](?P<task>\d{1,7}))?\Z")
 # Folders that are parts of one run, and never a job each.
@@ -43,6 +48,20 @@ _PART = re.compile(
     r"files|media|hf|final|best|last|latest|kernel|dmesg|slurm|ray|torchelastic|system|meta)\Z",
     re.I,
 )
+# Folders that a project keeps its runs in, and those that say nothing of how many runs there were.
+_CONTAINER = re.compile(r"(?:outputs?|runs?|results?|wandb|lightning_logs)\Z", re.I)
+_INERT = re.compile(
+    r"(?:configs?|conf|code|src|source|data|checkpoints?|ckpts?|models?|weights|plots?|figures|images|artifacts?)\Z",
+    re.I,
+)
+_LOGS = re.compile(r"(?:logs?|slurm)\Z", re.I)
+_LOG_FILE = re.compile(r"\.(?:log|out|err)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
+_RANKED = re.compile(
+    r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry)s?[-_.]?\d",
+    re.I,
+)
+_VERSION = re.compile(r"version_\d+\Z")
+_CALENDAR = re.compile(r"(?:\A|/)(?:19|20)\d\d(?:/(?P<month>0[1-9]|1[0-2])(?:/(?P<day>0[1-9]|[12]\d|3[01]))?)?\Z")
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T_-].*)?\Z|\d{2}-\d{2}-\d{2}\Z")
 
 
@@ -102,6 +121,56 @@ def is_date(name: str) -> bool:
     return _DATE.match(name) is not None
 
 
+def is_calendar(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path ends in a year, a year and a month or a day, one folder each, and its sub-folders go on so."""
+    m = _CALENDAR.search(path)
+    if m is None or not folders:
+        return False
+    return m["day"] is not None or all(
+        re.fullmatch(r"0[1-9]|1[0-2]" if m["month"] is None else r"0[1-9]|[12]\d|3[01]", name) for name in folders
+    )
+
+
+def is_container(name: str) -> bool:
+    """Whether a folder's name is one that projects keep several runs in, or a part of one run."""
+    return _CONTAINER.match(name) is not None
+
+
+def is_logs(name: str) -> bool:
+    """Whether a scheduler is often told to write there."""
+    return _LOGS.match(name) is not None
+
+
+def is_version(name: str) -> bool:
+    """Whether a folder has the name that Lightning's loggers give to a run's (lightning/pytorch/loggers)."""
+    return _VERSION.match(name) is not None
+
+
+def is_inert(name: str) -> bool:
+    """Whether a folder's name says nothing of how many runs there were: code, configuration, checkpoints."""
+    return name.startswith(".") or _INERT.match(name) is not None
+
+
+def is_log(name: str) -> bool:
+    """Whether a file's name is that of a log."""
+    return _LOG_FILE.search(name) is not None
+
+
+def numbered_logs(files: Sequence[str]) -> tuple[str, ...]:
+    """Logs whose names differ in numbers alone, which do not count ranks or the like; () where there are not two."""
+    groups: dict[str, list[str]] = {}
+    for name in files:
+        if is_log(name) and not _RANKED.search(name):
+            groups.setdefault(re.sub(r"\d+", "0", name), []).append(name)
+    most = max(groups.values(), key=lambda members: len(members), default=[])
+    return tuple(most) if len(most) > 1 else ()
+
+
+def wandb_id(name: str) -> str:
+    """The id of a W&B run's folder; a run that was resumed has several folders with one id."""
+    return name.rpartition("run-")[2].split("-", 1)[-1]
+
+
 def is_agent(name: str) -> bool:
     """Whether a folder can be that of a torchrun agent, by its name."""
     return _TORCHRUN.match(name) is not None
@@ -136,13 +205,15 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
     """
     found: dict[tuple[str, str | None], list[str]] = {}
     rest: list[str] = []
+    slurm = any(file.startswith("slurm-") for file in files)
     for file in files:
-        m = _ARRAY.match(file) or _PBS.match(file) or _SINGLE.match(file)
+        m = _OWN_ARRAY.match(file) or _SUBMITIT.match(file) or _ARRAY.match(file) or _PBS.match(file)
+        m = m or _SINGLE.match(file) or (_SHORT.match(file) if slurm and not _RANKED.search(file) else None)
         if m is None:
             rest.append(file)
             continue
         parts = m.groupdict()
-        found.setdefault((parts["job"] or parts["id"], parts.get("task")), []).append(file)
+        found.setdefault((parts.get("job") or parts["id"], parts.get("task")), []).append(file)
     if arrays_only:
         rest += [file for (_, task), members in found.items() if task is None for file in members]
         found = {key: members for key, members in found.items() if key[1] is not None}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from forensics.triage.examine import Outcome, Setup, Task, Tools, error_row, examine
 from forensics.triage.fingerprint import quick
@@ -275,15 +275,28 @@ def _serve(pipe: Connection, setup: Setup, make: Make, folder: str, memory: int)
     tempfile.tempdir = folder
     _bound(memory)
     work = make(setup)
-    pipe.send(None)
+    _answer(pipe, None, folder)
     while True:
         try:
             task: Any = pipe.recv()
         except (EOFError, OSError):
-            os._exit(0)  # the parent was killed
+            _orphaned(folder)
         if task is None:
             return
-        pipe.send(work(task))
+        _answer(pipe, work(task), folder)
+
+
+def _answer(pipe: Connection, answer: Outcome | None, folder: str) -> None:
+    try:
+        pipe.send(answer)
+    except OSError:  # a broken pipe
+        _orphaned(folder)
+
+
+def _orphaned(folder: str) -> NoReturn:
+    """End a worker whose parent was killed, quietly: nobody is left to tell, or to remove its files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
 
 
 def _bound(memory: int) -> None:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from forensics.report.words import plural
 from forensics.triage import codec
 from forensics.triage.filters import moment
 from forensics.triage.insight import tables
+from forensics.triage.insight.unknown import members_of
 from forensics.triage.model import Batch, CauseCount, JobResult
 
 TERMINAL_ROWS = 50
@@ -27,7 +28,7 @@ SUMMARY_BYTES = 60_000
 COLUMNS = (
     "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "time",
     "age_hours", "world_size", "gpu_hours", "started", "ended", "bytes", "files", "evidence", "fix", "summary",
-    "error", "fingerprint", "report",
+    "error", "fingerprint", "report", "unknown_group",
 )  # fmt: skip
 
 
@@ -125,8 +126,12 @@ def json_line(result: JobResult, report: bytes | None) -> str:
     """One job as a line: the object of docs/json.md, and the row under `job`. report: as the store keeps it."""
     document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "tool": {"name": "forensics", "version": __version__}}
     if report is not None:
-        document = json.loads(zlib.decompress(report))
-        document["run"]["path"] = result.path
+        try:
+            kept = json.loads(zlib.decompress(report))
+            kept["run"]["path"] = result.path
+            document = kept
+        except (zlib.error, ValueError, KeyError, TypeError):
+            pass  # what the store kept of the diagnosis is damaged; the row is whole
     document["job"] = codec.to_dict(result) | {"cause": result.cause}
     return escaped(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
 
@@ -145,15 +150,15 @@ def payload(batch: Batch) -> str:
     return escaped(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
 
 
-def values(result: JobResult, batch: Batch) -> list[Any]:
-    """The cells of a row for COLUMNS."""
+def values(result: JobResult, batch: Batch, groups: Mapping[str, str]) -> list[Any]:
+    """The cells of a row for COLUMNS. groups: path of each job of an unknown group -> the group's name."""
     place = result.evidence
     return [
         result.path, result.layout, result.cause, " ".join(result.codes), result.verdict, result.severity,
         result.confidence, " ".join(map(str, result.ranks or ())), result.node, result.step, result.time,
         age(result, batch.made), result.world_size, result.gpu_hours, result.started, result.ended, result.bytes,
         result.files, f"{place.file}:{place.line or ''}: {place.text}" if place else None, result.fix, result.summary,
-        result.error, result.fingerprint, batch.reports.get(result.path),
+        result.error, result.fingerprint, batch.reports.get(result.path), groups.get(result.path),
     ]  # fmt: skip
 
 
@@ -162,8 +167,9 @@ def csv_text(batch: Batch) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
+    groups = members_of(batch.insights.unknown)
     for result in batch.results:
-        writer.writerow([_cell(value) for value in values(result, batch)])
+        writer.writerow([_cell(value) for value in values(result, batch, groups)])
     return out.getvalue()
 
 
@@ -183,7 +189,8 @@ def write_parquet(batch: Batch, file: Path) -> None:
         "world_size": pl.Int64, "bytes": pl.Int64, "files": pl.Int64,
     }  # fmt: skip
     schema = {name: kinds.get(name, pl.String) for name in COLUMNS}
-    frame = pl.DataFrame([values(r, batch) for r in batch.results], schema=schema, orient="row")
+    groups = members_of(batch.insights.unknown)
+    frame = pl.DataFrame([values(r, batch, groups) for r in batch.results], schema=schema, orient="row")
     frame.write_parquet(file)
 
 

@@ -35,6 +35,17 @@ CREATE INDEX IF NOT EXISTS jobs_content ON jobs (fingerprint);
 """
 
 
+_COLUMNS = {
+    "results": frozenset({"fingerprint", "recipe", "row", "report"}),
+    "jobs": frozenset(
+        {
+            "path", "layout", "labels", "quick", "fingerprint", "recipe", "modified", "cause", "node", "time",
+            "gpu_hours", "error_row", "error_limits", "first_seen", "checked",
+        }
+    ),
+}  # fmt: skip
+
+
 class StoreError(Exception):
     """The store cannot be used; the message says why."""
 
@@ -64,6 +75,10 @@ def key_of(job: Job) -> str:
     return job.path if "://" in job.parts[0] else os.path.abspath(job.path)  # noqa: PTH100 - links stay what they are
 
 
+def _foreign(file: Path) -> StoreError:
+    return StoreError(f"{file}: is a database of another program, and is left as it is; name another with --store")
+
+
 class Known:
     """Read-only: which contents are known under a recipe. For workers; opened when first asked."""
 
@@ -83,8 +98,42 @@ class Known:
 
 def _connect(file: Path) -> sqlite3.Connection:
     db = sqlite3.connect(file, timeout=BUSY, isolation_level=None)
+    # Else SQLite's error for a damaged text would quote it, which is text from logs.
+    db.text_factory = lambda text: text.decode("utf-8", "replace")
     db.execute("PRAGMA synchronous = NORMAL")
     return db
+
+
+# SQLite's primary result codes (sqlite.org/rescode.html) in words. Its own messages can quote what is stored.
+_WORDS = {
+    "SQLITE_BUSY": "another triage is writing to it",
+    "SQLITE_LOCKED": "another triage is writing to it",
+    "SQLITE_READONLY": "it may not be written",
+    "SQLITE_PERM": "it may not be read",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "reading or writing failed",
+}
+_DAMAGED = (
+    "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_IOERR_SHORT_READ",
+)  # fmt: skip
+
+
+def _said(file: Path, error: sqlite3.Error) -> StoreError:
+    """What went wrong with a store, without its content."""
+    name = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    if name.startswith(_DAMAGED):
+        return StoreError(
+            f"{file}: is damaged, or no store of triage. A store is a cache: if this is one, delete the file and all "
+            "is analysed anew; or name another with --store"
+        )
+    said = next((words for code, words in _WORDS.items() if name.startswith(code)), None)
+    if said is not None:
+        return StoreError(f"{file}: {said}; name another store with --store")
+    return StoreError(f"{file}: cannot be used as a store ({name}); name another with --store")
+
+
+_UNSOUND = (ValueError, KeyError, TypeError, AttributeError)  # what `codec.loads` makes of a damaged row
 
 
 class Store:
@@ -102,17 +151,21 @@ class Store:
                 raise StoreError(f"{file}: was made by another version of forensics; name another file with --store")
             if not found:
                 if self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() and not self._is_ours():
-                    raise StoreError(f"{file}: is a database of another program")
+                    raise _foreign(file)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+            elif not self._is_ours():
+                raise _foreign(file)
         except sqlite3.Error as error:
-            raise StoreError(f"{file}: cannot be used as a store: {error}") from None
+            raise _said(file, error) from None
         except OSError as error:
             raise StoreError(f"{file}: {error.strerror or error}") from None
 
     def _is_ours(self) -> bool:
-        names = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        return {"results", "jobs"} <= names
+        columns = {
+            table: {str(row[1]) for row in self._db.execute(f"PRAGMA table_info({table})")} for table in _COLUMNS
+        }
+        return all(needed <= columns[table] for table, needed in _COLUMNS.items())
 
     def close(self) -> None:
         self._db.close()
@@ -142,7 +195,7 @@ class Store:
         try:
             return self._db.execute(query, tuple(values)).fetchall()
         except sqlite3.Error as error:
-            raise StoreError(f"{self.file}: {error}") from None
+            raise _said(self.file, error) from None
 
     def write(self, done: Iterable[tuple[Job, Outcome]], recipe: str, limits: str, now: float) -> None:
         """Keep outcomes, in one transaction. Raises StoreError."""
@@ -156,7 +209,7 @@ class Store:
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise StoreError(f"{self.file}: cannot be written: {error}") from None
+            raise _said(self.file, error) from None
 
     def _write(self, job: Job, outcome: Outcome, recipe: str, limits: str, now: float) -> None:
         path = key_of(job)
@@ -175,7 +228,11 @@ class Store:
                 self._db.execute("UPDATE jobs SET checked = ? WHERE path = ?", (now, path))
                 return
             text = str(found[0])
-        result = codec.loads(text)
+        try:
+            result = codec.loads(text)
+        except _UNSOUND:
+            self._forget(path, outcome.fingerprint, recipe)
+            return
         lasting = outcome.error is None or outcome.error.split(":", 1)[0] in (NOTHING, FAULT)
         self._db.execute(
             "INSERT INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (path) DO UPDATE SET "
@@ -202,8 +259,22 @@ class Store:
             ),
         )
 
+    def _forget(self, path: str, fingerprint: str, recipe: str) -> None:
+        self._db.execute("DELETE FROM results WHERE fingerprint = ? AND recipe = ?", (fingerprint, recipe))
+        self._db.execute("DELETE FROM jobs WHERE path = ?", (path,))
+
+    def forget(self, jobs: Sequence[Job], recipe: str) -> None:
+        """Drop what is kept of jobs, whose rows are damaged. Raises StoreError."""
+        try:
+            for job in jobs:
+                path = key_of(job)
+                found = self._db.execute("SELECT fingerprint FROM jobs WHERE path = ?", (path,)).fetchone()
+                self._forget(path, str(found[0]) if found else "", recipe)
+        except sqlite3.Error as error:
+            raise _said(self.file, error) from None
+
     def results(self, jobs: Sequence[Job], recipe: str) -> Iterator[JobResult]:
-        """The rows of jobs, in the order given; a job that the store does not know is passed over."""
+        """The rows of jobs, in the order given; one that the store does not know, or cannot read, is passed over."""
         for start in range(0, len(jobs), PAGE):
             chunk = jobs[start : start + PAGE]
             marks = ",".join("?" * len(chunk))
@@ -218,7 +289,11 @@ class Store:
             for job in chunk:
                 row = found.get(key_of(job))
                 if row is not None and row[2] is not None:
-                    yield placed(codec.loads(str(row[2])), job, row[1])
+                    try:
+                        result = codec.loads(str(row[2]))
+                    except _UNSOUND:
+                        continue
+                    yield placed(result, job, row[1] if isinstance(row[1], int | float) else None)
 
     def every(self) -> Iterator[JobResult]:
         """The newest row of every job, by path; rows in a form of another version of the program are left out."""
@@ -233,10 +308,12 @@ class Store:
                 try:
                     job = Job(path=str(path), layout=str(layout), parts=(str(path),), labels=json.loads(labels))
                     found = codec.loads(str(text)) if text is not None else None
-                except (ValueError, KeyError, TypeError):
+                    if not isinstance(job.labels, dict):
+                        continue
+                except _UNSOUND:
                     continue
                 if found is not None:
-                    yield placed(found, job, modified)
+                    yield placed(found, job, modified if isinstance(modified, int | float) else None)
 
     def report(self, fingerprint: str, recipe: str | None = None) -> bytes | None:
         """The diagnosis of a content as JSON (docs/json.md), compressed with zlib; None where it is not known."""

@@ -7,11 +7,9 @@ import errno
 import json
 import os
 import re
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -22,6 +20,7 @@ from forensics.report.jsonreport import escaped
 from forensics.report.words import plural
 from forensics.run import NothingToRead
 from forensics.watch import show
+from forensics.watch.interrupts import READING, Interrupts
 from forensics.watch.live import seconds
 from forensics.watch.news import SCHEMA_VERSION, News
 from forensics.watch.redacted import Redacting
@@ -48,7 +47,9 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """once: one look. until_finished: end when the run has ended. timeout: seconds to watch at most; None for ever."""
+    """once: one look. until_finished: end when the run has ended. timeout: seconds to watch at most; None for ever, 0
+    for the first look only.
+    """
 
     run: str
     json: bool = False
@@ -62,10 +63,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The diagnosis of the whole run, as `analyze` prints it, and its verdict. text: one line of JSON, or a report."""
+    """The diagnosis of the whole run, as `analyze` prints it, and its verdict. text: one line of JSON, or a report.
+    ended: whether anything says that the run came to its end.
+    """
 
     text: str
     verdict: Verdict
+    ended: bool
 
 
 class Output:
@@ -117,33 +121,43 @@ class Watch:
         self._looked = False
         self._faulty = False
         self._verdict: Verdict | None = None
-        self._reported_at: float | None = None  # of the last word, when the run had ended and was reported
+        self._end_said = False  # whether the run, or its diagnosis, says that it came to its end
+        self._cut = False  # the last look was ended before it was done
+        self._reported = False  # the run had ended and was reported, and has not gone on
+        self._reported_at: float | None = None  # of the last word then
 
     def run(self) -> int:
         """Watch until there is a reason to end. Returns the exit status; raises NothingToRead at the first look."""
         began = self._clock()
-        with _terminated():
-            why = self._go_on(began)
-        if self._handover is not None:
-            self._handover.close()
+        with Interrupts(self._hurry) as interrupts:
+            why = self._go_on(began, interrupts)
+            interrupts.at_leisure()
+            if self._handover is not None:
+                with contextlib.suppress(KeyboardInterrupt):
+                    self._handover.close()
         status = self._result(why)
         self._summary(why, self._clock() - began, status)
         return status
 
-    def _go_on(self, began: float) -> Why:
+    def _hurry(self) -> None:
+        self._watcher.until = self._watcher.clock() + READING
+
+    def _go_on(self, began: float, interrupts: Interrupts) -> Why:
         deadline = began + self._options.timeout if self._options.timeout is not None else None
         try:
             self._look()
             self._say(f"watching {self._options.run}: {plural(self._watcher.files, 'file')}; Ctrl-C ends it")
             if self._options.once:
                 return Why.ONCE
-            while True:
-                if (why := self._step(deadline)) is not None:
+            while not interrupts.asked:
+                if (why := self._step(deadline, interrupts)) is not None:
                     return why
-        except KeyboardInterrupt:
             return self._last(Why.INTERRUPTED)
+        except KeyboardInterrupt:
+            self._cut = True
+            return Why.INTERRUPTED
 
-    def _step(self, deadline: float | None) -> Why | None:
+    def _step(self, deadline: float | None, interrupts: Interrupts) -> Why | None:
         if self._ended() and self._options.until_finished:
             return Why.ENDED
         if self._out.closed:
@@ -154,7 +168,9 @@ class Watch:
         usual = self._options.interval
         rest = max(usual, min(REST * self._cost, MOST_REST * usual))
         wait = min(usual, SETTLE) if self._watcher.waiting else rest
-        time.sleep(max(0.0, min(wait, deadline - now) if deadline is not None else wait))
+        interrupts.sleep(max(0.0, min(wait, deadline - now) if deadline is not None else wait))
+        if interrupts.asked:
+            return None
         try:
             self._look()
         except NothingToRead as error:
@@ -172,7 +188,7 @@ class Watch:
             self._say(f"a fault of forensics, not of your run; watching goes on: {self._watcher.fault}")
 
     def _last(self, why: Why) -> Why:
-        with contextlib.suppress(NothingToRead, KeyboardInterrupt):
+        with contextlib.suppress(NothingToRead):
             self._tell(self._watcher.look(last=True))
         return why
 
@@ -180,20 +196,21 @@ class Watch:
         """Whether the run has ended; its diagnosis is printed when that shows, and again if it went on and ended."""
         ended = self._watcher.ended()
         if ended is None:
-            self._reported_at = None
+            self._reported = False
             return False
-        if self._reported_at != self._watcher.written:
-            self._reported_at = self._watcher.written
+        if not self._reported or self._reported_at != self._watcher.written:
+            self._reported, self._reported_at = True, self._watcher.written
+            self._verdict = None
             try:
                 self._tell(self._watcher.look(last=True))
                 if (ended := self._watcher.ended()) is None:  # it has written in between
-                    self._reported_at = None
+                    self._reported = False
                     return False
                 whole = self._whole()
             except NothingToRead as error:
                 self._say(str(error))
                 return True
-            self._verdict = whole.verdict
+            self._verdict, self._end_said = whole.verdict, whole.ended or ended == "finished"
             if self._options.json:
                 head = {"schema_version": SCHEMA_VERSION, "event": "diagnosis", "run": self._options.run, "why": ended}
                 self._out.line(f"{json.dumps(head)[:-1]}, {json.dumps('report')}: {whole.text.strip()}}}")
@@ -210,11 +227,29 @@ class Watch:
                 self._handover.give(payload + "\n", show.variables(shown, self._options.run))
 
     def _result(self, why: Why) -> int:
-        if self._verdict is not None and self._reported_at is not None:
-            return self._status(self._verdict)
+        if (verdict := self._decisive()) is not None:
+            return self._status(verdict)
         if self._watcher.open:
             return 1
+        if self._unread:
+            return 3
+        if not self._watcher.files and not self._watcher.told:
+            return 2
         return 3 if self._options.until_finished and why is not Why.ENDED else 0
+
+    def _decisive(self) -> Verdict | None:
+        """The verdict, unless the run has gone on since, or something is not over and nothing says that it came to its
+        end: of a run that hangs, an analysis of what it wrote may see no more than that it trained.
+        """
+        if self._verdict is None or not self._reported:
+            return None
+        decides = self._end_said or not self._watcher.open or self._status(self._verdict) == 1
+        return self._verdict if decides else None
+
+    @property
+    def _unread(self) -> bool:
+        """Whether the watch was made to end before all that was there was read and told."""
+        return self._cut or self._watcher.cut
 
     def _summary(self, why: Why, lasted: float, status: int) -> None:
         left = self._watcher.open
@@ -234,9 +269,12 @@ class Watch:
             self._out.line(escaped(json.dumps(end, ensure_ascii=False)))
         names = ", ".join(sorted({s.name for s in left}))
         told = f"{self._watcher.told} told" if self._watcher.told else "nothing to tell"
-        still = f"; not over: {names}" if names and self._verdict is None else ""
+        still = f"; not over: {names}" if names and self._decisive() is None else ""
+        unread = "; not all that was there was read" if self._unread else ""
         files = plural(self._watcher.files, "file")
-        self._say(f"watched {files} for {seconds(lasted)} ({why.value}): {told}{still}")
+        self._say(f"watched {files} for {seconds(lasted)} ({why.value}): {told}{still}{unread}")
+        if status == 2:
+            complain("nothing to watch: no file of a run was there")
 
     def _say(self, text: str) -> None:
         if not self._options.quiet:
@@ -257,23 +295,6 @@ def seconds_of(text: str) -> float:
     if span is None:
         raise ValueError(f"{text!r} is no span of time such as 90, 15m or 2h")
     return float(span[1]) * units[span[2]]
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM ends a watch as Ctrl-C does: schedulers and service managers send it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def own_output() -> frozenset[tuple[int, int]]:

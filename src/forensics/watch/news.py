@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from forensics.model import Diagnosis, Evidence, Finding, Role
+from forensics.model import Diagnosis, Evidence, Finding, Role, Verdict
 from forensics.signatures.schema import Signature
 
 SCHEMA_VERSION = 1
@@ -70,6 +70,8 @@ class News:
 
 def signs(diagnosis: Diagnosis, catalogue: Mapping[str, Signature]) -> list[Sign]:
     """The findings of a diagnosis that are trouble: causes and symptoms that the run did not survive."""
+    if diagnosis.verdict is Verdict.RECOVERED:
+        return []
     names = {f.id: f.name for f in diagnosis.findings}
     return [
         _sign(f, catalogue[f.name], names)
@@ -83,7 +85,9 @@ def signs(diagnosis: Diagnosis, catalogue: Mapping[str, Signature]) -> list[Sign
 
 
 def survived(diagnosis: Diagnosis) -> set[str]:
-    """The names of findings that turned out to do no harm."""
+    """The names of findings that turned out to do no harm, or that a later start of the run got over."""
+    if diagnosis.verdict is Verdict.RECOVERED:
+        return {f.name for f in diagnosis.findings}
     names = {f.name for f in diagnosis.findings if f.role is Role.CONTEXT}
     return names - {f.name for f in diagnosis.findings if f.role is not Role.CONTEXT}
 

@@ -1,7 +1,8 @@
 """Throughput that collapses: the last records are all slower than a third of what was usual.
 
 A third, and all of the last `RECENT` records: evaluation, saving and compilation slow down single records, and ramps of
-batch size or sequence length change a rate by less within so few.
+batch size or sequence length change a rate by less within so few. More than that many can have come between two looks:
+then the stretch of slow records up to now is measured by those before it, or by what was usual at an earlier look.
 """
 
 from __future__ import annotations
@@ -37,10 +38,23 @@ class Slow:
     evidence: Evidence
 
 
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """What is usual of a rate. lowest: only one record in twenty is slower; single slow records are usual, too."""
+
+    middle: float
+    lowest: float
+
+    def collapsed(self, recent: Sequence[float]) -> bool:
+        """Whether all of these are too slow."""
+        return max(recent) * SLOWER < self.middle and max(recent) < self.lowest
+
+
 class Pace:
     """Which series are slow, from look to look."""
 
     def __init__(self) -> None:
+        self._before: dict[tuple[str, int | None], _Usual] = {}  # of those that were not slow, at the last look
         self._usual: dict[tuple[str, int | None], float] = {}
 
     def look(self, metrics: pl.DataFrame) -> list[Slow]:
@@ -63,7 +77,7 @@ class Pace:
             slow = self._slow((source, rank), rates)
             if slow is not None:
                 usual, now = slow
-                shown = f"{name} {values[-1]:g}, usually {median(values[:-RECENT]):g}"
+                shown = f"{name} {values[-1]:g}, usually {1 / usual if name == 'step_time' else usual:g}"
                 found.append(Slow(source, rank, name, usual, now, step, Evidence(source, line, None, shown)))
         return found
 
@@ -74,12 +88,33 @@ class Pace:
                 del self._usual[who]
                 return None
             return usual, median(recent)
-        before = rates[:-RECENT]
-        if len(before) < USUAL:
-            return None
-        usual = median(before)
-        lowest = sorted(before)[len(before) // 20]  # single slow records are usual, too
-        if max(recent) * SLOWER < usual and max(recent) < lowest:
-            self._usual[who] = usual
-            return usual, median(recent)
+        usual_now = _usual(rates[:-RECENT])
+        before = _usual_before(rates, self._before.get(who))
+        for usual_then in (usual_now, before):
+            if usual_then is not None and usual_then.collapsed(recent):
+                self._usual[who] = usual_then.middle
+                return usual_then.middle, median(recent)
+        if usual_now is not None:
+            self._before[who] = usual_now
         return None
+
+
+def _usual(rates: Sequence[float]) -> _Usual | None:
+    return _Usual(median(rates), sorted(rates)[len(rates) // 20]) if len(rates) >= USUAL else None
+
+
+def _usual_before(rates: Sequence[float], remembered: _Usual | None) -> _Usual | None:
+    """What was usual before the stretch of records that are as slow as the last ones, if that began at once.
+
+    remembered: of an earlier look; it counts where that stretch has pushed out what came before it, and not where the
+    file has begun anew.
+    """
+    start = len(rates) - RECENT
+    limit = RECOVERED * max(rates[-RECENT:])
+    while start > 0 and rates[start - 1] < limit:
+        start -= 1
+    usual = _usual(rates[:start])
+    if usual is None:
+        return remembered if len(rates) >= BACK else None
+    # A rate that falls slowly was not usual just before: that is a ramp.
+    return usual if RECOVERED * median(rates[:start][-RECENT:]) > usual.middle else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.diagnosis import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import Matcher
 from forensics.engine.pipeline import explain_with_data, sniffers
-from forensics.model import Diagnosis, Kind, Role
+from forensics.model import Diagnosis, Kind, Role, Source
 from forensics.parsers.metric_lines import BATCH
 from forensics.signatures.schema import Signature, SignatureError
 from forensics.watch import live, logs, structured
@@ -65,6 +65,8 @@ class Watcher:
     diagnosis: Diagnosis | None = None
     read: int = 0  # bytes that were read for the first time
     fault: str | None = None  # what went wrong when the run was explained last
+    until: float | None = None  # by `clock`: no further file is read from then on
+    cut: bool = False  # whether files were left unread because of `until`
     _files: Files = field(init=False)
     _matcher: Matcher = field(init=False)
     _memory: Memory = field(default_factory=Memory)
@@ -87,6 +89,7 @@ class Watcher:
     _warm: bool = False  # whether a run with metrics was explained before
     _looks: int = 0
     _explanations: int = 0
+    _began: float | None = None  # when it was looked at first
     _wrote: float | None = None  # when anything was last written
 
     def __post_init__(self) -> None:
@@ -101,6 +104,11 @@ class Watcher:
     def files(self) -> int:
         """How many files are followed."""
         return len(self._files.all())
+
+    @property
+    def sources(self) -> list[Source]:
+        """The files that are followed, as they were at the last look."""
+        return [f.source for f in self._files.all()]
 
     @property
     def waiting(self) -> bool:
@@ -130,6 +138,7 @@ class Watcher:
         first = self._looks == 0
         self._looks += 1
         moment, at = self.now(), self.clock()
+        self._began = at if self._began is None else self._began
         changes = self._files.look()
         self._memory.change(changes.gone, changes.moved, changes.forgotten)
         rows = self._read(changes, at, moment, first)
@@ -151,9 +160,10 @@ class Watcher:
 
     def ended(self) -> str | None:
         """Why the run counts as ended: "finished", "died" or "silent"; None while it goes on."""
-        if self._wrote is None:
+        since = self._wrote if self._wrote is not None else self._began
+        if since is None:
             return None
-        quiet = self.clock() - self._wrote
+        quiet = self.clock() - since
         usual = self._rhythm.limit(live.RUN, self.settings.interval) or 0.0
         idle = self.settings.idle is not None and quiet >= self.settings.idle
         if self._died and (idle or quiet >= max(DIED, min(usual, LAST_WORDS))):
@@ -168,6 +178,9 @@ class Watcher:
         pieces: list[Piece] = []
         waiting = 0
         for followed in changes.grown:
+            if self.until is not None and self.clock() >= self.until:
+                self.cut = True
+                break
             before = followed.done
             piece = _piece(followed, self._matcher)
             self.read += max(0, followed.done - before)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from forensics.engine.collectives.calls import SAME_INPUT, Call, Group, declared, groups_of
@@ -63,7 +63,7 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
     if not found:
         found += [o for group in calm if (o := _other_line(group, logs)) is not None]
     if not found:
-        found += _no_dump(calm, logs, everyone, dumped)
+        found += _no_dump(table, calm, logs, everyone, dumped)
     return found
 
 
@@ -225,8 +225,13 @@ def _device_behind(group: Group, logs: Logs) -> Observation | None:
     return observe("straggler-rank", 0.75 if logs.trouble else 0.45, late, shown, note, call.seq, call)
 
 
-def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dumped: set[int]) -> list[Observation]:
-    """Nobody who left a dump is behind. A rank that left none may be."""
+def _no_dump(
+    table: pl.DataFrame, groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dumped: set[int]
+) -> list[Observation]:
+    """Nobody who left a dump is behind. A rank that left none may be, or one whose dump tells no call.
+
+    Such a dump (cut off, damaged, of a recorder that was off) has one row without an op.
+    """
     stuck = [(group, dict(group.waiting)) for group in groups if group.waiting and not group.unnamed]
     if not stuck:
         return []
@@ -234,22 +239,33 @@ def _no_dump(groups: Sequence[Group], logs: Logs, everyone: frozenset[int], dump
     call = min(calls.values(), key=lambda c: c.seq)
     whole = group.key[0] in DEFAULT_GROUPS and not declared(group.key[1])
     members = everyone if whole else group.members
-    gone = sorted(members - dumped)
+    told = {rank for rank in table.filter(table["op"].is_not_null())["rank"].to_list() if rank is not None}
+    gone = sorted(members - (dumped & told))
     shown = sorted(calls.values(), key=lambda c: c.rank)
     head = f"{spoken(calls)} {plural(calls, 'waits', 'wait')} in {call.name}{at_place(call)}"
-    if gone and len(gone) < len(dumped & members):
+    left = _left(gone, dumped)
+    if gone and len(gone) < len(members & told):
         silent = not any(o.identity.rank in gone for o in logs.observations)
         early = silent and bool(logs.closed) and len(logs.closed) >= len(logs.timed_out)
         signature = "rank-exited-early" if early else "collective-timeout"
-        note = f"{head} and nobody with a dump is behind; {spoken(gone)} left no dump (or it was not collected)."
+        note = f"{head} and nobody with a dump is behind; {left}."
         return [observe(signature, 0.6, tuple(gone), shown, note, call.seq, call)]
     if len(calls) < 2 and not (logs.trouble and set(calls) == members):
         return []
     if gone:
-        why = f"{spoken(gone)} left no dump"
+        why = left
     elif set(calls) == members:
         why = "every rank has called it: it hangs on the device or in the network (a link, a GPU, a kernel before it)"
     else:
         why = "suspect a link, a GPU, or a call that the recorder does not show"
     note = f"{head}, and no rank that left a dump is behind or different: nobody can be named ({why})."
     return [observe("collective-timeout", 0.5 if logs.trouble else 0.4, (), shown, note, call.seq, call)]
+
+
+def _left(gone: Sequence[int], dumped: Collection[int]) -> str:
+    """What is missing of ranks whose calls are not known, in words."""
+    none, silent = [r for r in gone if r not in dumped], [r for r in gone if r in dumped]
+    parts = [f"{spoken(none)} left no dump (or it was not collected)"] if none else []
+    if silent:
+        parts.append(f"no call can be read in the {plural(silent, 'dump', 'dumps')} of {spoken(silent)}")
+    return ", and ".join(parts)

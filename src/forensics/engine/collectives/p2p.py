@@ -32,7 +32,9 @@ def point_to_point(table: pl.DataFrame, groups: Sequence[Group], logs: Logs) -> 
     pending = _pending(table)
     if not pending:
         return []
-    return _unfitting(pending) or _chain(pending, groups, set(table["rank"].drop_nulls().unique()), logs)
+    return _unfitting(pending) or _chain(
+        pending, groups, set(table.filter(table["op"].is_not_null())["rank"].drop_nulls()), logs
+    )
 
 
 def _pending(table: pl.DataFrame) -> dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]]:
@@ -102,7 +104,11 @@ def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Lo
     call = next(iter(waiters.values()))
     theirs = [one.last[rank] for rank in roots for one in groups if rank in one.last]
     do = plural(waiters, "waits", "wait")
-    what = plural(gone, "left no dump", "left no dumps") if gone else f"{plural(roots, 'waits', 'wait')} for nobody"
+    what = (
+        plural(gone, "left no dump that tells a call", "left no dumps that tell a call")
+        if gone
+        else f"{plural(roots, 'waits', 'wait')} for nobody"
+    )
     head = f"{spoken(waiters)} {do} in {call.name} of {in_group(call.group)}{at_place(call)} for {spoken(roots)}"
     note = f"{head}, and {spoken(roots)} {what}."
     others = sorted(set(edges) - set(waiters))

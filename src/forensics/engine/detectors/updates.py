@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.names import finite, has, names_where, recorded
 from forensics.engine.detectors.series import Sign, Stream, merge, number, streams
-from forensics.model import Observation
+from forensics.model import Evidence, Observation
 from forensics.probe import tags
 
 if TYPE_CHECKING:
@@ -30,8 +30,67 @@ def _modules(stream: Stream) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_modules(metrics: pl.DataFrame) -> tuple[Stream, ...]:
-    names = names_where(metrics, lambda n: n.startswith((tags.RATIO, tags.MODULE_GRAD)))
-    return streams(metrics, (*names, "loss", tags.HELD)) if names or has(metrics, tags.HELD) else ()
+    names = names_where(metrics, lambda n: n.startswith((tags.RATIO, tags.MODULE_GRAD, tags.LOST, tags.LR)))
+    more = (_TOTAL, "loss", "lr", "grad_norm", "loss_scale", tags.HELD, tags.STEPS, tags.UNCHANGED)
+    return streams(metrics, (*names, *more)) if names or has(metrics, tags.HELD) else ()
+
+
+def _never_moved(stream: Stream, records: int) -> Sign | None:
+    """No weight changed from look to look, or the rate is zero at each look while gradients arrive."""
+    looks, _ = stream.curve(tags.HELD)
+    if len(looks) < records:
+        return None
+    rates = [stream.curve(name)[1] for name in stream.columns if name == "lr" or name.startswith(tags.LR)]
+    zero = bool(rates) and all(len(values) >= len(looks) and not any(values) for values in rates)
+    norms = [v for v in finite(stream.column("grad_norm")) if v > 0]
+    ratios = any(finite(stream.column(_TOTAL)))
+    if zero and len(norms) >= records and not ratios:
+        largest = number(max(norms))
+        note = f"the learning rate is exactly 0 at all {len(looks)} looks, and the gradient norm is up to {largest}"
+        return Sign(stream, looks[0], _ends(stream, looks, "loss", "lr", "grad_norm"), note, "lr")
+    at, _ = stream.curve(tags.UNCHANGED)
+    _, scales = stream.curve("loss_scale")
+    # From the second look to the last one; a loss scaler that skips every step makes its scale fall.
+    if len(at) < records or at != looks[1:] or (scales and min(scales) < max(scales)):
+        return None
+    steps = stream.curve(tags.STEPS)[1]
+    why = "the optimizer never stepped, and " if steps and not any(steps) else ""
+    last, first = stream.steps[looks[-1]], stream.steps[looks[0]]
+    over = f" in {last - first} updates" if last is not None and first is not None else ""
+    note = f"{why}no weight has changed{over} ({len(looks)} looks)"
+    return Sign(stream, looks[0], _ends(stream, looks, "loss", "lr", tags.STEPS), note, tags.HELD)
+
+
+def _not_held(stream: Stream, records: int) -> Sign | None:
+    """Modules that get gradients, that no optimizer holds, and that stand still up to the last look.
+
+    Those that an optimizer unknown to the probe trains do move, and what is frozen on purpose gets no gradients.
+    """
+    looks, held = stream.curve(tags.HELD)
+    if len(looks) < records or not 0 < held[-1] < 1:
+        return None
+    found = []
+    for name in stream.columns:
+        at, _ = stream.curve(name) if name.startswith(tags.LOST) else ([], [])
+        if len(at) >= records and at[-1] == looks[-1]:
+            found.append((name, at))
+    if not found:
+        return None
+    modules = [name.removeprefix(tags.LOST) for name, _ in found]
+    name, at = found[0]
+    note = (
+        f"the optimizer holds {100 * held[-1]:.3g} % of the trainable parameters, and not {_listed(modules)}:"
+        f" gradients arrive there and not one weight changes, at {len(at)} looks"
+    )
+    return Sign(stream, at[0], _ends(stream, at, tags.HELD, name), note, name, captures={"module": modules[0]})
+
+
+def _ends(stream: Stream, at: Sequence[int], *names: str) -> tuple[Evidence, ...]:
+    return tuple(stream.evidence(i, *names) for i in dict.fromkeys((at[0], at[-1])))
+
+
+def _listed(modules: Sequence[str]) -> str:
+    return ", ".join(modules[:4]) + (f" and {len(modules) - 4} more" if len(modules) > 4 else "")
 
 
 def modules_not_updated(
@@ -39,8 +98,9 @@ def modules_not_updated(
 ) -> tuple[Observation, ...]:
     """Weights stay exactly as they are although gradients arrive and the learning rate is not zero (O2, O22).
 
-    scope: "all" (no module moves, or the optimizers hold none of the model's parameters) or "some". records: the fewest
-    updates to judge by; a step that a loss scaler leaves out is none. The probe measures no update at rate zero.
+    scope: "all" (no module moves, the optimizers hold none of the model's parameters, they never step, or the rate is
+    always zero) or "some" (of these: some that the optimizers do not hold). records: the fewest updates to judge by; a
+    step that a loss scaler leaves out is none. The probe measures no update at rate zero.
     """
     signs: list[Sign] = []
     found = _of_modules(metrics)
@@ -51,6 +111,11 @@ def modules_not_updated(
             shown = tuple(stream.evidence(i, "loss", tags.HELD) for i in (held_at[0], held_at[-1]))
             signs.append(Sign(stream, held_at[0], shown, note, tags.HELD))
             continue
+        if scope == "all" and (sign := _never_moved(stream, records)):
+            signs.append(sign)
+            continue
+        if scope == "some" and (sign := _not_held(stream, records)):
+            signs.append(sign)
         still: list[tuple[str, str, str, list[tuple[int, float]]]] = []
         moving: list[str] = []
         for module, ratio, norm in _modules(stream):
@@ -68,9 +133,9 @@ def modules_not_updated(
         modules = [module for module, *_ in still]
         _, ratio, norm, pairs = still[0]
         at = pairs[0][0]
-        listed = ", ".join(modules[:4]) + (f" and {len(modules) - 4} more" if len(modules) > 4 else "")
         others = f", while {len(moving)} other modules change" if moving else ""
-        note = f"{listed}: gradients arrive and not one weight changes, in {len(pairs)} of {len(pairs)} updates{others}"
+        updates = f"{len(pairs)} of {len(pairs)} updates"
+        note = f"{_listed(modules)}: gradients arrive and not one weight changes, in {updates}{others}"
         shown = tuple(stream.evidence(i, ratio, norm) for i in dict.fromkeys((at, pairs[-1][0])))
         signs.append(Sign(stream, at, shown, note, ratio, captures={"module": modules[0]}))
     return merge(signs, found, ()) if signs else ()

@@ -34,7 +34,9 @@ _JOURNAL = re.compile(
 )
 _RECORD = re.compile(rb'"msg"\s*:\s*"((?:[^"\\\n]|\\.){0,65536})')
 _TIME = re.compile(rb'"time"\s*:\s*(\d{1,10}(?:\.\d{1,9})?)')
-_AS_BYTES = b'"MESSAGE":['
+_AS_BYTES = re.compile(rb'"MESSAGE"\s{0,8}:\s{0,8}\[')  # journals before systemd 236 print spaces around it
+_DMESG_END = re.compile(rb"\]\s*\}\s*\Z")
+CUT = "cut off in its last record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[
         for hit in scan.hits:
             texts = decode(hit.data)
             hits += [hit._replace(data=text.encode("utf-8", "replace")) for text in texts] if texts else [hit]
-        return replace(scan, hits=hits + _given_as_bytes(file, search))
+        problem = scan.problem or (CUT if _ends_in_a_record(file) else None)
+        return replace(scan, hits=hits + _given_as_bytes(file, search), problem=problem)
     try:
         with buffered(file) as stream:
             data = stream.read(WHOLE)
@@ -161,7 +164,36 @@ def unfold(file: Path, head: bytes, scan: Scan, search: Callable[[Any, Callable[
     problem = scan.problem
     if scan.bytes > WHOLE or len(records) > RECORDS:
         problem = problem or f"only the first {WHOLE >> 20} MB and {RECORDS:,} records were read"
+    elif not (_DMESG_END.search(data, max(0, len(data) - 4096)) if form == "dmesg" else _pretty_ends(data)):
+        problem = problem or CUT
     return replace(scan, hits=hits, counts=counts, problem=problem)
+
+
+def _pretty_ends(data: bytes) -> bool:
+    """Whether the last record of a pretty journal is whole."""
+    start = data.rfind(b"\n{") + 1
+    return len(data) - start > RECORD or _is_json(data[start:])
+
+
+def _ends_in_a_record(file: Path) -> bool:
+    """Whether a journal's last line begins a record and does not end it."""
+    try:
+        with buffered(file) as stream:
+            before = max(0, stream.seek(0, 2) - RECORD)
+            stream.seek(before)
+            tail = stream.read(RECORD).rstrip()
+    except OSError:
+        return False
+    start = tail.rfind(b"\n") + 1
+    return (start > 0 or not before) and tail[start : start + 1] == b"{" and not _is_json(tail[start:])
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _numbers(data: bytes, offsets: Iterable[int], before: int = 0) -> dict[int, int]:
@@ -221,13 +253,13 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
                     rest = data
                     continue
                 cut = cut or len(data)
-                records, at = [], data.find(_AS_BYTES, 0, cut)
-                while at >= 0:
-                    start = data.rfind(b"\n", 0, at) + 1
-                    end = data.find(b"\n", at, cut)
+                records, found = [], _AS_BYTES.search(data, 0, cut)
+                while found is not None:
+                    start = data.rfind(b"\n", 0, found.start()) + 1
+                    end = data.find(b"\n", found.start(), cut)
                     end = end if end >= 0 else cut
                     records += [Record(text, start) for text in decode(data[start:end])]
-                    at = data.find(_AS_BYTES, end, cut)
+                    found = _AS_BYTES.search(data, end, cut)
                 if records:
                     hits += _hits(data, records, search, position, number)[0]
                 number += data.count(b"\n", 0, cut)
@@ -235,7 +267,7 @@ def _given_as_bytes(file: Path, search: Callable[[Any, Callable[..., Any]], None
                 rest = data[cut:]
                 if len(hits) >= MAX_HITS:
                     break
-            if rest and _AS_BYTES in rest:
+            if rest and _AS_BYTES.search(rest):
                 records = [Record(text, 0) for text in decode(rest)]
                 hits += _hits(rest, records, search, position, number)[0]
     except OSError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forensics.report.inert import one_line
@@ -29,12 +29,17 @@ class Material:
             raise DraftError(f"a signature is called {name or self.group.name!r} already; choose another --name")
         if not redact:
             return draft(self.group, self.members, name=name)
-        from forensics.report.redaction import Redactor
+        return draft(self.group, self.members, name=name, redact=_redaction(self.members))
 
-        redactor = Redactor(node for row in self.members for node in (*row.nodes, *((row.node,) if row.node else ())))
-        for row in self.members[:200]:  # a name is replaced also in what comes before the line that gives it away
-            redactor.learn([row.path, row.summary, *(row.unexplained.last_lines if row.unexplained else ())])
-        return draft(self.group, self.members, name=name, redact=lambda text: redactor.again(redactor.redact(text)))
+
+def _redaction(rows: Sequence[JobResult]) -> Callable[[str], str]:
+    """What takes names, hosts, addresses and secrets out of texts of these jobs."""
+    from forensics.report.redaction import Redactor
+
+    redactor = Redactor(node for row in rows for node in (*row.nodes, *((row.node,) if row.node else ())))
+    for row in rows[:200]:  # a name is replaced also in what comes before the line that gives it away
+        redactor.learn([row.path, row.summary, *(row.unexplained.last_lines if row.unexplained else ())])
+    return lambda text: redactor.again(redactor.redact(text))
 
 
 def from_run(path: str, catalogue: Mapping[str, Signature]) -> Material:
@@ -68,12 +73,16 @@ def from_store(name: str, file: Path | None) -> Material:
     return Material(group, [row for row in rows if row.path in paths])
 
 
-def listing(file: Path | None) -> str:
+def listing(file: Path | None, *, redact: bool = True) -> str:
     """The groups of a store, most jobs first: name, jobs, what they have in common. Raises StoreError."""
-    groups = unknown.group(_rows(file))
+    rows = _rows(file)
+    groups = unknown.group(rows)
     if not groups:
         return "No job in the store failed of something unknown."
     wide = max(len(g.name) for g in groups)
+    if redact:
+        hide = _redaction(rows)
+        groups = tuple(replace(g, title=hide(g.title)) for g in groups)
     return "\n".join(f"{g.name:{wide}}  {len(g.jobs):>6,}  {one_line(g.title, 120)}" for g in groups)
 
 

@@ -55,7 +55,7 @@ class Kind:
 
 
 def _place(frame: str | None) -> str:
-    file, _, function = (frame or "").partition(" ")
+    file, _, function = (frame or "").rpartition(" ")
     return file.rpartition(".")[0] or file if function in _PLAIN else function
 
 
@@ -173,7 +173,7 @@ def title_of(kind: Kind) -> str:
     """One line: "KeyError in load_shard (data.py): <text>"."""
     if kind.exception is None:
         return kind.template or f"{kind.verdict}, without a word"
-    file, _, function = (kind.frame or "").partition(" ")
+    file, _, function = (kind.frame or "").rpartition(" ")
     where = f" in {function} ({file})" if function else ""
     return f"{kind.exception}{where}{': ' if kind.template else ''}{kind.template}"
 

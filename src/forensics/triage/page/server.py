@@ -195,8 +195,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the library has to say of a request that it cannot read."""
-        self._send(_said(HTTPStatus(code), "Only GET and HEAD are answered." if code == 501 else "Bad request."))
+        """What the library has to say of a request that it cannot read; 501 is its answer to an unknown method."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._refuse()
+        else:
+            self._send(_said(HTTPStatus(code), "Bad request."))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""

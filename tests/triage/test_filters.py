@@ -1,0 +1,57 @@
+"""What --cause, --fail-on and --verdict may name, and what the command line says of anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from forensics.cli import main
+from forensics.signatures.schema import Signature, load_catalogue
+from forensics.triage.filters import CONDITIONS, Unknown, check_causes, check_verdicts
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> dict[str, Signature]:
+    return load_catalogue(examples=False)
+
+
+def test_slugs_codes_globs_and_brackets_are_known(catalogue: dict[str, Signature]) -> None:
+    code = next(code for s in catalogue.values() for code in s.codes)
+    check_causes(("cuda-oom", code, "nccl-*", "no-such-*", "(healthy)", "(timeout)"), catalogue)
+    check_causes(("any", "never", "fatal"), catalogue, (*CONDITIONS, "fatal"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [("cuda-omo", "cuda-oom"), ("anny", "any"), ("ANY", "any"), ("(x", "healthy")]
+)
+def test_mistyped_causes(catalogue: dict[str, Signature], wrong: str, said: str) -> None:
+    with pytest.raises(Unknown, match=said):
+        check_causes((wrong,), catalogue, CONDITIONS)
+
+
+def test_conditions_are_no_causes(catalogue: dict[str, Signature]) -> None:
+    with pytest.raises(Unknown):
+        check_causes(("any",), catalogue)
+
+
+def test_verdicts() -> None:
+    check_verdicts(("healthy", "failed", "error"))
+    with pytest.raises(Unknown, match="healthy"):
+        check_verdicts(("helthy",))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("--fail-on", "cuda-omo"), ("--cause", "cuda-omo"), ("--verdict", "fialed"), ("--exclude", "*"), ("-o", "x.csv")],
+)
+def test_wrong_usage_ends_with_2_before_any_job(tmp_path: Path, given: tuple[str, str]) -> None:
+    jobs = tmp_path / "jobs"
+    (jobs / "a").mkdir(parents=True)
+    (jobs / "a/x.log").write_text("step 1\n")
+    option, value = given
+    value = str(jobs / value) if option == "-o" else value
+    made = CliRunner().invoke(main, ["triage", str(jobs), "--store", str(tmp_path / "s.sqlite"), option, value])
+    assert made.exit_code == 2, made.output
+    assert "Traceback" not in made.output and [p.name for p in jobs.iterdir()] == ["a"]
