@@ -38,6 +38,11 @@ MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
 _NAMES = {"local_rank", "device", "task", "pid"}
 MPI_EXIT = "mpirun-rank-exited"
+# Exceptions of a program's own code; a value may come from a peer, a name or a key does not.
+OF_CODE = frozenset(
+    "KeyError IndexError TypeError AttributeError NameError UnboundLocalError ImportError ModuleNotFoundError "
+    "ZeroDivisionError SyntaxError JSONDecodeError UnicodeDecodeError".split()
+)
 
 
 @dataclass(slots=True)
@@ -290,7 +295,7 @@ def explain(
         for o in sorted(live, key=lambda o: o.attempt != c.attempt):
             if o is c or c.signature.name not in reach_of[id(o)] or not _before(o, c) or _depends(o, c):
                 continue
-            if c.signature.kind == "echo" and not _may_echo(o, c, live):
+            if (c.signature.kind == "echo" and not _may_echo(o, c, live)) or _raised_by_another(o, c):
                 continue
             if (
                 c.signature.name in o.signature.causes_on_rank
@@ -311,6 +316,7 @@ def explain(
             if (o.attempt == c.attempt or (c.signature.kind == "echo" and _may_echo(o, c, live)))
             and _before(o, c)
             and not _depends(o, c)
+            and not _raised_by_another(o, c)
         ]
         if reasons:
             _link(reasons[0], c)
@@ -320,7 +326,7 @@ def explain(
         raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and _stands_above(c, stop)]
         symptoms.sort(key=lambda c: not (raised and c is raised[0]))
     for c in symptoms[1:]:  # 5: the first symptom explains the others
-        if _before(symptoms[0], c) and not _of_another_run(symptoms[0], c):
+        if _before(symptoms[0], c) and not _of_another_run(symptoms[0], c) and not _raised_by_another(symptoms[0], c):
             _link(symptoms[0], c)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:
@@ -403,6 +409,13 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
             ):
                 _link(own, hang)
                 break
+
+
+def _raised_by_another(cause: Candidate, c: Candidate) -> bool:
+    """Whether c is an exception that nothing on other ranks brings about: the code or the data of its own rank does."""
+    if c.signature.name != GENERIC_EXCEPTION or not cause.ranks or not c.ranks or set(cause.ranks) & set(c.ranks):
+        return False
+    return c.subject.rpartition(".")[2] in OF_CODE
 
 
 def _of_another_run(first: Candidate, c: Candidate) -> bool:

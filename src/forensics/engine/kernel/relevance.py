@@ -66,6 +66,7 @@ OTHER_CARD = "it is of GPU {card}, and the run says that it uses others"
 AFTER = "it was written {apart} after the last sign of the run, which had ended"
 BEFORE = "it was written {apart} before the first sign of the run, which has an error of its own"
 LATER = "by its clock it was written {apart} after the last sign of the run"
+OTHER_PROCESS_KILLED = "it is another process that was killed ({victim}), and none that the launcher saw end"
 OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
 
 
@@ -147,6 +148,8 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if end is not None and end >= c.attempt and not others:
         return UNHARMED
     beside = _has_own_error(c, others)
+    if (victim := _another_victim(c, others)) is not None:
+        return OTHER_PROCESS_KILLED.format(victim=victim)
     if elsewhere(c.observations[0]) == CARD and (beside or _of_the_program(c)):
         return OTHER_CARD.format(card=c.observations[0].captures.get("bdf", ""))
     if beside and not _killed(c, others) and (process := _other_process(c)):
@@ -167,6 +170,30 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
+    """The process that the kernel says it killed, where the run's own dead are known to be others; None if not.
+
+    A launcher names pid and host of each process that it saw end. Containers count their processes anew: another pid
+    alone proves nothing, but the name of a program that trains nothing does with it, and so does another host.
+    """
+    if c.signature.name not in KILLED or c.ranks:
+        return None
+    dead = [
+        o for d in others if d.signature.name in KILLS_A_PROCESS for o in d.observations if "exitcode" in o.captures
+    ]
+    if not dead or any("pid" not in o.captures for o in (*dead, *c.observations)):
+        return None
+    if {o.captures["pid"] for o in dead} & {o.captures["pid"] for o in c.observations}:
+        return None
+    names = {o.captures.get("process") or o.captures.get("comm") or "python" for o in c.observations}
+    hosts, theirs = ({o.identity.node for o in said} for said in (c.observations, dead))
+    away = None not in hosts | theirs and not hosts & theirs
+    if not away and any(TRAINING.match(name) for name in names):
+        return None
+    pids = ", ".join(sorted({o.captures["pid"] for o in c.observations})[:3])
+    return f"{', '.join(sorted(names)[:3])}, pid {pids}" + (f" on {_hosts(c)}" if away else "")
 
 
 def _killed(c: Candidate, others: Sequence[Candidate]) -> bool:
