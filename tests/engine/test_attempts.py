@@ -220,3 +220,13 @@ def test_what_training_outlived_did_not_end_the_attempt(tmp_path: Path) -> None:
     assert next(f.why for f in survived.of_role(Role.CONTEXT) if f.name == "disk-full").endswith("run's end.")
     soon = run(tmp_path / "b", train=log(1, 20, 0, warning) + log(21, 23, 40, *CRASH, table))
     assert "disk-full" in [f.name for f in soon.of_role(Role.ROOT)]
+
+
+@pytest.mark.parametrize(("error", "apart"), [("KeyError: 'bbox'", True), ("ValueError: received a NaN", False)])
+def test_an_error_of_ones_own_code_is_no_effect_of_another_ranks(tmp_path: Path, error: str, apart: bool) -> None:
+    def raised(rank: int, message: str) -> str:
+        return "".join(f"[rank{rank}]: {text}\n" for text in (*CRASH[:-1], message))
+
+    text = log(1, 40, 0) + raised(1, error) + raised(3, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate")
+    found = {f.name: f.ranks for f in run(tmp_path, train=text).of_role(Role.ROOT)}
+    assert found == {"cuda-oom": (3,)} | ({"python-exception": (1,)} if apart else {})

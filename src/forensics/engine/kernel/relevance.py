@@ -189,7 +189,7 @@ def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
         return None
     names = {o.captures.get("process") or o.captures.get("comm") or "python" for o in c.observations}
     hosts, theirs = ({o.identity.node for o in said} for said in (c.observations, dead))
-    away = None not in hosts | theirs and not hosts & theirs
+    away = None not in hosts and theirs != {None} and not hosts & theirs
     if not away and any(TRAINING.match(name) for name in names):
         return None
     pids = ", ".join(sorted({o.captures["pid"] for o in c.observations})[:3])
