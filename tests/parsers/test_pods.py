@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.pipeline import Options, analyse
-from forensics.model import Diagnosis
+from forensics.model import Diagnosis, Role, Verdict
 from forensics.parsers.pods import read
 
 DESCRIBED = """\
@@ -153,6 +153,22 @@ def test_rows_of_events_name_pod_or_node(tmp_path: Path) -> None:
     )
     root = run(tmp_path, "events.txt", "LAST SEEN TYPE REASON OBJECT MESSAGE\n" + row).findings[0]
     assert (root.name, root.captures["pod"]) == ("pod-evicted", "llm-worker-1")
+
+
+@pytest.mark.parametrize(("phase", "verdict"), [("Succeeded", Verdict.HEALTHY), ("Failed", Verdict.FAILED)])
+def test_what_a_pod_that_succeeded_had_to_start_again_is_context(tmp_path: Path, phase: str, verdict: Verdict) -> None:
+    (tmp_path / "train.log").write_text(
+        "".join(f"step {n} loss {2 - n / 100}\n" for n in range(1, 40)) + "Training completed\n"
+    )
+    (tmp_path / "describe.txt").write_text(
+        f"Name:         job-0\nNode:         n1/10.0.0.1\nStatus:       {phase}\nContainers:\n  shipper:\n"
+        "    State:          Terminated\n      Reason:       Completed\n      Exit Code:    0\n"
+        "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+    )
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert found.verdict is verdict
+    role = Role.CONTEXT if verdict is Verdict.HEALTHY else Role.ROOT
+    assert "host-oom-cgroup" in [f.name for f in found.of_role(role)]
 
 
 def test_a_pod_that_ended_well_is_no_trouble(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
-from forensics.model import Observation
+from forensics.model import POD_SUCCEEDED, Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     for c in live:
         if _is_older(c, steps):
             c.context = "the kernel said so long before the run began"
+        elif all(POD_SUCCEEDED in o.captures for o in c.observations):
+            c.context = "Kubernetes says that the pod succeeded: what ended was started again, or not needed"
         elif all(_is_text(o, steps) for o in c.observations):
             c.context = "it stands in a text that the run reads or writes, and no program says it"
     died = {

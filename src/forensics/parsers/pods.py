@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from forensics.files import beginning
-from forensics.model import Observation, Source
+from forensics.model import POD_SUCCEEDED, Observation, Source
 from forensics.parsers.prefixes import parse_time
 
 MAX_BYTES = 4 << 20  # of a file; a pod takes some 10 kB
@@ -60,6 +60,7 @@ class Pod:
     first: int  # line
     name: str | None = None
     node: str | None = None
+    succeeded: bool = False  # its phase: every container ended with 0, and none will be started again
     labels: dict[str, str] = field(default_factory=dict)
     containers: dict[Path, Container] = field(default_factory=dict)
     ends: list[End] = field(default_factory=list)
@@ -150,6 +151,8 @@ def _pods(values: Iterable[tuple[int, Path, str]]) -> list[Pod]:
             pod.name = value
         elif plain == ("node",) or plain[-2:] == ("spec", "nodename"):
             pod.node = None if value in ("", "<none>") else value.partition("/")[0]
+        elif plain == ("status",) or plain[-2:] == ("status", "phase"):
+            pod.succeeded = value == "Succeeded"
         elif plain[0] in ("labels", "annotations") or plain[-2:-1] in (("labels",), ("annotations",)):
             _label(pod, key, value)
         elif "containers" in plain:
@@ -271,6 +274,8 @@ def _refined(o: Observation, pods: Sequence[Pod]) -> Observation:
     rank = _rank(pod, container)
     identity = replace(o.identity, node=pod.node or o.identity.node, rank=rank if rank is not None else o.identity.rank)
     captures = {**o.captures, "pod": pod.name}
+    if pod.succeeded:
+        captures[POD_SUCCEEDED] = "yes"
     note = f"pod {pod.name}" + (f" on {pod.node}" if pod.node else "")
     if end is None:
         return replace(o, identity=identity, captures=captures, note=o.note or note)
