@@ -9,6 +9,7 @@ from forensics.report import words
 from forensics.report.environment import notable
 from forensics.report.html.chain import Link, chain
 from forensics.report.html.evidence import blocks, place
+from forensics.report.html.frame import Section
 from forensics.report.html.markup import Markup, join, tag
 from forensics.report.html.material import Material
 
@@ -27,7 +28,6 @@ _TONE = {
     Verdict.RECOVERED: "good",
     Verdict.HEALTHY: "good",
 }
-Section = tuple[str, str, Markup]  # id, title, body
 
 
 def headline(diagnosis: Diagnosis) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from forensics.report.html.frame import Section
 from forensics.report.html.markup import Markup, join, tag
 from forensics.report.words import plural
 from forensics.triage.model import Batch, CauseCount, JobResult
@@ -17,7 +18,6 @@ _MOST_CAUSES = 1_000
 _OPEN = 3  # causes whose example stands open
 _FINE = ("(healthy)", "(recovered)")
 _LINE = 200  # characters of a key line
-Section = tuple[str, str, Markup]  # id, title, body
 
 
 def sections(page: Page) -> list[Section]:
