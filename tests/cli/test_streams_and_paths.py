@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.cli import parse_since
+from forensics.since import parse_since
 
 OOM = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from forensics.cli import exit_status, main
+from forensics.cli import main
+from forensics.cli.ending import exit_status
 from forensics.model import Verdict
 from forensics.run import NothingToRead
 from forensics.watch import interrupts

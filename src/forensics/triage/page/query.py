@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
+from forensics.since import parse_since
 from forensics.triage.filters import SEVERITIES, Filter
 
 REPEATED = ("cause", "node", "verdict", "label", "path")
@@ -21,8 +22,6 @@ def parse(query: str, now: float) -> tuple[Filter, tuple[tuple[str, str], ...]]:
 
     Raises BadQuery.
     """
-    from forensics.cli import parse_since
-
     try:
         pairs = parse_qsl(query, max_num_fields=MOST, errors="replace")
     except ValueError:
