@@ -54,7 +54,7 @@ from forensics.since import parse_since
 @click.option("--exec", "command", metavar="COMMAND", help="Run this (60 s at most) with the results as JSON on stdin.")
 @click.option("--redact/--no-redact", default=None, help="Default: only in HTML, Markdown and GitHub's format.")
 @OWN
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display, and no word of what was written.")
 def triage(
     paths: tuple[str, ...],
     output: Path | None,
@@ -95,6 +95,7 @@ def triage(
     import shutil
 
     from forensics import settings
+    from forensics.report.inert import inert
     from forensics.report.redaction import RedactionError
     from forensics.signatures.schema import SignatureError
     from forensics.triage import batch as batches
@@ -153,7 +154,10 @@ def triage(
     try:
         width = shutil.get_terminal_size((120, 40)).columns
         if output is not None or format_ is not None or not serve:
-            commands.write(found, commands.Output(chosen, output, rows, width), asked)
+            written = commands.Output(chosen, output, rows, width)
+            commands.write(found, written, asked)
+            if output is not None and not quiet:
+                click.echo(inert(commands.told(found, written, asked), None), err=True)
         if command is not None:
             commands.hand_over(found, command)
         if serve:

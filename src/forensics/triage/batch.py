@@ -77,6 +77,7 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
             results=results,
             causes=count(results, store.history()),
             made=time.time(),
+            found=len(jobs),
             reused=max(reused - damaged, 0),
             store=str(file),
             notes=notes.lines(),

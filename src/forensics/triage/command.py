@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forensics.report.words import plural
 from forensics.triage.model import Batch
 from forensics.triage.store import Store
 
@@ -82,6 +83,12 @@ def write(batch: Batch, output: Output, redact: bool | None, patterns: Sequence[
             file.write(text)
         return
     _put(text, output.file)
+
+
+def told(batch: Batch, output: Output, redact: bool | None) -> str:
+    """The line that says what was written where; output.file is not None."""
+    how = "redacted" if (redact if redact is not None else output.format in SHARED) else "not redacted"
+    return f"wrote {output.file} ({output.format}, {how}, {plural(len(batch.results), 'job')})"
 
 
 def _put(text: str, file: Path | None) -> None:

@@ -166,7 +166,9 @@ class _Search:
         if listing is None:
             yield Job(path=self.shown(path), layout="folder", parts=(path,))  # analysing it will say what is wrong
             return
-        if self.exclude and not listing.folders and not listing.files:
+        if not listing.folders and not listing.files:
+            if not self.exclude:
+                self.notes.add("given folder that holds nothing")
             return
         found = self._known(path, listing, 0)
         if found is None:

@@ -165,6 +165,7 @@ class Batch:
     results: tuple[JobResult, ...]  # sorted by path, naturally: task 9 before task 10
     causes: tuple[CauseCount, ...]  # most jobs first
     made: float  # seconds since the epoch; ages are counted from here
+    found: int = 0  # jobs under the paths; `results` are those that the filters let through
     reused: int = 0  # rows that came from the store
     store: str | None = None
     reports: Mapping[str, str] = field(default_factory=dict)  # path of a job -> relative link to its report

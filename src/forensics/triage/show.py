@@ -64,7 +64,8 @@ def _row_cells(batch: Batch, rows: Sequence[JobResult]) -> Iterator[list[str]]:
         sure = f"{r.confidence * 100:.0f}%" if r.confidence is not None else "-"
         step = str(r.step) if r.step is not None else "-"
         shown_age = _age_words(age(r, batch.made))
-        yield [r.cause, _ranks(r), r.node or "-", step, sure, shown_age, r.path]
+        cause = f"{r.cause} (recovered)" if r.verdict == "recovered" and r.root is not None else r.cause
+        yield [cause, _ranks(r), r.node or "-", step, sure, shown_age, r.path]
 
 
 _CAUSES = ["jobs", "GPU h", "cause", "since", "what it is"]
@@ -74,6 +75,8 @@ _ROWS = ["cause", "rank", "node", "step", "sure", "age", "job"]
 def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> str:
     """Causes, insights and jobs for a terminal of this width; rows: how many jobs are listed, None for all."""
     shown = batch.results if rows is None else batch.results[:rows]
+    if not batch.results:
+        return "\n".join([_totals(batch), *map(inert, batch.notes)]) + "\n"
     lines = _table(_CAUSES, list(_cause_cells(batch)), width, right={0, 1})
     for title, head, cells in _insights(batch, TERMINAL_INSIGHTS if rows is not None else None):
         if head is tables.HARDWARE:
@@ -84,9 +87,25 @@ def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> s
     lines += ["", *_table(_ROWS, list(_row_cells(batch, shown)), width, right={3, 4, 5})]
     if len(shown) < len(batch.results):
         lines.append(f"... {len(batch.results) - len(shown):,} more jobs: --all, or -o FILE")
-    jobs = plural(len(batch.results), "job")
-    lines += ["", f"{jobs}, {batch.reused:,} of them known already", *map(inert, batch.notes)]
+    lines += ["", _totals(batch), *map(inert, batch.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _count(batch: Batch) -> str:
+    """How many jobs there are, and how many of them the filters let through."""
+    every, shown = batch.found, len(batch.results)
+    if shown >= every:
+        return plural(shown, "job")
+    return (
+        f"{shown:,} of {plural(every, 'job')} match the filters"
+        if shown
+        else f"no job of {every:,} matches the filters"
+    )
+
+
+def _totals(batch: Batch) -> str:
+    """The last line: also how many jobs were not analysed anew."""
+    return f"{_count(batch)}; {batch.reused:,} known already"
 
 
 def _insights(batch: Batch, most: int | None) -> Iterator[tuple[str, list[str], list[list[str]]]]:
@@ -196,7 +215,7 @@ def write_parquet(batch: Batch, file: Path) -> None:
 
 def markdown(batch: Batch) -> str:
     """Causes, insights and jobs, at most SUMMARY_BYTES; for step summaries and comments."""
-    lines = [f"## Triage: {plural(len(batch.results), 'job')}", "", *_markdown_table(_CAUSES, _cause_cells(batch)), ""]
+    lines = [f"## Triage: {_count(batch)}", "", *_markdown_table(_CAUSES, _cause_cells(batch)), ""]
     for title, names, cells in _insights(batch, SUMMARY_INSIGHTS):
         table = [f"### {_markdown_cell(title)}", "", *_markdown_table(names, iter(cells)), ""]
         if sum(len(line.encode()) + 1 for line in (*lines, *table)) < SUMMARY_BYTES:
