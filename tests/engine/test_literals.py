@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import regex
 
-from forensics.engine.literals import Literal, required
+from forensics.engine.literals import WINDOW, Literal, fixed_part, required, window
 from forensics.signatures.schema import load_catalogue
 
 
@@ -41,3 +41,25 @@ def test_no_example_of_the_catalogue_is_missed_for_want_of_a_literal() -> None:
                     line,
                 )
     assert checked > 300
+
+
+@pytest.mark.parametrize(
+    ("pattern", "part"),
+    [
+        (r"\| +(?P<gpu>\d+) +[^|]{1,80}\| +(?P<bus>[0-9A-F]{8}:[0-9A-F]{4}) ", "(?P<bus>[0-9A-F]{8}:[0-9A-F]{4}) "),
+        (r"(?P<gpu>\d{1,3}), (?:[^,]{1,60}, ){0,6}id=[0-9a-f]{12}(?:,|$)", "id=[0-9a-f]{12}(?:,|$)"),
+        (r"GPU (?P<bus>[0-9A-F]{8}:[0-9A-F]{2})", None),  # has no other part
+        (r"(?:failed|unable) to save (?:the )?checkpoint", None),  # words are not rare
+        (r"\d+ a|[0-9A-F]{16}", None),  # a match need not hold it
+        (r"\d+ x[0-9A-F]{0,16} [0-9A-F]{8,16}", None),
+    ],
+)
+def test_fixed_part(pattern: str, part: str | None) -> None:
+    assert fixed_part(pattern) == part
+
+
+def test_windows_end_where_text_is_rare() -> None:
+    assert window("short") == 0
+    text = "terminated with SIGABRT in the"
+    start = window(text)
+    assert text[start : start + WINDOW] == "ed with SIGA"

@@ -112,3 +112,19 @@ def test_no_hit_is_lost_or_moved_wherever_spans_and_blocks_end(
     else:
         assert {h.line for h in result.hits} == {line for line, _ in expected}
     assert result.newlines == data.count(b"\n")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    st.lists(st.text("abcAB: ", min_size=1, max_size=30), min_size=1, max_size=6, unique=True),
+    st.lists(st.integers(0, 5), max_size=12),
+    st.text("abAB: \n", max_size=60),
+)
+def test_literals_are_found_by_their_windows_and_by_nothing_else(
+    tmp_path: Path, literals: list[str], order: list[int], noise: str
+) -> None:
+    text = noise.join(literals[i % len(literals)] for i in order) + noise
+    database = Database([Pattern(i, x, literal=True) for i, x in enumerate(literals)], cache=False)
+    counts = scan_span(database, write(tmp_path, text.encode()), 0, len(text)).counts
+    lines = text.split("\n")
+    assert counts == {i: n for i, x in enumerate(literals) if (n := sum(x in line for line in lines))}

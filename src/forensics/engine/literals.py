@@ -7,11 +7,12 @@ None.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-VERSION = 5  # raise it when the analysis or matcher.scan_expression changes: their results are cached
+VERSION = 6  # raise it when the analysis or matcher.scan_expression changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
 LONGEST = 40  # characters kept of one literal: more tell no more
 
@@ -86,6 +87,30 @@ class _Reader:
         return best
 
 
+# What is scanned for of a literal. hyperscan holds a thousand literals in eight buckets and looks at their last
+# characters first (Wang et al., "Hyperscan", NSDI 2019): ends that are rare in any text spare it the closer look.
+# Measured on logs of training: twelve characters, chosen by their last four, are scanned 1.2 to 1.6 times as fast as
+# the literals themselves, and hold in few lines that the literal does not.
+WINDOW = 12
+_TAIL = 4
+_BY_FREQUENCY = " etaoinsrhldcumpgfywbvkxqjz"  # of English letters, the most usual one first
+
+
+def _rarity(char: str) -> float:
+    """How seldom a character is in logs, roughly: small letters and blanks, digits, separators, the rest, capitals."""
+    if (place := _BY_FREQUENCY.find(char)) >= 0:
+        return 1 + place / 9
+    if char.isdigit():
+        return 1.5
+    return 2.0 if char in ":,.=-_/" else 4.0 if char.isupper() else 3.5
+
+
+def window(text: str) -> int:
+    """Where the WINDOW characters of a literal begin that are the best to scan for; 0 where it is no longer."""
+    starts = range(max(len(text) - WINDOW, 0) + 1)
+    return max(starts, key=lambda start: sum(map(_rarity, text[start : start + WINDOW][-_TAIL:])))
+
+
 def _better(a: tuple[Literal, ...] | None, b: tuple[Literal, ...] | None) -> tuple[Literal, ...] | None:
     if not a or not b:
         return a or b
@@ -108,3 +133,77 @@ def required(patterns: Sequence[str]) -> list[tuple[Literal, ...] | None]:
             literals = None
         found.append(literals)
     return found
+
+
+RARE_BITS = 30.0  # in classes of characters: a bus id has 34
+_CHARACTERS = 95  # printable ones of ASCII
+_QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
+
+
+def fixed_part(pattern: str) -> str | None:
+    """The part of a pattern without repetitions of open length that is rare by its form, as ids are; else None.
+
+    hyperscan walks what begins with a number or a blank at every number and blank of a log. Every match of the pattern
+    holds a match of the part. Words, however long, are not taken for rare: what is told of is kept up to a limit.
+    """
+    parts: list[str] = []
+    part: list[str] = []
+    last = depth = 0
+    for token in _TOKEN.findall(pattern):
+        if token == "|" and depth == 0:
+            return None
+        if depth == 0 and part and _QUANTIFIER.fullmatch(token):
+            if not (token[0] == "{" and "," not in token):
+                parts.append("".join(part[:last]))
+                part, last = [], 0
+                continue
+            part[-1] += token
+            continue
+        if depth == 0:
+            last = len(part)
+        depth += (token == "(") - (token == ")")
+        part.append(token)
+    parts.append("".join(part))
+    if len(parts) == 1:
+        return None
+    best = max(parts, key=_bits)
+    return best if _bits(best) >= RARE_BITS else None
+
+
+def _bits(part: str) -> float:
+    """What the classes of characters in a part of a pattern say at least; 0 where it cannot be told."""
+    reader = _Reader()
+    try:
+        return _least(reader.codes, list(reader.parse(part)))
+    except Exception:  # syntax that only the `regex` module knows
+        return 0.0
+
+
+def _least(codes: Any, items: Sequence[tuple[Any, Any]]) -> float:
+    bits = 0.0
+    for op, argument in items:
+        if op is codes.IN:
+            bits += math.log2(_CHARACTERS / min(max(_members(codes, argument), 1), _CHARACTERS))
+        elif op is codes.SUBPATTERN:
+            bits += _least(codes, list(argument[3]))
+        elif op is codes.BRANCH:
+            bits += min(_least(codes, list(branch)) for branch in argument[1])
+        elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+            bits += argument[0] * _least(codes, list(argument[2]))
+    return bits
+
+
+def _members(codes: Any, members: Sequence[tuple[Any, Any]]) -> int:
+    """How many characters a class holds; all of them for one that is not simply listed."""
+    count = 0
+    for op, argument in members:
+        if op is codes.LITERAL:
+            count += 1
+        elif op is codes.RANGE:
+            count += argument[1] - argument[0] + 1
+        elif op is codes.CATEGORY and argument is codes.CATEGORY_DIGIT:
+            count += 10
+        else:
+            return _CHARACTERS
+    return count

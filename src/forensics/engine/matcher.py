@@ -19,7 +19,7 @@ from typing import NamedTuple
 import regex
 
 from forensics import cache as files
-from forensics.engine.literals import VERSION, Literal, required
+from forensics.engine.literals import VERSION, Literal, fixed_part, required
 from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.launchers import ROW
 from forensics.parsers.stacks import HEADERS as STACK_HEADERS
@@ -65,12 +65,13 @@ _ANY_OF = re.compile(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one
 
 
 def scan_expression(pattern: str) -> str:
-    """A rule's pattern as hyperscan wants it, which needs only its beginning to point at a line.
+    """A rule's pattern as hyperscan wants it, which needs only its beginning to point at a line, or a rare part of it.
 
     It looks at raw lines, so anchors to the cleaned line fall away. So do repetitions at the end: hyperscan would tell
     of a match at every character of the rest of the line.
     """
     whole = pattern.removeprefix("^").removesuffix("$")
+    whole = fixed_part(whole) or whole
     tokens = _TOKEN.findall(whole)
     while (shorter := _without_repetition(tokens)) is not None:
         tokens = shorter

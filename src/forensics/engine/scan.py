@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forensics.cache import load, store
+from forensics.engine.literals import WINDOW, window
 from forensics.files import opened
 
 BLOCK = 4 << 20  # bytes a read; larger ones fall out of the cache (measured: 1 to 8 MB are alike, 16 MB is slower)
@@ -69,9 +70,47 @@ class Scan:
     problem: str | None = None
 
 
-def _expression(pattern: Pattern) -> bytes:
-    text = re.escape(pattern.expression) if pattern.literal else pattern.expression
-    return text.encode()
+class _Whole(NamedTuple):
+    """A literal that a window announces: its pattern, the bytes before the window's end, and all of them."""
+
+    pattern: int
+    before: int
+    literal: bytes
+
+
+class _Expressions(NamedTuple):
+    """What hyperscan is to compile. windows: id of a window -> the literals that hold it there."""
+
+    texts: list[bytes]
+    ids: list[int]
+    flags: list[int]
+    windows: dict[int, list[_Whole]]
+
+
+def _expressions(patterns: Sequence[Pattern], caseless: int) -> _Expressions:
+    """Of a literal only a window is scanned for (engine.literals); ids of windows follow on those of patterns."""
+    made = _Expressions([], [], [], {})
+    window_ids: dict[bytes, int] = {}
+    first = max((p.id for p in patterns), default=0) + 1
+    for pattern in patterns:
+        if not pattern.literal or pattern.caseless:
+            text = re.escape(pattern.expression) if pattern.literal else pattern.expression
+            made.texts.append(text.encode())
+            made.ids.append(pattern.id)
+            made.flags.append(caseless if pattern.caseless else 0)
+            continue
+        start = window(pattern.expression)
+        piece = pattern.expression[start : start + WINDOW]
+        key = piece.encode()
+        if key not in window_ids:
+            window_ids[key] = first + len(window_ids)
+            made.texts.append(re.escape(piece).encode())
+            made.ids.append(window_ids[key])
+            made.flags.append(0)
+            made.windows[window_ids[key]] = []
+        before = len(pattern.expression[: start + WINDOW].encode())
+        made.windows[window_ids[key]].append(_Whole(pattern.id, before, pattern.expression.encode()))
+    return made
 
 
 class Database:
@@ -82,16 +121,14 @@ class Database:
 
         self._hs = hs
         self._local = threading.local()
-        expressions = [_expression(p) for p in patterns]
-        ids = [p.id for p in patterns]
-        flags = [hs.HS_FLAG_CASELESS if p.caseless else 0 for p in patterns]
-        key = hashlib.sha256(repr((getattr(hs, "__version__", ""), ids, flags, expressions)).encode()).hexdigest()[:32]
+        texts, ids, flags, self._windows = _expressions(patterns, hs.HS_FLAG_CASELESS)
+        key = hashlib.sha256(repr((getattr(hs, "__version__", ""), ids, flags, texts)).encode()).hexdigest()[:32]
         name = f"patterns-{key}"
         self._db: Any = self._load(name) if cache else None
         if self._db is None:
             self._db = hs.Database(mode=hs.HS_MODE_BLOCK)
             try:
-                self._db.compile(expressions=expressions, ids=ids, elements=len(ids), flags=flags)
+                self._db.compile(expressions=texts, ids=ids, elements=len(ids), flags=flags)
             except hs.error as error:
                 raise ScanError(self._blame(patterns, str(error))) from None
             if cache:
@@ -109,9 +146,11 @@ class Database:
 
     def _blame(self, patterns: Sequence[Pattern], message: str) -> str:
         for pattern in patterns:
+            if pattern.literal:
+                continue
             try:
                 self._hs.Database(mode=self._hs.HS_MODE_BLOCK).compile(
-                    expressions=[_expression(pattern)], ids=[0], elements=1, flags=[0]
+                    expressions=[pattern.expression.encode()], ids=[0], elements=1, flags=[0]
                 )
             except self._hs.error as error:
                 return f"{pattern.expression!r}: {error}"
@@ -122,7 +161,18 @@ class Database:
         scratch = getattr(self._local, "scratch", None)
         if scratch is None:
             scratch = self._local.scratch = self._hs.Scratch(self._db)
-        self._db.scan(data, match_event_handler=on_match, scratch=scratch)
+        windows = self._windows
+
+        def told(id_: int, start: int, to: int, flags: int, context: object) -> None:
+            if (announced := windows.get(id_)) is None:
+                on_match(id_, start, to, flags, context)
+                return
+            for pattern, before, literal in announced:
+                begin, end = to - before, to - before + len(literal)
+                if begin >= 0 and data[begin:end] == literal:
+                    on_match(pattern, start, end, flags, context)
+
+        self._db.scan(data, match_event_handler=told, scratch=scratch)
 
 
 def _count_newlines(buffer: bytearray, view: memoryview, start: int, end: int) -> int:
