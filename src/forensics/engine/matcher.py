@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,10 @@ from forensics.parsers.tracebacks import HEADER
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
 LONGEST_NUMBER = 20  # digits of 2**64 - 1; a longer one is no number that a program printed
-TIMEOUT = 0.2  # seconds a capture may take on one line
+TIMEOUT = 0.2  # seconds a search may take on one line
+LONG = 2048  # characters of a text whose searches are added up
+MOST_SECONDS = 1.0  # that searches for one signature may take in the long texts of one file,
+MOST_SECONDS_OF_ALL = 10.0  # and those for all
 # Ids of patterns that are not rules.
 TRACEBACK, NONFINITE, WORKER_ROW = 0, 1, 2
 STACK = 8  # headers of stacks: parsers.stacks
@@ -151,21 +155,21 @@ class Matcher:
         except ScanError as error:
             raise SignatureError(f"{error}; give the rule a literal `anchor`") from None
 
-    def match(self, rule: Rule, texts: Iterable[str], given_up: Counter[str] | None = None) -> Match | None:
+    def match(self, rule: Rule, texts: Iterable[str], patience: Patience | None = None) -> Match | None:
         """What a rule captures from a line (its cleaned text first, then as printed); None if it does not match.
 
-        given_up: counts, by signature, the lines on which a search took longer than TIMEOUT, which is no match either.
+        patience: of the file that the line is in; a search that is given up is counted there, and is no match either.
         """
+        name, evidence = rule.signature.name, rule.evidence
+        patience = patience if patience is not None else Patience()
         for text in texts:
             try:
-                found = compiled(rule.evidence.pattern or "").search(text, timeout=TIMEOUT)
+                found = patience.search(name, evidence.pattern or "", text)
                 if found is None:
                     continue
-                if rule.evidence.unless and compiled(rule.evidence.unless).search(text, timeout=TIMEOUT):
+                if evidence.unless and patience.search(name, evidence.unless, text):
                     return None
             except TimeoutError:
-                if given_up is not None:
-                    given_up[rule.signature.name] += 1
                 return None
             captures = {k: v.strip() for k, v in found.groupdict().items() if v is not None}
             if any(len(v) > LONGEST_NUMBER and v.isdecimal() for v in captures.values()):
@@ -174,12 +178,47 @@ class Matcher:
         return None
 
 
-def holds(expression: str, text: str) -> bool:
-    """Whether a `near` expression matches anywhere in a stretch of lines."""
-    try:
-        return compiled(expression).search(text, timeout=5 * TIMEOUT) is not None
-    except TimeoutError:
-        return False
+class Patience:
+    """How long searches of one file's lines may take, and how many were given up.
+
+    A search ends after `timeout` seconds. What many slow searches may take together is bounded as well, of one
+    signature and of all: behind that, only texts of usual length are searched. The bounds are far above what honest
+    logs take, whose long lines are few.
+    """
+
+    def __init__(self) -> None:
+        self.given_up: Counter[str] = Counter()  # signature -> searches
+        self._spent: Counter[str] = Counter()  # signature -> milliseconds, in long texts
+        self._all = 0.0
+
+    def search(self, name: str, pattern: str, text: str, timeout: float = TIMEOUT) -> regex.Match[str] | None:
+        """The first match of a pattern of a signature. Raises TimeoutError where the search is given up."""
+        if len(text) < LONG:
+            return self._search(name, pattern, text, timeout)
+        if self._spent[name] >= 1000 * MOST_SECONDS or self._all >= MOST_SECONDS_OF_ALL:
+            self.given_up[name] += 1
+            raise TimeoutError
+        started = time.perf_counter()
+        try:
+            return self._search(name, pattern, text, timeout)
+        finally:
+            took = time.perf_counter() - started
+            self._spent[name] += round(1000 * took)
+            self._all += took
+
+    def _search(self, name: str, pattern: str, text: str, timeout: float) -> regex.Match[str] | None:
+        try:
+            return compiled(pattern).search(text, timeout=timeout)
+        except TimeoutError:
+            self.given_up[name] += 1
+            raise
+
+    def holds(self, name: str, expression: str, text: str) -> bool:
+        """Whether a `near` expression matches anywhere in a stretch of lines."""
+        try:
+            return self.search(name, expression, text, 5 * TIMEOUT) is not None
+        except TimeoutError:
+            return False
 
 
 def _announcing(expressions: Sequence[str], use_cache: bool) -> list[tuple[Literal, ...] | str]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import FileIO
 from typing import NamedTuple
 
-from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Rule, holds
+from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Patience, Rule
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
 from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source, Traceback, Writer
@@ -78,7 +77,7 @@ class LogFindings(NamedTuple):
     writer: Writer
     text: LogText  # what is to be read for metrics
     sampled: bool  # those are windows of it, not all
-    given_up: Mapping[str, int] = {}  # signature -> lines on which the search for it took too long
+    given_up: Mapping[str, int] = {}  # signature -> searches for it that were given up
 
 
 def windows(size: int, budget: int) -> list[tuple[int, int]]:
@@ -121,8 +120,8 @@ def read_log(
         voted = vote(sample_lines(head)) if grown is None else grown.voted
         found = _tracebacks(source, scan, reader, voted, reference)
         found += _last_words(source, scan, begin, tail, voted, reference, found)
-        given_up: Counter[str] = Counter()
-        observations = _observations(source, scan, matcher, reader, voted, reference, found, given_up)
+        patience = Patience()
+        observations = _observations(source, scan, matcher, reader, voted, reference, found, patience)
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted) if grown is None else ()
         writer = _writer(source, head, tail, reference, scan.bytes)
@@ -130,7 +129,7 @@ def read_log(
         text = LogText(source, chosen, voted, reference)
     if grown is not None:
         writer = replace(writer, first_time=grown.first_time)
-    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, given_up)
+    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, patience.given_up)
 
 
 def latest_date(sources: Sequence[Source]) -> float | None:
@@ -306,9 +305,9 @@ def _observations(
     voted: frozenset[str],
     reference: float,
     found: Sequence[Traceback],
-    given_up: Counter[str],
+    patience: Patience,
 ) -> tuple[Observation, ...]:
-    lines = _Lines(reader, voted, reference)
+    lines = _Lines(reader, voted, reference, patience)
     results: list[Observation] = []
     kept: dict[int, int] = {}
     matched: dict[tuple[int, int], tuple[int, int]] = {}  # (pattern, rule) -> (matches, index of the last observation)
@@ -319,12 +318,12 @@ def _observations(
         for rule in matcher.rules_of.get(hit.pattern, ()):
             if (hit.offset, id(rule)) in seen or (hit.offset, id(rule)) in failed:
                 continue
-            if given_up[rule.signature.name] >= MOST_GIVEN_UP:
+            if patience.given_up[rule.signature.name] >= MOST_GIVEN_UP:
                 continue
             for line, printed in lines.of(hit):
                 if _is_code_of_a_traceback(hit, line, found):
                     continue
-                match = matcher.match(rule, (line.text, printed) if line.text != printed else (printed,), given_up)
+                match = matcher.match(rule, (line.text, printed) if line.text != printed else (printed,), patience)
                 if match is not None:
                     break
             else:
@@ -396,8 +395,9 @@ def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -
 class _Lines:
     """The lines that were hit, cleaned when first asked for, and what stands near them."""
 
-    def __init__(self, reader: _Reader, voted: frozenset[str], reference: float) -> None:
+    def __init__(self, reader: _Reader, voted: frozenset[str], reference: float, patience: Patience) -> None:
         self._reader = reader
+        self._patience = patience
         self._voted = voted
         self._reference = reference
         self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
@@ -428,11 +428,11 @@ class _Lines:
     def near_enough(self, rule: Rule, hit: Hit) -> bool:
         """Whether a rule's `near` has a match within its lines, and its `unless_near` none."""
         near, unless_near, reach = rule.evidence.near, rule.evidence.unless_near, rule.evidence.near_lines
-        if near is not None and not self._within(near, hit, reach):
+        if near is not None and not self._within(rule, near, hit, reach):
             return False
-        return unless_near is None or not self._within(unless_near, hit, reach)
+        return unless_near is None or not self._within(rule, unless_near, hit, reach)
 
-    def _within(self, expression: str, hit: Hit, reach: int) -> bool:
+    def _within(self, rule: Rule, expression: str, hit: Hit, reach: int) -> bool:
         key = (expression, hit.offset, reach)
         if key not in self._near:
             size = min(reach * LINE, NEAR)
@@ -440,7 +440,7 @@ class _Lines:
             before = self._reader.read(start, hit.offset - start).split(b"\n")[-reach - 1 :]
             after = self._reader.read(hit.offset, size).split(b"\n")[: reach + 1]
             text = (b"\n".join(before) + b"\n".join(after)).replace(b"\r", b"\n").decode("utf-8", "replace")
-            self._near[key] = holds(expression, strip_ansi(text))
+            self._near[key] = self._patience.holds(rule.signature.name, expression, strip_ansi(text))
         return self._near[key]
 
 
