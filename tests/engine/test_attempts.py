@@ -230,3 +230,123 @@ def test_an_error_of_ones_own_code_is_no_effect_of_another_ranks(tmp_path: Path,
     text = log(1, 40, 0) + raised(1, error) + raised(3, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate")
     found = {f.name: f.ranks for f in run(tmp_path, train=text).of_role(Role.ROOT)}
     assert found == {"cuda-oom": (3,)} | ({"python-exception": (1,)} if apart else {})
+
+
+OOM = [
+    *CRASH[:-1],
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity",
+]
+STOPPED = [*CRASH[:-1], "KeyboardInterrupt"]
+BANNER = "Namespace(lr=0.0001, batch_size=8)\nmodel: 124 M parameters\n"
+
+
+def failed_in(found: Diagnosis) -> list[tuple[str, int | None, int | None]]:
+    return [(f.name, f.attempt, f.step) for f in found.of_role(Role.ROOT)]
+
+
+@pytest.mark.parametrize(
+    ("head", "end", "more"),
+    [
+        pytest.param(BANNER, [], [], id="no word of an end"),
+        pytest.param(BANNER, ["^C"], [], id="a terminal's ^C"),
+        pytest.param(BANNER, STOPPED, [], id="KeyboardInterrupt"),
+        pytest.param(BANNER, ["Received SIGTERM: 15"], [], id="SIGTERM"),
+        pytest.param("", STOPPED, [], id="no banner"),
+        pytest.param("using world size: 8, data-parallel size: 8\n", [], [], id="the world's size again"),
+        pytest.param("***** Running training *****\n", [], [], id="Trainer begins again"),
+        pytest.param("", [], [], id="the counter broke off before its own end"),
+        pytest.param(BANNER, [], ["resuming from ckpt/step_20.pt"], id="resumed"),
+    ],
+)
+def test_a_run_that_was_started_again_did_not_die_of_its_interruption(
+    tmp_path: Path, head: str, end: list[str], more: list[str]
+) -> None:
+    first = 21 if more else 1
+    text = head + log(1, 60, 0, *end) + head + "".join(f"{m}\n" for m in more) + log(first, 30, 300, *OOM)
+    text = text.replace("/200", "") if head else text  # then nothing says where the counter ends
+    found = run(tmp_path, train=text)
+    assert (found.verdict, found.run.attempts) == (Verdict.FAILED, 2)
+    assert failed_in(found) == [("cuda-oom", 1, 30)]
+
+
+def test_a_start_that_fails_at_once_after_an_interruption(tmp_path: Path) -> None:
+    found = run(tmp_path, train=BANNER + log(1, 60, 0, *STOPPED) + BANNER + "\n".join(CRASH) + "\n")
+    assert (found.verdict, [f.name for f in found.of_role(Role.ROOT)]) == (Verdict.FAILED, ["python-exception"])
+    assert [f.name for f in found.of_role(Role.CONTEXT) if f.name != "process-seen"] == ["keyboard-interrupt"]
+
+
+def test_what_killed_the_first_run_is_no_cause_of_the_seconds_own_error(tmp_path: Path) -> None:
+    found = run(tmp_path, train=BANNER + log(1, 60, 0, "Killed") + BANNER + log(1, 30, 300, *CRASH))
+    assert failed_in(found) == [("python-exception", 1, 30), ("sigkill-unknown-sender", 0, 60)]
+
+
+def test_an_interruption_that_ended_the_last_attempt_stands(tmp_path: Path) -> None:
+    found = run(tmp_path, train=BANNER + log(1, 60, 0, *OOM) + BANNER + log(1, 90, 300, *STOPPED))
+    assert found.verdict is Verdict.INTERRUPTED
+    assert failed_in(found)[0] == ("keyboard-interrupt", 1, 90)
+
+
+def counted(first: int, last: int, total: int, name: str = "step") -> str:
+    return "".join(f"{name} {n}/{total} loss {2 + 3 / n:.4f}\n" for n in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(BANNER + counted(1, 50, 50) * 3, id="epochs that run to their end"),
+        pytest.param(BANNER + counted(1, 30, 50) * 3, id="epochs that are left after as many batches"),
+        pytest.param(counted(1, 30, 50) + counted(1, 20, 20, "eval step") + counted(31, 50, 50), id="evaluation"),
+        pytest.param(counted(31, 50, 50) + counted(1, 50, 50) + counted(1, 10, 50), id="a resumed epoch"),
+        pytest.param(("epoch | loss | lr\n" + counted(1, 50, 50)) * 3, id="the head of a table"),
+        pytest.param(
+            "".join(
+                f"epoch {e}\n" + "using world size: 8, data-parallel size: 8\n" * (e == 0) + counted(1, 50, 50)
+                for e in range(3)
+            ),
+            id="a size that is said once",
+        ),
+    ],
+)
+def test_counters_that_begin_anew_within_a_run(tmp_path: Path, text: str) -> None:
+    found = run(tmp_path, train=text + "\n".join(CRASH) + "\n")
+    assert (found.run.attempts, [f.name for f in found.of_role(Role.ROOT)]) == (1, ["python-exception"])
+
+
+def test_three_runs_in_one_file(tmp_path: Path) -> None:
+    found = run(
+        tmp_path, train="".join(BANNER + log(1, n, 300 * n) for n in (60, 40)) + BANNER + log(1, 30, 30000, *OOM)
+    )
+    assert (found.run.attempts, failed_in(found)) == (3, [("cuda-oom", 2, 30)])
+
+
+@pytest.mark.parametrize("head", [BANNER, ""])
+def test_ranks_that_fail_one_after_the_other_are_one_attempt(tmp_path: Path, head: str) -> None:
+    """Each introduces itself and raises, in one file without prefixes."""
+    assert run(tmp_path, train=(head + "\n".join(CRASH) + "\n") * 4).run.attempts == 1
+
+
+REPORT = "\n".join([
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+    "============================================================",
+    "train.py FAILED",
+    "------------------------------------------------------------",
+    "Root Cause (first observed failure):",
+    "[0]:",
+    "  time      : 2026-11-20_08:02:01",
+    "  host      : node-1",
+    "  rank      : 2 (local_rank: 2)",
+    "  exitcode  : 1 (pid: 102)",
+    "  error_file: <N/A>",
+    "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+    "============================================================\n",
+])  # fmt: skip
+FAULT = 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x7f (most recent call first):\n  File "/t.py", line 3 in f\n'
+
+
+@pytest.mark.parametrize(("own", "by"), [(CRASH, "python-exception"), ([], "rank-segfault")])
+def test_a_report_of_a_rank_follows_from_that_ranks_own_error(tmp_path: Path, own: list[str], by: str) -> None:
+    """Rank 0 died of a segmentation fault; the launcher reports rank 2."""
+    raised = "".join(f"[rank2]: {text}\n" for text in own)
+    found = run(tmp_path, rank0=log(1, 60, 0) + FAULT, rank2=log(1, 60, 0) + raised, launcher=REPORT)
+    of = {f.id: f.name for f in found.findings}
+    assert [of[f.explained_by or ""] for f in found.findings if f.name == "child-failed-error"] == [by]

@@ -135,6 +135,62 @@ def test_a_part_of_the_ranks_that_does_not_show_its_spacing_blames_nobody(tmp_pa
     assert "nothing of the kind" not in found.notes[0]
 
 
+def in_groups(*groups: tuple[str, dict[int, int]], world: int = 8) -> list[str]:
+    """What ranks print that wait in groups; of each: its name, rank -> number in it."""
+    lines = trained(world)
+    for n, (name, numbers) in enumerate(groups, 1):
+        for rank, number in numbers.items():
+            lines += waited(rank, 300 + n, f"PG ID {n} PG GUID {n}({name})", number)
+    return lines
+
+
+def test_waits_in_two_groups_are_two(tmp_path: Path) -> None:
+    """Each has its own missing member; that of the second is known as the groups are of one size."""
+    lines = in_groups(("tp", {0: 0, 1: 1, 3: 3}), ("tp", {4: 0, 5: 1, 6: 2}))
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("collective-timeout", (2, 7))
+    assert "Ranks 0-1, 3 timed out in group 1 at #301" in found.notes[0]
+    assert "Ranks 4-6 timed out in group 2 at #302" in found.notes[0]
+
+
+def test_a_group_in_which_nobody_is_missing_beside_one_in_which_one_is(tmp_path: Path) -> None:
+    lines = in_groups(("tp", {0: 0, 1: 1, 3: 3}), ("tp", {4: 0, 5: 1, 6: 2, 7: 3}))
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert found.ranks == (2,)
+    assert "Ranks 4-7 timed out in group 2 at #302, where nobody is known to be missing" in found.notes[0]
+
+
+def test_two_groups_of_which_no_line_says_who_is_missing(tmp_path: Path) -> None:
+    lines = in_groups(("tp", {0: 0, 1: 1, 2: 2, 3: 3}), ("tp", {4: 0, 5: 1, 6: 2, 7: 3}))
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("collective-timeout", None)
+    assert "2 process groups (ranks 0-3 in group 1 at #301; ranks 4-7 in group 2 at #302)" in found.notes[0]
+
+
+CROSSED = [
+    pytest.param((("dp", {1: 1, 3: 3}), ("dp", {0: 0, 2: 2})), 4, id="two parts"),
+    pytest.param((("all", {0: 0, 1: 1, 2: 2, 3: 3, 4: 4}), ("pp", {5: 1, 6: 2, 7: 3})), 8, id="all and a part"),
+]
+
+
+@pytest.mark.parametrize(("groups", "world"), CROSSED)
+def test_groups_that_wait_for_members_that_wait_in_the_other(
+    tmp_path: Path, groups: tuple[tuple[str, dict[int, int]], ...], world: int
+) -> None:
+    lines = in_groups(*groups, world=world)
+    if world == 8:
+        lines = [line.replace("PG ID 1 PG GUID 1(all)", "PG ID 0 PG GUID 0(default_pg)") for line in lines]
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("subgroup-order-mismatch", None)
+    assert "a circle" in found.notes[0]
+
+
+def test_a_group_that_waits_for_one_of_which_nobody_is_missing_is_no_circle(tmp_path: Path) -> None:
+    """Ranks 0 and 1 may be all of their group, for which 2 and 3 wait in theirs."""
+    found = first(diagnose(tmp_path, {"run.out": in_groups(("tp", {0: 0, 1: 1}), ("dp", {2: 2, 3: 3}), world=4)}))
+    assert (found.name, found.ranks) == ("collective-timeout", None)
+
+
 def test_a_group_of_most_ranks_under_their_own_numbers_is_that_of_all(tmp_path: Path) -> None:
     lines = trained(8)
     for rank in (0, 1, 2, 3, 4, 6, 7):
@@ -253,5 +309,44 @@ def test_lines_of_a_rank_in_a_file_of_several(tmp_path: Path) -> None:
     file.write_text("[rank0]: Evaluating 3/90\n[rank1]: waiting\n[rank0]:[E810 10:00:00.1 ProcessGroupNCCL.cpp:1] x\n")
     words = last_words(0, [source(file, None)])
     assert words is not None
-    assert (words.doing, words.evidence.line) == ("evaluating", 1)
+    assert (words.doing, words.evidence[0].line) == ("evaluating", 1)
     assert last_words(1, [source(file, None)]) is None
+
+
+def torn_down(rank: int, at: float) -> list[str]:
+    return [
+        native(
+            rank,
+            f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group watchdog thread terminated with exception: NCCL "
+            "error: remote process exited or there was a network error, NCCL version 2.21.5",
+            at,
+        ),
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+    ]
+
+
+@pytest.mark.parametrize("late", [(0, 1, 2, 3), (1, 2, 3), (0,)])
+def test_peers_that_are_lost_long_after_the_wait_was_given_up_are_its_effect(
+    tmp_path: Path, late: tuple[int, ...]
+) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in (1, 2, 3)}
+    files["rank0.log"] = steps(0, 9)
+    for rank in late:
+        files[f"rank{rank}.log"] += torn_down(rank, 730)
+    found = diagnose(tmp_path, files)
+    assert [(f.name, f.ranks) for f in found.of_role(Role.ROOT)] == [("collective-timeout", (0,))]
+    assert next(f.role for f in found.findings if f.name == "nccl-remote-error") is Role.CASCADE
+
+
+def test_peers_that_are_lost_before_others_give_up_are_no_effect_of_that(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in (2, 3)}
+    files |= {f"rank{r}.log": [*steps(r, 9), *torn_down(r, 60)] for r in (0, 1)}
+    assert "nccl-remote-error" in [f.name for f in diagnose(tmp_path, files).of_role(Role.ROOT)]
+
+
+def test_the_lines_that_tell_of_the_side_work_are_quoted(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70), *torn_down(r, 730)] for r in (1, 2, 3)}
+    files["rank0.log"] = [*steps(0, 9), *SAVING]
+    found = first(diagnose(tmp_path, files))
+    assert found.name == "rank0-side-work"
+    assert [e.text for e in found.evidence if e.file == "rank0.log"] == SAVING[::-1]

@@ -215,3 +215,60 @@ def test_a_kernel_log_in_a_hosts_folder_is_that_hosts(tmp_path: Path) -> None:
     found = analyse([str(tmp_path)], Options(threads=1), catalogue())
     assert roots(found) == [("gpu-fell-off-bus", (1,))]
     assert (found.of_role(Role.ROOT)[0].node, found.run.nodes) == ("node-1", 2)
+
+
+def two_hosts(code: int) -> str:
+    """Ranks 0-3 on gpu-a01 and 4-7 on gpu-a02, where torchelastic saw rank 5 end."""
+    born = "".join(
+        f"gpu-a0{1 + r // 4}:{100 + r}:{200 + r} [{r % 4}] NCCL INFO comm 0x55d{r} rank {r} nranks 8 cudaDev {r % 4} "
+        f"nvmlDev {r % 4} busId {0x1B + r % 4:x}000 commId 0xabc - Init COMPLETE\n"
+        for r in range(8)
+    )
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-05-02_15:02:10\n  host      : gpu-a02.cluster\n"
+        f"  rank      : 5 (local_rank: 1)\n  exitcode  : {code} (pid: 105)\n  error_file: <N/A>\n"
+    )
+    return born + STEPS + ended(code).replace("pid: 101", "pid: 105") + table
+
+
+SEGFAULT = "python[{pid}]: segfault at 0 ip 00007f2c32 sp 00007ffd error 4 in libx.so[7f2c30000000+1000000]\n"
+DEAD = [
+    pytest.param(KILLED.format(pid=105, name="python"), -9, "host-oom", id="of its number"),
+    pytest.param(KILLED.format(pid=4105, name="python"), -9, "host-oom", id="of another number"),
+    pytest.param(SEGFAULT.format(pid=4105), -11, "rank-segfault", id="a segmentation fault"),
+]
+
+
+@pytest.mark.parametrize(("message", "code", "name"), DEAD)
+def test_what_killed_a_process_of_another_host_did_not_kill_the_rank(
+    tmp_path: Path, message: str, code: int, name: str
+) -> None:
+    """Both hosts are the run's: rank 5 ended on the second one, and the kernel of the first one speaks."""
+    found = diagnose(tmp_path, two_hosts(code), kernel(message, "15:02:08", "gpu-a01"))
+    assert all("kern" not in e.file for f in found.of_role(Role.ROOT) for e in f.evidence)
+    assert "on gpu-a02" in aside(found, name).why
+    if code == -9:
+        assert roots(found) == [("sigkill-unknown-sender", (5,))]
+
+
+@pytest.mark.parametrize(("message", "code", "name"), DEAD)
+def test_what_killed_a_process_of_its_own_host_killed_the_rank(
+    tmp_path: Path, message: str, code: int, name: str
+) -> None:
+    found = diagnose(tmp_path, two_hosts(code), kernel(message, "15:02:08", "gpu-a02"))
+    assert found.of_role(Role.ROOT)[0].name == name
+    assert any("kern" in e.file for e in found.of_role(Role.ROOT)[0].evidence)
+
+
+def test_a_host_that_is_named_otherwise_may_be_the_ranks(tmp_path: Path) -> None:
+    """The kernel calls its host by an address; the run's hosts have names."""
+    text = two_hosts(-9)
+    found = diagnose(tmp_path, text, kernel(KILLED.format(pid=4105, name="python"), "15:02:08", "ip-10-2-3-4"))
+    assert found.of_role(Role.ROOT)[0].name == "host-oom"
+
+
+def test_the_host_of_a_rank_is_known_from_what_srun_prints(tmp_path: Path) -> None:
+    log = STEPS + "srun: error: gpu-a02: task 5: Killed\n"
+    found = diagnose(tmp_path, log, kernel(KILLED.format(pid=4105, name="python"), "15:02:08", "gpu-a01"))
+    assert found.of_role(Role.ROOT)[0].name == "sigkill-unknown-sender"
+    assert "on gpu-a02" in aside(found, "host-oom").why

@@ -27,3 +27,28 @@ def test_evidence_that_is_there_is_not_asked_for(sample: str, held: str) -> None
 def test_evidence_that_is_not_there_is_asked_for() -> None:
     diagnosis = analyse([str(SAMPLES / "sigkill-rank3" / "input")], Options(threads=1))
     assert any("dmesg" in item.how for item in diagnosis.missing_evidence)
+
+
+SIZE = "using world size: 64, data-parallel size: 64\n"
+RAISED = [
+    "Traceback (most recent call last):",
+    '  File "/opt/train/train.py", line 60, in <module>',
+    '    loss = model(batch["y"])',
+    "KeyError: 'y'",
+]
+
+
+def missing(folder: Path, text: str) -> list[str]:
+    (folder / "slurm.out").write_text(text)
+    return [item.what for item in analyse([str(folder)], Options(threads=1)).missing_evidence]
+
+
+def test_ranks_that_labels_name_are_not_missing(tmp_path: Path) -> None:
+    said = "".join(f"{r}: loaded shard {n} of 8 in {n + 0.1 * r:.1f} s\n" for n in range(4) for r in range(63))
+    told = missing(tmp_path, f"0: {SIZE}" + said + "".join(f"5: {line}\n" for line in RAISED))
+    assert [what for what in told if "rank" in what] == ["anything from rank 63"]
+
+
+def test_lines_that_name_no_rank_say_nothing_of_who_is_missing(tmp_path: Path) -> None:
+    told = missing(tmp_path, SIZE + "step 1 loss 2.5\n" * 9 + "\n".join(RAISED) + "\n")
+    assert [what for what in told if "rank" in what] == ["which rank each line is of: no line or file names one"]

@@ -231,3 +231,32 @@ def test_a_local_rank_between_known_ones_of_its_host() -> None:
     seen = [("node-1", 0), ("node-2", 3), (None, 4), ("node-1", 2)]
     assert whose.neighbours(known, seen) == {("node-1", 0): 8}
     assert whose.neighbours({("node-1", 1): 9, ("node-1", 2): 11}, [("node-1", 0)]) == {}
+
+
+WARNS = "gpu-a01:{pid}:200 [{device}] NCCL WARN Cuda failure 2 'out of memory'\n"
+RANKS = "".join(f"[rank{r}]: step {s} loss 2.{s}\n" for s in range(1, 9) for r in range(4))
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "devices"),
+    [
+        pytest.param(WARNS.format(pid=100, device=0), None, (0,), id="no rank is known"),
+        pytest.param(WARNS.format(pid=100, device=3), (3,), None, id="a process that sees several"),
+        pytest.param(RANKS + WARNS.format(pid=100, device=2), (2,), None, id="one host whose ranks are known"),
+        pytest.param(
+            RANKS + WARNS.format(pid=100, device=0) + WARNS.format(pid=101, device=0), None, (0,), id="own devices only"
+        ),
+        pytest.param(
+            RANKS + WARNS.format(pid=100, device=2) + WARNS.format(pid=100, device=2).replace("a01", "a02"),
+            None,
+            (2,),
+            id="two hosts",
+        ),
+    ],
+)
+def test_the_device_in_nccls_lines(
+    tmp_path: Path, text: str, ranks: tuple[int, ...] | None, devices: tuple[int, ...] | None
+) -> None:
+    (tmp_path / "train.log").write_text(text)
+    found = pipeline.analyse([str(tmp_path)], pipeline.Options(threads=1)).of_role(Role.ROOT)[0]
+    assert (found.name, found.ranks, found.devices) == ("nccl-cuda-oom", ranks, devices)

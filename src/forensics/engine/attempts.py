@@ -1,8 +1,9 @@
 """Which launch of the run is it, where one file holds several: what stands behind a new start is a later attempt.
 
 A file holds several attempts where output is appended (`tee -a`), where a scheduler requeues the job, or where a
-launcher restarts its workers. A boundary needs a death, or a line with which a launcher says that it starts or restarts
-processes: resumes at the beginning, epochs, evaluation loops and progress bars that begin anew are none.
+launcher restarts its workers. A boundary needs a death, a line with which a launcher says that it starts or restarts
+processes, or a program that introduces itself again and counts from its first step: resumes at the beginning, epochs,
+evaluation loops and progress bars that begin anew are none.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from forensics.engine.banners import repeats
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
-from forensics.model import Identity, Kind, Observation, RunData, Traceback
+from forensics.model import Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.signatures.schema import Signature
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ LAUNCH = "run-launched"
 STARTS = ("run-started", "run-resumed")
 # What processes print while they are set up: alone no proof of a new start, as later process groups print it too.
 SIGNS = ("nccl-init", "world-size", "rank-announced", "started-without-checkpoint", "rank-mapping")
+# Of these, what each process prints once: a second time in a file it is of another process.
+ONCE = ("world-size", "rank-announced", "started-without-checkpoint")
+SURE_START = 0.75  # weight of words for a start that loops over epochs or folds do not print
 ENDS = ("run-finished", "stopped-by-budget")
 # Sentences such as "done" also end what comes before training (downloads, builds).
 SURE_END = 0.75
@@ -33,6 +38,7 @@ SURE_END = 0.75
 LAST_STEPS = 10
 # Processes start at once after a restart, and their lines in other files bear other hosts' clocks (seconds).
 BEFORE_START = 30.0
+FEWEST_STEPS = 3  # records of a counter by which its interval is known
 
 
 class Boundary(NamedTuple):
@@ -54,7 +60,10 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line of a file that tells of starts and ends. kind: restart, launch, start, sign, death, end or step."""
+    """A line of a file that tells of starts and ends.
+
+    kind: restart, launch, banner, start, sign, death, end or step.
+    """
 
     line: int
     kind: str
@@ -65,6 +74,8 @@ class Event:
     epoch: float | None = None
     rank: int | None = None
     count: str | None = None  # of a restart: the attempts that are left
+    total: float | None = None  # of a step: where the counter ends, as it says itself
+    said: str | None = None  # of a start or sign: what says so, where a process says it once
 
 
 class Launches(NamedTuple):
@@ -105,7 +116,8 @@ def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
     """The attempts that share files; None where no file holds several. Files whose path names an attempt hold one."""
     unnumbered = frozenset(s.path for s in data.sources if s.identity.attempt is None)
     streams = events(data, catalogue, unnumbered)
-    found = {path: b for path, stream in streams.items() if (b := boundaries(stream))}
+    logs = {s.path: s for s in data.sources if s.kind is Kind.LOG and s.path in streams}
+    found = {path: b for path, stream in streams.items() if (b := boundaries(_introduced(stream, logs.get(path))))}
     spans = _spans(data)
     if not found:
         cuts = _cuts_of_folders(data, spans)
@@ -121,6 +133,19 @@ def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
     ]
     path, cuts, zone_known = dated[0] if dated else ("", (), False)
     return Launches(found, (path, cuts) if dated else None, zone_known, spans, unnumbered)
+
+
+def _introduced(stream: Sequence[Event], source: Source | None) -> Sequence[Event]:
+    """The events of a file with those of a program that introduces itself again."""
+    if source is None:
+        return stream
+    first_step = next((e.line for e in stream if e.kind == "step"), None)
+    again = [Event(line, "banner") for line in repeats(source, first_step)]
+    return sorted([*stream, *again], key=_in_order) if again else stream
+
+
+def _in_order(e: Event) -> tuple[int, bool]:
+    return e.line, e.kind != "step"
 
 
 def _cuts_of_folders(data: RunData, spans: Mapping[str, tuple[float, float]]) -> tuple[float, ...]:
@@ -173,29 +198,56 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
         kind = _kind(o, catalogue)
         if kind is not None and key.line is not None and key.file in streams:
             streams[key.file].append(
-                Event(key.line, kind, o.time, o.zone_known, o.timed, rank=o.identity.rank, count=o.captures.get("left"))
-            )
+                Event(
+                    key.line, kind, o.time, o.zone_known, o.timed, rank=o.identity.rank,
+                    count=o.captures.get("left"), said=_said_once(o),
+                )
+            )  # fmt: skip
     for t in data.tracebacks:
         if t.final.line is not None and t.header.file in streams and _uncaught(t):
             streams[t.header.file].append(Event(t.final.line, "death", t.time, t.zone_known))
     told = {path for path, stream in streams.items() if any(e.kind in ("restart", "launch", "death") for e in stream)}
+    if data.metrics.height:
+        told |= _counting_anew(data.metrics) & streams.keys()
     if data.metrics.height and told:
         import polars as pl
 
+        ours = data.metrics.filter(pl.col("source").is_in(list(told)) & pl.col("line").is_not_null())
+        totals: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        ends = ours.filter((pl.col("name") == "total_steps") & pl.col("value").is_finite())
+        for path, line, total in ends.select("source", "line", "value").sort("line").iter_rows():
+            totals[path].append((line, total))
         rows = (
-            data.metrics.filter(
-                pl.col("source").is_in(list(told)) & pl.col("step").is_not_null() & pl.col("line").is_not_null()
-            )
+            ours.filter(pl.col("step").is_not_null())
             .unique(["source", "line", "step", "rank"], maintain_order=True)
             .select("source", "line", "time", "step", "epoch", "rank")
         )
         for path, line, time, step, epoch, rank in rows.iter_rows():
-            streams[path].append(Event(line, "step", time, step=step, epoch=epoch, rank=rank))
-    return {
-        path: sorted(stream, key=lambda e: (e.line, e.kind != "step"))
-        for path, stream in streams.items()
-        if path in told
-    }
+            at = bisect_right(totals[path], (line, float("inf")))
+            total = totals[path][at - 1][1] if at else None
+            streams[path].append(Event(line, "step", time, step=step, epoch=epoch, rank=rank, total=total))
+    return {path: sorted(stream, key=_in_order) for path, stream in streams.items() if path in told}
+
+
+def _counting_anew(metrics: pl.DataFrame) -> set[str]:
+    """The sources in which a step that is no later than the first one follows a later one."""
+    import polars as pl
+
+    step = pl.col("step")
+    found = (
+        metrics.filter(step.is_not_null() & pl.col("line").is_not_null())
+        .group_by("source")
+        .agg(((step <= step.first()) & (step.cum_max() > step.first())).any().alias("anew"))
+        .filter("anew")
+    )
+    return set(found["source"].to_list())
+
+
+def _said_once(o: Observation) -> str | None:
+    """What a line says, where one process says it once; ranks that announce themselves are told apart."""
+    if o.signature in ONCE:
+        return f"{o.signature} {o.identity.rank}"
+    return o.signature if o.signature in STARTS and o.weight >= SURE_START else None
 
 
 def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
@@ -234,6 +286,11 @@ class _Attempt:
     resets: bool = False  # its counter falls back by itself, as one does that counts within epochs
     since: int = 0  # step records in rising order since the death
     sign: Event | None = None  # the first sign of a new start since the last death
+    said: set[str] = field(default_factory=set)  # what its process said that each says once
+    again: Event | None = None  # the first such words since the last step that had been said before
+    highest: int = 0  # its last step in order
+    stride: int = 1  # the largest interval between two records of it
+    total: float | None = None  # where its counter ends
     time: float | None = None  # the last known one
 
     @property
@@ -255,10 +312,30 @@ class _Attempt:
             return False
         return self.falls_back(e, STEPS_AFTER_DEATH) or (self.first is not None and e.step <= self.first)
 
+    def counts_anew(self, e: Event) -> bool:
+        """Whether a step is where the attempt itself began, or before."""
+        return self.lines > 0 and self.falls_back(e) and self.first is not None and (e.step or 0) <= self.first
+
+    def broke_off(self, e: Event) -> bool:
+        """Whether it counts anew, after it had stopped far from where its counter says that it ends."""
+        far = self.total is not None and self.total == e.total and self.highest + self.stride < self.total
+        return far and self.lines >= FEWEST_STEPS and not self.resets and self.counts_anew(e)
+
+    def hear(self, e: Event) -> None:
+        """Take what a process says once into account."""
+        if e.said is None:
+            return
+        if self.lines and e.said in self.said and self.again is None:
+            self.again = e
+        self.said.add(e.said)
+
     def count(self, e: Event) -> None:
         """Take a step record into account."""
         if e.step is None:
             return
+        self.again = None
+        self.stride = max(self.stride, e.step - self.highest) if self.lines else self.stride
+        self.highest, self.total = max(self.highest, e.step), e.total
         if self.falls_back(e, 1):
             self.resets = self.resets or self.begins_anew(e)
         elif self.dead:
@@ -289,7 +366,7 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             at.dead = at.ended = False
             return
         found.append(Boundary(line if line is not None else e.line, ended))
-        at = _Attempt()
+        at = _Attempt(said=at.said)
 
     for n, e in enumerate(stream):
         first = at.sign if at.sign is not None else e
@@ -305,6 +382,9 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             if pending is not None or at.dead or (at.ended and at.lines) or (at.lines and _leads_on(stream, n, at)):
                 begin(e)
                 counts.clear()
+        elif e.kind == "banner":  # each of several ranks introduces itself before it trains
+            if at.lines and (pending is not None or at.dead or at.ended or _leads_on(stream, n, at)):
+                begin(e)
         elif e.kind == "start":
             if pending is not None:
                 begin(e)
@@ -327,8 +407,14 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
                 begin(pending, pending.line + 1)
         elif at.dead and at.begins_anew(e):
             begin(first)
+        elif at.again is not None and at.counts_anew(e):
+            begin(at.again)
+        elif at.broke_off(e) and not _loops(stream, n, at):
+            begin(e)
         if e.kind == "step":
             at.count(e)
+        elif e.kind in ("start", "sign"):
+            at.hear(e)
         if e.time is not None:
             at.time = e.time
     if pending is not None:
@@ -357,6 +443,22 @@ def _leads_on(stream: Sequence[Event], n: int, at: _Attempt) -> bool:
         if e.kind == "step":
             return at.falls_back(e)
     return False
+
+
+def _loops(stream: Sequence[Event], n: int, at: _Attempt) -> bool:
+    """Whether the count that begins at n, of which no death tells, is one of many: it too ends where the last one did.
+
+    A loop may leave each epoch after as many batches, and an evaluation runs to its end before training counts on.
+    """
+    highest = stream[n].step or 0
+    for e in stream[n + 1 :]:
+        if e.kind in ("restart", "launch", "death"):
+            return False
+        if e.kind == "step" and e.step is not None:
+            if e.step + STEPS_AFTER_DEATH <= highest or e.total != at.total:
+                return highest in (at.highest, at.total)
+            highest = max(highest, e.step)
+    return highest == at.total
 
 
 def _spans(data: RunData) -> dict[str, tuple[float, float]]:

@@ -5,9 +5,10 @@ explains is a root. The rules, in this order:
 
 1. A parent is absorbed by its child (out of memory in cuDNN is not also a CUDA out of memory).
 2. A hang that stood for some seconds explains the stop (a termination request, a time limit) that ended it; a stop that
-   came first explains the hang of those that waited for the stopped process. What a missing rank itself said before the
-   others gave up explains why it was missing.
-3. A cause explains what its `causes` lists, in the same or a later attempt.
+   came first explains the hang of those that waited for the stopped process. A wait that was given up says why peers
+   are lost afterwards. What a missing rank itself said before the others gave up explains why it was missing.
+3. A cause explains what its `causes` lists, in the same or a later attempt; a loss or gradient that is not finite, the
+   checks that say so.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
    trouble of their own.
 5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
@@ -19,12 +20,13 @@ explains is a root. The rules, in this order:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forensics.engine import kernel, survival
-from forensics.engine.hangs import hang_came_first, is_hang, is_stop, said_before
+from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
@@ -37,6 +39,11 @@ CLOCK_SLACK = 90.0
 MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
 _NAMES = {"local_rank", "device", "task", "pid"}
+# What raises on its own when it meets a number that is not finite: checks of programs and libraries.
+_NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
+# What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
+KILLED = frozenset({"sigkill-unknown-sender"})
+LAUNCHERS_REPORT = "child-failed-error"
 MPI_EXIT = "mpirun-rank-exited"
 # Exceptions of a program's own code; a value may come from a peer, a name or a key does not.
 OF_CODE = frozenset(
@@ -287,6 +294,8 @@ def explain(
         if child is not None:
             _link(child, c)
     _link_hangs_and_stops(live, catalogue)  # 2
+    _link_teardowns(live)
+    _link_reports(live)
     _link_missing_ranks(live)
     for c in live:  # 3: what the catalogue says
         if c.explained_by is not None:
@@ -306,6 +315,7 @@ def explain(
                 continue
             _link(o, c)
             break
+    _link_checks(live)
     causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in ENDS_A_RUN]
     for c in live:  # 4: a cause that ends a run explains all symptoms and echoes
         if c.explained_by is not None or c.signature.kind == "cause":
@@ -345,12 +355,18 @@ def explain(
 
 
 def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
-    """Mark what the last attempt that failed had left behind when it died of something else."""
+    """Mark what the last attempt that failed had left behind when it died of something else.
+
+    A process that was killed from outside, nobody says by whom, leaves nothing behind of which a later one dies.
+    """
     ends = [c for c in live if c.signature.kind != "echo" and c.signature.verdict in ENDS_A_RUN]
     last = max((c.attempt for c in ends), default=0)
+    own = {(c.signature.name, c.subject) for c in ends if c.attempt == last}
+    for c in ends:
+        if c.signature.name in KILLED and c.attempt < last and (c.signature.name, c.subject) not in own:
+            c.yields = f"attempt {last} began anew after it and died of something else"
     if last not in steps.reached:
         return
-    own = {(c.signature.name, c.subject) for c in ends if c.attempt == last}
     for attempt in {c.attempt for c in live} - {last}:
         before = steps.reached.get(attempt)
         if before is None or attempt > last or steps.reached[last] < before + survival.STEPS_AFTER_DEATH:
@@ -391,6 +407,33 @@ def _link_hangs_and_stops(live: Sequence[Candidate], catalogue: Mapping[str, Sig
                     _link(stop, hang)
 
 
+def _link_teardowns(live: Sequence[Candidate]) -> None:
+    for hang in live:
+        for loss in live if is_hang(hang) else ():
+            if loss.explained_by is None and not _depends(hang, loss) and is_teardown(loss, hang):
+                _link(hang, loss)
+
+
+def _link_reports(live: Sequence[Candidate]) -> None:
+    """A launcher's report of ranks that have an error of their own follows from that, and not from other ranks'."""
+    for report in live:
+        if report.signature.name != LAUNCHERS_REPORT or report.explained_by is not None or not report.ranks:
+            continue
+        errors = [
+            o
+            for o in live
+            if o.attempt == report.attempt
+            and o.signature.kind in ("cause", "symptom")
+            and o.signature.verdict in ENDS_A_RUN
+            and not is_hang(o)
+            and not is_stop(o)
+            and _before(o, report)
+        ]
+        own = next((o for o in errors if o.ranks and set(report.ranks) <= set(o.ranks)), None)
+        if own is not None and any(o.ranks and not set(o.ranks) & set(report.ranks) for o in errors):
+            _link(own, report)
+
+
 def _link_missing_ranks(live: Sequence[Candidate]) -> None:
     for hang in live:
         if not is_hang(hang) or not hang.ranks or hang.explained_by is not None:
@@ -411,6 +454,20 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
                 break
 
 
+def _link_checks(live: Sequence[Candidate]) -> None:
+    """Exceptions that say that a number is not finite follow from what made it so, on whatever rank they are raised."""
+    sources = [o for o in live if o.signature.area == "numerics" and o.signature.name.startswith("nan")]
+    for c in live if sources else ():
+        if c.explained_by is not None or c.signature.name != GENERIC_EXCEPTION:
+            continue
+        said = [o.captures.get("message", "") for o in c.observations]
+        if c.subject.rpartition(".")[2] in OF_CODE or not all(map(_NAN.search, said)):
+            continue
+        source = next((o for o in sources if o.attempt == c.attempt and _before(o, c) and not _depends(o, c)), None)
+        if source is not None:
+            _link(source, c)
+
+
 def _raised_by_another(cause: Candidate, c: Candidate) -> bool:
     """Whether c is an exception that nothing on other ranks brings about: the code or the data of its own rank does."""
     if c.signature.name != GENERIC_EXCEPTION or not cause.ranks or not c.ranks or set(cause.ranks) & set(c.ranks):
@@ -424,7 +481,7 @@ def _of_another_run(first: Candidate, c: Candidate) -> bool:
     Two exceptions that end a program, one below the other in one file, are of two programs.
     """
     if first.attempt < c.attempt:
-        return first.yields is not None
+        return first.yields is not None or c.signature.name == GENERIC_EXCEPTION
     exceptions = first.signature.name == c.signature.name == GENERIC_EXCEPTION
     return exceptions and not first.ranks and not c.ranks and _stands_above(c, first)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Identity, Observation, RunData, Traceback
+from forensics.rank_ranges import rank_ranges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,12 @@ RESOLUTION = 1.0
 # The bound is the deviation from the median that this part of the events does not exceed.
 WITHIN = 0.9
 DOUBT = "{a} and {b} tell of it within seconds, and their clocks cannot be compared: which came first is not known"
+TIE = "{a} and {b} failed in the same second by what their lines bear: which came first is not known"
 SET_RIGHT = "the clock of {host} is {by:.0f} s {way} the others, and its times are set right by that"
+
+# Ranks of one host record a step at nearly the same moment, and a slow one a little later. Where no host is named, only
+# what is more than this is taken to be a clock's (seconds).
+UNNAMED = 10.0
 
 Key = tuple[object, ...]
 
@@ -79,7 +85,8 @@ def estimate(seen: Mapping[str, Mapping[Key, float]]) -> dict[str, Offset]:
 def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
     """The offsets of a run's hosts, as far as they can be measured.
 
-    They rest on the steps that hosts record, and on the collectives in their ranks' dumps.
+    They rest on the steps that hosts record, and on the collectives in their ranks' dumps. Files of one rank each whose
+    hosts nothing names are compared as well, and stand under the rank's name ("rank 3").
     """
     seen: dict[str, dict[Key, float]] = defaultdict(dict)
 
@@ -87,7 +94,7 @@ def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
         if node is not None:
             seen[node][key] = min(time, seen[node].get(key, time))
 
-    node_of_source = {s.path: s.identity.node for s in data.sources}
+    node_of_source = _writers(data, node_of_rank)
     if data.metrics.height and len({*node_of_rank.values(), *node_of_source.values()} - {None}) > 1:
         import polars as pl
 
@@ -105,7 +112,20 @@ def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
         for rank, group, seq, p2p, time in done.select("rank", "group", "seq", "is_p2p", "time").iter_rows():
             if not p2p:
                 saw(node_of_rank.get(rank), ("collective", group, seq), time)
-    return estimate(seen)
+    named = {*node_of_rank.values(), *(s.identity.node for s in data.sources)}
+    found = estimate(seen)
+    return {host: o for host, o in found.items() if host in named or not o.sure or abs(o.seconds) > UNNAMED}
+
+
+def _writers(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, str | None]:
+    """Source -> its host; "rank 3" where that is not known and the source is of one rank."""
+    found: dict[str, str | None] = {}
+    for source in data.sources:
+        rank = source.identity.rank
+        unnamed = f"rank {rank}" if rank is not None else None
+        of_rank = node_of_rank.get(rank, unnamed) if rank is not None else None
+        found[source.path] = source.identity.node or of_rank
+    return found
 
 
 def set_right(data: RunData, offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> RunData:
@@ -113,7 +133,7 @@ def set_right(data: RunData, offsets: Mapping[str, Offset], node_of_rank: Mappin
     offsets = {node: offset for node, offset in offsets.items() if offset.sure}
     if not offsets:
         return data
-    node_of_source = {s.path: s.identity.node for s in data.sources}
+    node_of_source = _writers(data, node_of_rank)
 
     def ahead(identity: Identity, file: str) -> float:
         of_rank = node_of_rank.get(identity.rank) if identity.rank is not None else None
@@ -160,7 +180,11 @@ def _rows(
 
 
 def doubt(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> None:
-    """Add a note to each root that comes first by nothing but times of hosts whose clocks cannot be compared."""
+    """Add a note to each root that comes first by nothing but times that cannot be compared.
+
+    They are those of hosts whose clocks may differ, and those of other ranks in the same second.
+    """
+    _ties(linked)
     for first in linked:
         if first.explained_by is not None or first.time is None:
             continue
@@ -175,10 +199,46 @@ def doubt(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_ra
             break
 
 
+def _ties(linked: Sequence[Candidate]) -> None:
+    """Add a note to each root that shares its second with another error of other ranks, in another file.
+
+    Most logs stamp whole seconds. What follows from a root by nothing but its time becomes a root beside it.
+    """
+    for first in linked:
+        if first.explained_by is not None:
+            continue
+        effects = [c for c in first.explains if _decided_by_time(first, c)]
+        rivals = [c for c in linked if c is not first and c.explained_by is None and c.signature.kind != "echo"]
+        tied = [c for c in (*effects, *rivals) if _same_second(first, c)]
+        for c in tied:
+            if c.explained_by is first:
+                first.explains.remove(c)
+                c.explained_by = None
+        if tied:
+            told = [f"{_spoken(c.ranks or ())} ({c.subject or c.signature.name})" for c in (first, tied[0])]
+            _note(first, TIE.format(a=told[0], b=told[1]))
+
+
+def _spoken(ranks: Sequence[int]) -> str:
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {rank_ranges(ranks)}"
+
+
+def _same_second(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates' first signs, of other ranks and files, bear one second that hides their order."""
+    if not a.ranks or not b.ranks or set(a.ranks) & set(b.ranks) or a.attempt != b.attempt:
+        return False
+    one, other = a.observations[0], b.observations[0]
+    if one.time is None or other.time is None or not (one.timed and other.timed):
+        return False
+    whole = one.time == int(one.time) or other.time == int(other.time)
+    return whole and int(one.time) == int(other.time) and one.evidence[0].file != other.evidence[0].file
+
+
 def admit(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> None:
     """Add a note to each candidate whose time is not the one that its line bears."""
     for c in linked:
-        host = _host(c, node_of_rank)
+        rank = c.observations[0].identity.rank
+        host = _host(c, node_of_rank) or (f"rank {rank}" if rank is not None else None)
         if c.time is not None and host is not None and host in offsets and offsets[host].sure:
             by = offsets[host].seconds
             _note(c, SET_RIGHT.format(host=host, by=abs(by), way="ahead of" if by > 0 else "behind"))

@@ -41,6 +41,8 @@ INSUFFICIENT = "insufficient-evidence"
 PROGRESS_RECORDS = 2
 ANYBODYS_END = 0.6  # weight of words for an end that programs of every kind print
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
+UNLABELLED = "which rank each line is of: no line or file names one"
+ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
 # How evidence is made that the run may hold already: then it is not asked for.
 _HOW_MADE = {
     "kernel log": re.compile(r"^ *(?:dmesg|journalctl -k)\b[^;]*$"),
@@ -99,7 +101,7 @@ class _Findings:
             key = next((o for o in c.observations if world_rank(o, self.world) in c.ranks), key)
         # What every rank meets is met at one step: the last rank that says so has the most records before it.
         told = [o for o in c.observations if not is_setting(o)][-1:] if c.everywhere else [key]
-        stepped = next((o for o in c.observations if o.step is not None), None) or key
+        stepped = next(iter(_onsets(c)), None) or key
         if stepped.step is None and told and not is_setting(told[0]):
             stepped = with_step(told[0], self.steps, self.world, rank)
         node = self._node(c, key)
@@ -156,6 +158,15 @@ class _Findings:
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
         return next(iter(named)) if len(named) == 1 else key.identity.node
+
+
+def _onsets(c: Candidate) -> list[Observation]:
+    """The observations that bear a step; of numbers that are not finite the one with the first step comes first."""
+    stepped = [o for o in c.observations if o.step is not None]
+    if stepped and c.signature.area == "numerics" and c.signature.name.startswith("nan"):
+        units = {o.step_unit or "global step" for o in stepped}
+        return sorted(stepped, key=lambda o: o.step or 0) if len(units) == 1 else stepped
+    return stepped
 
 
 def world_rank(observation: Observation, world: World) -> int | None:
@@ -427,12 +438,9 @@ def _missing(first: Candidate | None, data: RunData, world: World) -> tuple[Miss
             missing.append(MissingEvidence(what.strip(), how.strip()))
     if world.size is not None and world.size_is_stated and len(world.ranks) < world.size and first is not None:
         silent = sorted(set(range(world.size)) - set(world.ranks))
-        missing.append(
-            MissingEvidence(
-                f"anything from rank{'s' if len(silent) > 1 else ''} {rank_ranges(silent)}",
-                "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3",
-            )
-        )
+        # Lines that bear no rank may be of any: that none is named says nothing of who is missing.
+        what = f"anything from rank{'s' if len(silent) > 1 else ''} {rank_ranges(silent)}"
+        missing.append(MissingEvidence(what if world.ranks else UNLABELLED, ONE_LOG_A_RANK))
     return tuple(missing)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forensics.engine.survival import DEATHS
+from forensics.engine.survival import CLOCK_SLACK, DEATHS
 from forensics.model import Observation
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ HANG_BEFORE_STOP = 5.0
 # Offsets of time zones are multiples of 15 minutes: times of which one's zone is unknown, and that differ by less than
 # half of that, are of one zone (seconds).
 SAME_ZONE = 450.0
+# What ranks say that lost a peer: where they had given up a wait before, by which the run is torn down, its effect.
+LOST_PEER = frozenset({"nccl-remote-error", "nccl-system-error"})
 
 
 def is_hang(candidate: Candidate) -> bool:
@@ -49,6 +51,27 @@ def hang_came_first(hang: Candidate, stop: Candidate) -> bool | None:
         if e.file == file and e.line is not None and line is not None
     ]
     return order[0] if order and len(set(order)) == 1 else None
+
+
+def is_teardown(loss: Candidate, hang: Candidate) -> bool:
+    """Whether ranks lost their peers only once a wait had been given up: each after its own, or long after the first.
+
+    Clocks of hosts may differ by CLOCK_SLACK; those of one rank do not.
+    """
+    if loss.signature.name not in LOST_PEER or loss.attempt != hang.attempt:
+        return False
+    gave_up: dict[int | None, float] = {}
+    for o in hang.observations:
+        if o.time is not None and o.rule is not None:
+            gave_up[o.identity.rank] = min(o.time, gave_up.get(o.identity.rank, o.time))
+    if not gave_up:
+        return False
+    first = min(gave_up.values())
+    for o in loss.observations:
+        own = gave_up.get(o.identity.rank) if o.identity.rank is not None else None
+        if o.time is None or o.time < (own if own is not None else first + CLOCK_SLACK):
+            return False
+    return True
 
 
 def said_before(own: Candidate, hang: Candidate) -> bool:

@@ -44,6 +44,8 @@ class World:
     rank_of_device: dict[tuple[str | None, int], int] = field(default_factory=dict)  # (node, CUDA device) -> rank
     tasks_are_ranks: bool = False  # a Slurm task drives one rank, and bears its number
     devices_are_ranks: bool = True  # of one host: nothing says that its devices are not the ranks of the whole run
+    host_of: Mapping[int, str] = field(default_factory=dict)  # rank -> host, where one alone is named with it
+    nccl_devices_are_ranks: bool = False  # of one host: its processes see the devices of others, and each has its own
 
     def global_rank(self, identity: Identity) -> int | None:
         """The global rank of an identity; None where it cannot be known."""
@@ -51,8 +53,9 @@ class World:
             return identity.rank
         if identity.pid is not None:
             for pid_key in ((identity.node, identity.pid), (None, identity.pid)):
-                if pid_key in self.rank_of_pid:
-                    return self.rank_of_pid[pid_key]
+                rank = self.rank_of_pid.get(pid_key)
+                if rank is not None and not whose.apart(identity.node, self.host_of.get(rank)):
+                    return rank
         if identity.local_rank is not None:
             for key in ((identity.node, identity.local_rank), (None, identity.local_rank)):
                 if key in self.rank_of:
@@ -64,7 +67,8 @@ class World:
         if identity.device is not None:
             if (identity.node, identity.device) in self.rank_of_device:
                 return self.rank_of_device[identity.node, identity.device]
-            if self.one_host and self.devices_are_ranks:
+            # In NCCL's lines (`host:pid:tid [0]`) each process that sees its own device only bears 0, of whatever rank.
+            if self.one_host and self.devices_are_ranks and (identity.pid is None or self.nccl_devices_are_ranks):
                 return identity.device
         return None
 
@@ -166,6 +170,10 @@ def know_world(data: RunData) -> World:
         del rank_of[key]
     if not clashes:
         rank_of |= whose.neighbours(rank_of, ((i.node, i.local_rank) for i in identities))
+    told: dict[int, set[str]] = defaultdict(set)
+    for i in identities:
+        if i.rank is not None and i.node:
+            told[i.rank].add(i.node)
     rank_of_bus: dict[tuple[str | None, str], int] = {}
     inits: list[tuple[str | None, int, int]] = []
     nranks = [int(o.captures["nranks"]) for o in data.observations if o.signature == NCCL_INIT]
@@ -178,6 +186,8 @@ def know_world(data: RunData) -> World:
         if rank_in_world >= largest:
             continue
         ranks.add(rank_in_world)
+        if o.identity.node:
+            told[rank_in_world].add(o.identity.node)
         if o.captures.get("cuda_device", "").isdigit():
             inits.append((o.identity.node, int(o.captures["cuda_device"]), rank_in_world))
         if o.identity.pid is not None:
@@ -207,7 +217,24 @@ def know_world(data: RunData) -> World:
         tasks_are_ranks=tasks_are_ranks,
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
         and not any(from_ray(o.evidence[0].text) for o in data.observations),
+        nccl_devices_are_ranks=(stated is not None or len(ranks | mapped) > 1 or _see_several_devices(identities))
+        and not _share_a_device(identities),
+        host_of={rank: next(iter(hosts)) for rank, hosts in told.items() if len({whose.label(h) for h in hosts}) == 1},
     )
+
+
+def _see_several_devices(identities: Iterable[Identity]) -> bool:
+    """Whether a process of NCCL's lines has another device than its first one."""
+    return any(i.device for i in identities if i.pid is not None)
+
+
+def _share_a_device(identities: Iterable[Identity]) -> bool:
+    """Whether several processes of a host bear one device number, as where each sees its own device only."""
+    pids: dict[tuple[str | None, int | None, int], set[int]] = defaultdict(set)
+    for i in identities:
+        if i.device is not None and i.pid is not None:
+            pids[i.node, i.attempt, i.device].add(i.pid)
+    return any(len(group) > 1 for group in pids.values())
 
 
 def _many_tasks_on_a_host(observations: Iterable[Observation]) -> bool:

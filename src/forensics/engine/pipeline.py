@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forensics.engine import attempts, causes, clocks, diagnosis, identity, progress, resumes, steps
+from forensics.engine import attempts, causes, clocks, diagnosis, identity, named, progress, resumes, steps
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
-from forensics.engine.matcher import STACK, TIMEOUT, Matcher
+from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
     COLLECTIVES_COLUMNS,
@@ -30,7 +30,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import error_files, kernel, metric_lines, pods, run_files, stacks
+from forensics.parsers import accounting, error_files, kernel, metric_lines, pods, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
 from forensics.report.fingerprint import fingerprint
@@ -226,6 +226,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         if source.path in files.problems:
             problem = files.problems[source.path]
             coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
+    observations = accounting.of_this_job(observations, run.sources, [fact.value for fact in facts])
     return RunData(
         path=run.path,
         sources=run.sources,
@@ -296,7 +297,7 @@ def _row(source: Source, status: Status, reason: str | None) -> Coverage:
 def _given_up(lines: Mapping[str, int]) -> str:
     slow = sorted(lines, key=lambda name: (-lines[name], name))
     listed = ", ".join(slow[:3]) + (f" and {len(slow) - 3} more" if len(slow) > 3 else "")
-    return f"searches that took longer than {TIMEOUT:g} s were given up, in {sum(lines.values())} lines, for {listed}"
+    return f"searches that took too long were given up, {sum(lines.values())} of them, for {listed}"
 
 
 def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], Sequence[Fact], str | None]:
@@ -379,7 +380,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
     from forensics.engine import collectives, configs, detectors, probed, schedules
 
-    data = identity.number_attempts(data)
+    data = named.confirmed(identity.number_attempts(data))
     kernels = joins.concerns(data)
     data = joins.align(data) if kernels else data
     data = kubernetes.align(data)

@@ -94,7 +94,7 @@ def silence(
     if slow and lasted < SLOW_FOR:
         return []
     note = f"{hang.note} The last lines tell of {words.doing}."
-    return [replace(hang, note=note, weight=0.55 if slow else hang.weight, evidence=(*hang.evidence, words.evidence))]
+    return [replace(hang, note=note, weight=0.55 if slow else hang.weight, evidence=(*hang.evidence, *words.evidence))]
 
 
 def _with_calls(hang: Observation, data: RunData) -> Observation:

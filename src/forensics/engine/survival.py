@@ -8,6 +8,8 @@ comes afterwards: the same writer records further steps, or says that the run re
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forensics.engine.identity import World
@@ -62,14 +64,27 @@ _LOGGER_KEY = lazy(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
 _KERNEL = lazy(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the whole run tells of starts, ends and deaths."""
+
+    steps: StepClock
+    world: World
+    finished: Sequence[Candidate]
+    resumed: Sequence[Observation]
+    starts: Sequence[Observation]
+    last: int  # the last attempt in which it trained, or met trouble of its own
+    died: AbstractSet[int] = frozenset()  # attempts of which something says that a process of theirs died
+
+    def ended_after(self, o: Observation) -> bool:
+        return any(finished_after(f, o) for f in self.finished)
+
+
 def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: StepClock, world: World) -> None:
     """Give every candidate in `live` that the run survived its `context`, and mark what a restart made good.
 
     found: all candidates of the run, milestones among them; live: those that could be causes, symptoms or echoes.
     """
-    finished = [c for c in found if c.signature.name == "run-finished"]
-    resumed = [o for c in found if c.signature.name == "run-resumed" for o in c.observations]
-    starts = [o for c in found if c.signature.name in _STARTS for o in c.observations]
     for c in live:
         if _is_older(c, steps):
             c.context = "the kernel said so long before the run began"
@@ -77,50 +92,49 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
             c.context = "Kubernetes says that the pod succeeded: what ended was started again, or not needed"
         elif all(_is_text(o, steps) for o in c.observations):
             c.context = "it stands in a text that the run reads or writes, and no program says it"
-    died = {
-        c.attempt
-        for c in live
-        if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, steps, world, starts, finished)
-    }
+    own = [c.attempt for c in live if c.context is None and c.signature.kind != "echo"]
+    run = _Run(
+        steps=steps,
+        world=world,
+        finished=[c for c in found if c.signature.name == "run-finished"],
+        resumed=[o for c in found if c.signature.name == "run-resumed" for o in c.observations],
+        starts=[o for c in found if c.signature.name in _STARTS for o in c.observations],
+        last=max([*own, *steps.reached], default=0),
+    )
+    died = {c.attempt for c in live if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, run)}
+    run = replace(run, died=died)
     for c in live:
         if c.context is None:
             suffers = any(o.signature.name in SUFFERING for o in live if o is not c and o.attempt == c.attempt)
-            c.context = _survived(c, steps, world, finished, resumed, starts, died, suffers)
+            c.context = _survived(c, run, suffers=suffers)
 
 
-def _survived(
-    c: Candidate,
-    steps: StepClock,
-    world: World,
-    finished: Sequence[Candidate],
-    resumed: Sequence[Observation],
-    starts: Sequence[Observation],
-    died: set[int],
-    suffers: bool,
-) -> str | None:
+def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     """Why a candidate is context; None where it is not.
 
     suffers: whether its attempt shows what hosts, links or storage bring about.
     """
+    steps, world = run.steps, run.world
     last = c.observations[-1]
     if c.signature.verdict not in ENDS_A_RUN:
         # What a program says of a number that is not finite; what the numbers themselves show stays.
         rules = [c.signature.evidence[o.rule] if o.rule is not None else None for o in c.observations]
         said = c.signature.area == "numerics" and all(r is not None and r.source == "log" for r in rules)
-        if said and c.attempt not in died and steps.learns_after(last):
+        if said and c.attempt not in run.died and steps.learns_after(last):
             return "training went on with finite losses afterwards"
         return None
-    ended = any(finished_after(f, last) for f in finished)
     if c.signature.verdict == "interrupted":
-        if ended:
+        if run.ended_after(last):
             return "the run was started again and reached its end"
-        if steps.goes_on_after(last, None, restarted=True) or _resumed_elsewhere(last, resumed, steps):
+        if steps.goes_on_after(last, None, restarted=True) or _resumed_elsewhere(last, run.resumed, steps):
             return "the run was started again and went on"
+        if c.attempt < run.last and all(o.identity.attempt is not None for o in c.observations):
+            return "the run was started again"
         return None
-    c.recovered = ended and _started_between(c, last, starts, resumed, steps)
+    c.recovered = run.ended_after(last) and _started_between(c, last, run)
     if c.recovered:
         return None
-    if c.attempt in died:
+    if c.attempt in run.died:
         # Steps that others had under way when it died are few; a process that records more outlived what it said.
         outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in _last_of_each_file(c))
         passed = outlived and _may_pass(c) and not (c.signature.area in _OUTSIDE and suffers)
@@ -129,14 +143,14 @@ def _survived(
         return "training went on afterwards"
     if steps.goes_on_after(last, world.of(last)):
         return "the same process went on training afterwards, so it was handled"
-    if any(finished_after(f, last) for f in finished if f.attempt == c.attempt):
+    if any(finished_after(f, last) for f in run.finished if f.attempt == c.attempt):
         return "the run reached its end afterwards, so it was handled"
     ends = _last_of_each_file(c)
     if all(_handled_there(o, c, steps, world) for o in ends):
         return "the same line of code raised it before, and the process went on each time"
     if all(steps.goes_on_elsewhere(o, world.of(o)) for o in ends):
         return "the same process went on training by what it wrote to its other files, so it was handled"
-    if all(_ended_well_elsewhere(o, world.of(o), finished) for o in ends):
+    if all(_ended_well_elsewhere(o, world.of(o), run.finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
 
@@ -177,23 +191,23 @@ def _last_of_each_file(c: Candidate) -> list[Observation]:
     return list({o.evidence[0].file: o for o in c.observations}.values())
 
 
-def _outlived_death(
-    c: Candidate, steps: StepClock, world: World, starts: Sequence[Observation], finished: Sequence[Candidate]
-) -> bool:
+def _outlived_death(c: Candidate, run: _Run) -> bool:
     """Whether every message of a death is followed by training in its own file, with no new start between.
 
     A file in which it was said again and again while training went on says nothing by the last time before its end.
     """
     for last in _last_of_each_file(c):
-        if any(_follows(s, last) for s in starts):
+        if any(_follows(s, last) for s in run.starts):
             return False
-        if steps.goes_on_after(last, world.of(last), STEPS_AFTER_DEATH):
+        if run.steps.goes_on_after(last, run.world.of(last), STEPS_AFTER_DEATH):
             continue
         file = last.evidence[0].file
         outlived = sum(
-            steps.goes_on_after(o, world.of(o), STEPS_AFTER_DEATH) for o in c.observations if o.evidence[0].file == file
+            run.steps.goes_on_after(o, run.world.of(o), STEPS_AFTER_DEATH)
+            for o in c.observations
+            if o.evidence[0].file == file
         )
-        if outlived < 2 or not any(finished_after(f, last, same_file=True) for f in finished):
+        if outlived < 2 or not any(finished_after(f, last, same_file=True) for f in run.finished):
             return False
     return True
 
@@ -204,20 +218,18 @@ def _follows(later: Observation, earlier: Observation) -> bool:
     return a.file == b.file and a.line is not None and b.line is not None and b.line > a.line
 
 
-def _started_between(
-    c: Candidate, last: Observation, starts: Sequence[Observation], resumed: Sequence[Observation], steps: StepClock
-) -> bool:
+def _started_between(c: Candidate, last: Observation, run: _Run) -> bool:
     """Whether a new process, and not the one that failed, went on after the last sign.
 
     A checkpoint that cannot be read while the run resumes is handled by the process that reads the next one.
     """
-    if not steps.began_before(last):
+    if not run.steps.began_before(last):
         return False
-    if any(_follows(s, last) for s in starts):
+    if any(_follows(s, last) for s in run.starts):
         return True
     if c.signature.severity != "fatal" or c.signature.area == "checkpoints":
         return False
-    return any(_follows(r, last) for r in resumed)
+    return any(_follows(r, last) for r in run.resumed)
 
 
 def _resumed_elsewhere(last: Observation, resumed: Iterable[Observation], steps: StepClock) -> bool:

@@ -109,6 +109,27 @@ def processes(observations: Iterable[Observation], local: Mapping[Place, int]) -
     return {place: ranks.pop() for place, ranks in told.items() if len(ranks) == 1}
 
 
+def label(host: str) -> str:
+    """A host's name as it is compared: hosts call themselves with their domain or without it."""
+    return host.partition(".")[0].lower()
+
+
+def scheme(host: str) -> tuple[str, str]:
+    """How a host's name is made: its first letters, and the order of letters, digits and signs.
+
+    "gpu-a01" and "gpu-z09" are two hosts of one scheme. A node and a pod, or a machine and its address, have two.
+    """
+    first = re.match(r"[a-z]*", label(host))
+    return first[0] if first else "", re.sub(r"\d+", "9", re.sub(r"[a-z]+", "a", label(host)))
+
+
+def apart(host: str | None, other: str | None) -> bool:
+    """Whether two names are of two hosts: they differ, and are made in one way."""
+    if not host or not other:
+        return False
+    return label(host) != label(other) and scheme(host) == scheme(other)
+
+
 class Hosts:
     """The ranks of hosts and pods, by what bears both names and by srun's lists of a host's tasks."""
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # Calls by which a log must end before the others' to be told: a program is often a few ahead of what its peers began.
 FEWER = 8
+STOPS = ("scheduler-time-limit", "external-sigterm", "keyboard-interrupt")  # how people and limits end a run that hangs
 TOGETHER = 2  # calls within which logs that were written at one time end
 
 
@@ -44,12 +45,16 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
         return point_to_point(table, [], logs)
     found = [o for group in groups if (o := _mismatch(group, logs)) is not None]
     settled = {group.key for group in groups if group.mismatch is not None}
+    ends = _with_known_ends(table)
+    if ends.height < table.height:
+        table, groups = ends, groups_of(ends)
     calm = [group for group in groups if group.key not in settled]
     if not found:
         found += point_to_point(table, calm, logs)
     if not logs.trouble:  # how far each rank came when a log ended proves nothing where nothing waited
         if not found and not logs.raised:
-            found += [o for group in calm if (o := _fewer_calls(group)) is not None][:1]
+            stopped = any(o.signature in STOPS for o in logs.observations)
+            found += [o for group in calm if (o := _fewer_calls(group, stopped)) is not None][:1]
         calm = [group for group in calm if not group.traced]
         if found:
             return found
@@ -65,6 +70,17 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
     if not found:
         found += _no_dump(table, calm, logs, everyone, dumped)
     return found
+
+
+def _with_known_ends(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows without the calls of dumps that are cut: what their ranks called last is not known.
+
+    Such a dump has a row without an op beside its calls; that row stays, as of a dump that could not be read.
+    """
+    import polars as pl
+
+    unread = pl.col("op").is_null()
+    return table.filter(unread | ~unread.any().over("rank", "source"))
 
 
 def _mismatch(group: Group, logs: Logs) -> Observation | None:
@@ -115,25 +131,34 @@ def _mismatch(group: Group, logs: Logs) -> Observation | None:
     return observe(signature, weight, odd, shown, f"At {at} of {in_group(group.key)} {said}.{end}", group.mismatch)
 
 
-def _fewer_calls(group: Group) -> Observation | None:
-    """A minority of ranks whose NCCL log ends many calls before those of all others, which end together."""
-    if not group.traced or group.unnamed or len(group.last) < 3 or len(group.last) < len(group.members):
+def _fewer_calls(group: Group, stopped: bool) -> Observation | None:
+    """A minority of ranks whose NCCL log ends many calls before those of all others, which end together.
+
+    stopped: the run was ended from outside, when it may have hung. Then one call counts, where all others ended at the
+    same one; nothing but the logs of all ranks shows that.
+    """
+    if not group.traced or group.unnamed or len(group.last) < 3 or set(group.last) != set(declared(group.key[1])):
         return None
     end = max(call.seq for call in group.last.values())
-    behind = {rank: call for rank, call in group.last.items() if call.seq <= end - FEWER}
-    ahead = {rank: call for rank, call in group.last.items() if call.seq >= end - TOGETHER}
+    fewer, together = (1, 0) if stopped else (FEWER, TOGETHER)
+    behind = {rank: call for rank, call in group.last.items() if call.seq <= end - fewer}
+    ahead = {rank: call for rank, call in group.last.items() if call.seq >= end - together}
     if not behind or 2 * len(behind) >= len(group.last) or len(behind) + len(ahead) < len(group.last):
         return None
     said = "; ".join(f"rank {rank} in {call.name}" for rank, call in sorted(behind.items())[:8])
     last = ahead[min(ahead)]
-    fewest = min(call.seq for call in behind.values())
+    most = end - min(call.seq for call in behind.values())
+    many = "one call" if most == 1 else f"{'up to ' if len(behind) > 1 else ''}{most} calls"
     note = (
-        f"the NCCL log of {spoken(behind)} ends up to {end - fewest} calls before those of the others: {said}, "
-        f"{spoken(ahead)} at {last.name}. A log that was cut, or copied earlier, looks the same, and a program may be "
-        f"some calls ahead of its GPU: it proves a lag only where the others are seen to wait"
+        f"the NCCL log of {spoken(behind)} ends {many} before those of the others: {said}, {spoken(ahead)} at "
+        f"{last.name}. A log that was cut, or copied earlier, looks the same, and a program may be some calls ahead of "
+        f"its GPU: it proves a lag only where the others are seen to wait"
     )
+    if most < FEWER:
+        note += ". So few calls may have been in a buffer still, or on their way, when the run was stopped"
     shown = [behind[rank] for rank in sorted(behind)] + [last]
-    return observe("nccl-calls-behind", 0.5, tuple(sorted(behind)), shown, note[0].upper() + note[1:], last.seq)
+    weight = 0.5 if most >= FEWER else 0.4
+    return observe("nccl-calls-behind", weight, tuple(sorted(behind)), shown, note[0].upper() + note[1:], last.seq)
 
 
 def _enforce_votes(values: Mapping[int, str | None], logs: Logs) -> dict[int, Hashable]:

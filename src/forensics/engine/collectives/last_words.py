@@ -18,6 +18,7 @@ SIDE_WORK = "rank0-side-work"
 TAIL = 256 << 10  # bytes of the end of a file that are read
 FILES = 16  # that are read for one rank
 COUNTED = 64 << 20  # bytes up to which lines are counted
+QUOTED = 2  # lines that tell of it which are shown, the last ones
 NEUTRAL = 6  # lines that say nothing of what is done, below the one that says it (sizes, names)
 # Words of what is being done, as loops, savers and compilers print them: HF Trainer ("***** Running Evaluation *****",
 # "Saving model checkpoint to"), Megatron ("saving checkpoint at iteration"), Lightning's and tqdm's bars ("Validation",
@@ -49,10 +50,14 @@ _RUNTIME = lazy(r"ProcessGroup|\bNCCL\b|\[c10d\]|TCPStore|torch/distributed|torc
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The last lines of a rank. doing: a key of what is looked for, as "saving"; time: of its file's last line."""
+    """The last lines of a rank.
+
+    doing: a key of what is looked for, as "saving"; evidence: the lines that tell of it, the last one first; time: of
+    its file's last line.
+    """
 
     doing: str
-    evidence: Evidence
+    evidence: tuple[Evidence, ...]
     time: float | None
 
 
@@ -73,7 +78,7 @@ def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> 
                 signature=SIDE_WORK if alone else o.signature,
                 weight=max(o.weight, 0.7) if alone else o.weight,
                 note=f"{o.note or ''} The last lines of {spoken([rank])} tell of {words.doing}.".strip(),
-                evidence=(words.evidence, *o.evidence) if alone else (*o.evidence, words.evidence),
+                evidence=(*words.evidence, *o.evidence) if alone else (*o.evidence, *words.evidence),
             )
         told.append(o)
     return told
@@ -139,17 +144,32 @@ def _words(lines: Sequence[tuple[str, int, float | None]], source: Source, time:
     if not under_way and (_OVER.search(newest) or _BAR.search(newest)):
         return None
     neutral = 0
+    found: str | None = None
+    shown: list[tuple[str, int]] = []
     for text, offset, _ in lines:
+        doing = None if _TRAINS.search(text) else _doing(text)
+        if found is not None and doing != found:
+            break
         if _TRAINS.search(text):
             return None
-        if doing := next((what for what, pattern in _DOING.items() if pattern.search(text)), None):
-            shown = lines[0] if text == newest else (text, offset, None)
-            return Words(doing, Evidence(source.path, _number(source, shown[1]), shown[1], shown[0][:4000]), time)
+        if doing is not None:
+            found = doing
+            shown.append((text, offset))
+            if len(shown) == QUOTED:
+                break
+            continue
         if not _BAR.search(text):
             neutral += 1
         if neutral > NEUTRAL:
             return None
-    return None
+    if found is None:
+        return None
+    quoted = tuple(Evidence(source.path, _number(source, at), at, text[:4000]) for text, at in shown)
+    return Words(found, quoted, time)
+
+
+def _doing(text: str) -> str | None:
+    return next((what for what, pattern in _DOING.items() if pattern.search(text)), None)
 
 
 def _number(source: Source, offset: int) -> int | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
+from forensics.engine.collectives.groups import by_group, crossed, default_name, missing, of_timeouts
 from forensics.engine.collectives.observations import (
-    DEFAULT_GROUPS,
     from_lines,
     in_group,
     no_majority,
@@ -19,8 +18,8 @@ from forensics.engine.collectives.observations import (
     vote,
 )
 from forensics.engine.collectives.watchdogs import STUCK
+from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Observation, Traceback
-from forensics.patterns import lazy
 
 # Operations with the same number of elements on every rank, as the watchdog prints them (c10d OpType).
 SAME_NUMEL = (
@@ -36,8 +35,6 @@ PEER = (
     "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",
     "Detected mismatch between collectives", "monitoredBarrier", "Application timeout caused pair closure",
 )  # fmt: skip
-# `[PG 1 Rank 2]`, `[PG ID 2 PG GUID 5(dp) Rank 2]`: the number inside the group.
-_NUMBER_IN_GROUP = lazy(r"\[PG [^\]]{1,160}\bRank (\d{1,6})\]")
 NEXT_TIME = (
     "set TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, "
     "and keep the dump and the log of every rank"
@@ -182,10 +179,6 @@ def lagging(logs: Logs, everyone: Collection[int]) -> list[Observation]:
     return found
 
 
-def default_name(group: str) -> str:
-    return "0" if group in DEFAULT_GROUPS else group
-
-
 def _stuck_apart(
     group: str | None, ranks: Mapping[int, Observation], details: Mapping[int, Sequence[Observation]]
 ) -> Observation | None:
@@ -290,63 +283,31 @@ def _ahead(
     return from_lines(signature, 0.7, alone, [*ordered(victims, ()), *ordered(behind, ())], note)
 
 
-def _numbered(logs: Logs) -> dict[str, dict[int, int | None]]:
-    """Group -> the ranks that timed out in it, with their numbers inside the group where the line gives them."""
-    groups: dict[str, dict[int, int | None]] = defaultdict(dict)
-    for o in logs.observations:
-        if o.signature in TIMEOUTS and o.identity.rank is not None and "group" in o.captures:
-            m = _NUMBER_IN_GROUP.search(o.evidence[0].text)
-            groups[default_name(o.captures["group"])][o.identity.rank] = int(m.group(1)) if m is not None else None
-    return groups
-
-
-def _is_whole(group: str, ranks: Mapping[int, int | None], everyone: Collection[int]) -> bool:
-    """Whether a group holds all ranks: the default one, and one in which most ranks bear their own numbers."""
-    return group == "0" or (2 * len(ranks) > len(everyone) and all(n == rank for rank, n in ranks.items()))
-
-
-def _gaps(logs: Logs, groups: Mapping[str, Mapping[int, int | None]], everyone: Collection[int]) -> Observation | None:
-    """Members of a part of the ranks that are missing between those that timed out in it.
-
-    torch numbers a group's members in the order of their ranks (new_group sorts them). Where the ranks of those that
-    are known are evenly spaced, so are those between them.
-    """
-    for group, ranks in sorted(groups.items()):
-        known = sorted((n, rank) for rank, n in ranks.items() if n is not None)
-        steps = {(b - a) / (m - n) for (n, a), (m, b) in pairwise(known) if m != n}
-        if len(known) != len(ranks) or len(known) < 3 or len(steps) != 1 or not (step := steps.pop()).is_integer():
-            continue
-        numbers = {n for n, _ in known}
-        missing = {known[0][1] + int(step) * (n - known[0][0]): n for n in range(known[-1][0]) if n not in numbers}
-        there = step >= 1 and set(missing) <= set(everyone) - set(logs.timed_out) - set(logs.closed)
-        if not there or not 0 < len(missing) < len(known):
-            continue
-        lines = [logs.timed_out[rank] for rank in sorted(ranks)]
-        which = f"number{plural(missing, '', 's')} {', '.join(str(n) for n in sorted(missing.values()))}"
-        note = (
-            f"{spoken(ranks)} timed out in {in_group((group, ''))}, evenly spaced by their numbers in it; {which} of "
-            f"it, which by the spacing {plural(missing, 'is', 'are')} {spoken(missing)}, printed nothing of the kind."
-        )
-        return from_lines("collective-timeout", 0.55, tuple(sorted(missing)), lines, note)
-    return None
-
-
 def _not_after(o: Observation, others: Sequence[Observation]) -> bool:
     """Whether no clock says that a line was printed after all of the others."""
     times = [other.time for other in others if other.time is not None]
     return o.time is None or not times or o.time <= max(times)
 
 
+def _lost_with_them(logs: Logs) -> set[int]:
+    """The ranks that lost a connection; not those that lost it only when the others had given up long before."""
+    times = [o.time for o in logs.timed_out.values() if o.time is not None]
+    last = max(times) + CLOCK_SLACK if times else float("inf")
+    return {rank for rank, o in logs.closed.items() if o.time is None or not o.timed or o.time <= last}
+
+
 def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
     """Ranks of which nothing was heard while the others timed out or lost their connections."""
-    groups = _numbered(logs)
-    complaining = set(logs.timed_out) | set(logs.closed)
+    groups = of_timeouts(logs.observations, TIMEOUTS)
+    complaining = set(logs.timed_out) | _lost_with_them(logs)
     complaining |= {o.identity.rank for o in logs.observations
                     if o.signature == "nccl-dump-signal" and o.identity.rank is not None}  # fmt: skip
     if not complaining or logs.stuck:  # the rank whose own watchdog hangs is what differs
         return []
     lines = list(logs.timed_out.values()) or list(logs.closed.values())
-    whole = not groups or any(_is_whole(group, ranks, everyone) for group, ranks in groups.items())
+    if (circle := crossed(groups, everyone)) is not None:
+        return [circle]
+    whole = not groups or any(group.is_whole(everyone) for group in groups)
     quiet = sorted(everyone - complaining) if whole else []
     lost = [rank for rank in quiet if rank not in present]
     if lost and len(lost) < len(quiet):  # of some there is nothing at all: a log that is lost proves little
@@ -361,15 +322,17 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} had said before that all was done."
         return [from_lines("rank-exited-early", 0.75, tuple(quiet), [said, *lines], note)]
     # A connection is closed by somebody: where all but one complain of it, it was that one, also where they are two.
-    gone = not logs.timed_out or (len(logs.closed) > len(logs.timed_out))
+    gone = not logs.timed_out or len(_lost_with_them(logs)) > len(logs.timed_out)
     if quiet and (len(quiet) < len(complaining) or (not logs.timed_out and len(quiet) == 1)):
         signature = "rank-exited-early" if gone else "collective-timeout"
         did = "lost their connection" if gone else "timed out"
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} printed nothing of the kind: look there first."
+        if len(groups) > 1 and not gone:
+            note += f" They waited in {len(groups)} process groups: {by_group(groups)}."
         if lost and len(lost) < len(everyone) and not set(lost) & set(quiet):
             note += f" Of {spoken(lost)} there is no log at all."
         return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
-    if not whole and (gaps := _gaps(logs, groups, everyone)) is not None:
+    if not whole and (gaps := missing(groups, everyone, complaining)) is not None:
         return [gaps]
     if not tell_nobody or not logs.timed_out:
         return []
@@ -383,5 +346,7 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
     if quiet:
         half = f" Of {spoken(quiet)} there is nothing of the kind; they are no minority, and their logs may be missing."
     who = f"{spoken(logs.timed_out)} timed out{where}"
+    if len(groups) > 1:
+        who = f"These are waits in {len(groups)} process groups ({by_group(groups)})"
     note = f"{who}, and the log names no rank that is missing: {NEXT_TIME}.{half}{apart}"
     return [from_lines("collective-timeout", 0.6, (), lines, note)]

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 # Where a run logs no total loss, these stand for it, in this order.
 _STAND_INS = ("policy_loss", "loss_part")
 _TERMS = "terms instead of a loss"  # marks a stream where that was done
+# A data-parallel all-reduce spreads a NaN to all ranks within a step. Where the others go on for this many records with
+# a finite loss it did not: what is wrong may be the rank's device or its own copy of the weights as well as its data.
+SPREAD = 5
+UNSPREAD = 0.6  # what of the weight is left then
 _NAMES = ("loss", *_STAND_INS, "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
 
 
@@ -122,6 +126,11 @@ def remembered_analysis(
     logging = tuple(p for p in parts if "loss" in p.columns)
     if culprits := _minority(losses, logging):
         signs = [_sign(p, o, o.loss) for p, o in losses if o.loss is not None]
+        start = min((s.step for s in signs if s.step is not None and s.stream.rank in culprits), default=None)
+        alone = _finite_after(logging, culprits, start)
+        if alone >= SPREAD:
+            more = f"; the other ranks' loss stays finite for {alone} records more, so that nothing spread it to them"
+            signs = [replace(s, note=s.note + more, weight=s.weight * UNSPREAD) for s in signs]
         return "rank", signs, logging, culprits
     if again:
         times = len(by_attempt)
@@ -137,6 +146,20 @@ def remembered_analysis(
         signs = [_sign(p, o, o.grad) for p, o in grads if o.grad is not None]
         return "grad", signs, tuple(p for p in parts if "grad_norm" in p.columns), None
     return "loss", [_sign(p, o, o.loss) for p, o in losses if o.loss is not None], logging, None
+
+
+def _finite_after(logging: Sequence[Stream], culprits: Sequence[int], start: int | None) -> int:
+    """How many records of a finite loss each other rank has after a step, at least; 0 where one's loss is lost too."""
+    if start is None:
+        return 0
+    counts = []
+    for part in logging:
+        if part.rank is None or part.rank in culprits:
+            continue
+        steps = zip(part.steps, part.column("loss"), strict=True)
+        after = [value for step, value in steps if step is not None and step > start and value is not None]
+        counts.append(len(after) if all(map(math.isfinite, after)) else 0)
+    return min(counts, default=0)
 
 
 def _with_loss(stream: Stream) -> Stream:

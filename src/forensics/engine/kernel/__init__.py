@@ -35,7 +35,7 @@ def _of_kernel(o: Observation) -> bool:
 
 
 def elsewhere(o: Observation) -> str:
-    """ "host" or "gpu" where a kernel's line is of one that is known to be none of the run's; else empty."""
+    """ "host", "gpu" or "victim" where a kernel's line is of one that is known to be none of the run's; else empty."""
     return o.captures.get(FOREIGN, "") if UNPLACED in o.captures else ""
 
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from forensics.engine import whose
 from forensics.engine.identity import World, kernel_sources, pci_bus
 from forensics.engine.kernel import FOREIGN, KILLED, UNPLACED
 from forensics.model import Observation, RunData
 from forensics.parsers.kernel import xid
 
-HOST, CARD, PROCESS = "host", "gpu", "process"  # values of the capture FOREIGN
+# Values of the capture FOREIGN; VICTIM is also the capture that says where those that were killed were.
+HOST, CARD, PROCESS, VICTIM = "host", "gpu", "process", "victim"
+# What else than an exit code says of a process that a signal ended it.
+SAID = {"-9": ("sigkill-unknown-sender",), "-11": ("rank-segfault",)}
 TAKEN = "Host {node} is taken to be {host}: the run and its kernel logs name one each"
 # The driver's messages that name a GPU. An SXid names a switch, and PCIe's own messages any device.
 _OF_A_CARD = re.compile(r"\bXid \(|NVRM: GPU ")
@@ -32,6 +36,8 @@ class Owned:
     cards: Mapping[str | None, frozenset[str]]  # host, or None for all -> PCI bus ids; empty where a rank has none
     pids: Mapping[str | None, frozenset[int]]  # host, or None for all -> processes that the run names
     one_host: bool
+    # signal as an exit code -> hosts of the processes that ended by it; None stands for one whose host is not known
+    dead: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
 
 
 def owned(data: RunData, world: World, of_kernel: Iterable[Observation], children: Iterable[int]) -> Owned:
@@ -67,7 +73,27 @@ def owned(data: RunData, world: World, of_kernel: Iterable[Observation], childre
         cards={node: frozenset(buses) for node, buses in cards.items()},
         pids={node: frozenset(numbers) for node, numbers in pids.items()} | {None: frozenset(every)},
         one_host=world.one_host,
+        dead=_dead((o for o in data.observations if id(o) not in system and o.evidence[0].file not in kernels), world),
     )
+
+
+def _dead(observations: Iterable[Observation], world: World) -> dict[str, frozenset[str | None]]:
+    """The hosts of the processes that launchers saw end by a signal, by what their lines or their ranks tell.
+
+    Several lines tell of one process under its pid, and one of them of its host.
+    """
+    hosts: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))  # signal -> process -> its hosts
+    for o in observations:
+        rank, code, pid = world.of(o), o.captures.get("exitcode", ""), o.captures.get("pid", "")
+        for signal in set(KILLED.values()):
+            ended = code in (signal, str(128 - int(signal)))
+            if ended or (not code and rank is not None and o.signature in SAID.get(signal, ())):
+                host = o.identity.node or (world.host_of.get(rank) if rank is not None else None)
+                hosts[signal][f"pid {pid}" if pid else f"rank {rank}"].update([host] if host else [])
+    return {
+        signal: frozenset(host for told in processes.values() for host in (*told, *([] if told else [None])))
+        for signal, processes in hosts.items()
+    }
 
 
 def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
@@ -77,9 +103,11 @@ def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
     """
     node = o.identity.node
     if node is not None and known.hosts and node not in known.hosts:
-        alike = any(_scheme(node) == _scheme(host) for host in known.hosts)
+        alike = any(whose.scheme(node) == whose.scheme(host) for host in known.hosts)
         if alike and known.every_host:
             return _unplaced(o, {FOREIGN: HOST})
+        if _no_victim_of(o, known):
+            return _of_another(o, known)
         if alike or len(known.hosts) > 1 or hosts_of_kernels > 1:
             return _unplaced(o, {})
         (host,) = known.hosts
@@ -88,6 +116,8 @@ def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
         node = host
     pid, number = o.captures.get("pid", ""), o.captures.get("xid", "")
     names_it = pid.isdigit() and (o.signature in KILLED or (number.isdigit() and int(number) in xid.OF_THE_PROCESS))
+    if _no_victim_of(o, known):
+        return _of_another(o, known)
     if names_it and int(pid) in known.pids[None]:
         return o
     at = node if node in known.cards else None
@@ -99,16 +129,20 @@ def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
     return o
 
 
+def _no_victim_of(o: Observation, known: Owned) -> bool:
+    """Whether a line is of a process that was killed, and all that launchers saw end so were on other hosts."""
+    node, pid = o.identity.node, o.captures.get("pid", "")
+    if pid.isdigit() and int(pid) in known.pids.get(node, frozenset()):
+        return False
+    theirs = known.dead.get(KILLED.get(o.signature, ""), frozenset())
+    return bool(theirs) and all(whose.apart(node, host) for host in theirs)
+
+
+def _of_another(o: Observation, known: Owned) -> Observation:
+    theirs = sorted(host for host in known.dead[KILLED[o.signature]] if host)
+    return _unplaced(o, {FOREIGN: VICTIM, VICTIM: ", ".join(theirs[:3])})
+
+
 def _unplaced(o: Observation, marks: Mapping[str, str]) -> Observation:
     identity = replace(o.identity, rank=None, local_rank=None, pid=None, device=None)
     return replace(o, identity=identity, culprits=(), captures={**o.captures, UNPLACED: "yes", **marks})
-
-
-def _scheme(name: str) -> tuple[str, str]:
-    """How a host's name is made: its first letters, and the order of letters, digits and signs.
-
-    "gpu-a01" and "gpu-z09" are two hosts of one scheme. A node and a pod, or a machine and its address, have two.
-    """
-    label = name.split(".")[0].lower()
-    first = re.match(r"[a-z]*", label)
-    return first[0] if first else "", re.sub(r"\d+", "9", re.sub(r"[a-z]+", "a", label))

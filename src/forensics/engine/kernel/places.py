@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from forensics.engine import whose
 from forensics.engine.identity import World, kernel_sources, pci_bus
 from forensics.engine.kernel import KILLED, UNPLACED, owners
 from forensics.model import Identity, Observation, RunData
@@ -92,7 +93,7 @@ def place(data: RunData, world: World) -> RunData:
     system, named = {id(o) for o in kernels}, {o.identity.node for o in kernels} - {None}
     aliases = _aliases(data, system)
     parents = _parents(data.observations)
-    workers = _workers(data.observations)
+    workers = _workers(data.observations, world)
     children = {*parents, *(pid for pids in known.pids.values() for pid in pids)}
     own = owners.owned(data, world, kernels, children)
     # A kernel log in a host's folder is that host's, whatever the kernel calls it.
@@ -163,8 +164,8 @@ def _aliases(data: RunData, system: Set[int]) -> dict[str, str]:
     return found
 
 
-def _workers(observations: Sequence[Observation]) -> dict[int, set[tuple[Identity, str | None]]]:
-    """pid -> (rank or local rank, exit code) of the workers that a launcher reports by their pids."""
+def _workers(observations: Sequence[Observation], world: World) -> dict[int, set[tuple[Identity, str | None]]]:
+    """pid -> (rank or local rank with its host, exit code) of the workers that a launcher reports by their pids."""
     found: dict[int, set[tuple[Identity, str | None]]] = defaultdict(set)
     for o in observations:
         got = o.captures
@@ -173,7 +174,8 @@ def _workers(observations: Sequence[Observation]) -> dict[int, set[tuple[Identit
         rank = int(got["rank"]) if got.get("rank", "").isdigit() else o.identity.rank
         local = int(got["local_rank"]) if got.get("local_rank", "").isdigit() else None
         if "exitcode" in got and (rank is not None or local is not None):
-            found[int(got["pid"])].add((Identity(rank=rank, local_rank=local), got["exitcode"]))
+            host = o.identity.node or (world.host_of.get(rank) if rank is not None else None)
+            found[int(got["pid"])].add((Identity(rank=rank, local_rank=local, node=host), got["exitcode"]))
     return found
 
 
@@ -183,7 +185,11 @@ def _worker(o: Observation, pid: int, workers: Mapping[int, set[tuple[Identity, 
     Containers count their processes anew, so that a pid alone may be another host's or container's.
     """
     code = KILLED.get(o.signature)
-    told = [identity for identity, exit_code in workers.get(pid, ()) if code is None or exit_code == code]
+    told = [
+        identity
+        for identity, exit_code in workers.get(pid, ())
+        if (code is None or exit_code == code) and not whose.apart(o.identity.node, identity.node)
+    ]
     ranks = {i.rank for i in told if i.rank is not None}
     locals_ = {i.local_rank for i in told if i.local_rank is not None}
     if len(ranks) == 1:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
-from forensics.engine.kernel.owners import CARD, HOST, PROCESS
+from forensics.engine.kernel.owners import CARD, HOST, PROCESS, VICTIM
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import (
     CLOCK_SLACK,
@@ -67,6 +67,7 @@ AFTER = "it was written {apart} after the last sign of the run, which had ended"
 BEFORE = "it was written {apart} before the first sign of the run, which has an error of its own"
 LATER = "by its clock it was written {apart} after the last sign of the run"
 OTHER_PROCESS_KILLED = "it is another process that was killed ({victim}), and none that the launcher saw end"
+OTHER_HOSTS_PROCESS = "it is of {host}, and the processes of the run that were killed were on {theirs}"
 OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
 
 
@@ -127,6 +128,9 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
     for c in found:
         if elsewhere(c.observations[0]) == HOST and c.signature.kind in ("cause", "symptom", "echo"):
             c.context = OTHER_HOST.format(host=_hosts(c))
+        elif elsewhere(c.observations[0]) == VICTIM and c.signature.kind in ("cause", "symptom", "echo"):
+            theirs = c.observations[0].captures.get(VICTIM, "")
+            c.context = OTHER_HOSTS_PROCESS.format(host=_hosts(c), theirs=theirs)
     if not any(steps.marks.values()):
         return
     others = [c for c in live if c not in kernels]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from forensics.engine.collectives.calls import Group, groups_of
-from forensics.engine.collectives.logs import default_name
+from forensics.engine.collectives.groups import default_name
 from forensics.engine.collectives.observations import DEFAULT_GROUPS, title
 from forensics.model import CALLED, RunData
 from forensics.report.plots.model import CollectiveProgress, Reached

@@ -1,0 +1,173 @@
+"""What names of files say of hosts and ranks, where only the rest of the run can confirm it.
+
+`dmesg-gpu17.txt` is of the host gpu17 where the run knows such a host. `worker_3.log` beside its siblings is of rank 3
+where nothing in the logs says otherwise; the name alone could be that of a pod with many ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from forensics.archives.formats import without_compression
+from forensics.engine.environment import stated_world
+from forensics.engine.identity import kernel_sources, stated_size
+from forensics.model import MAX_RANKS, Identity, Kind, RunData
+
+# Words of file names that some hosts are called as well: they tell no host from another.
+_NO_HOST = frozenset(
+    "localhost kernel kern dmesg journal journalctl syslog messages log logs node host gpu xid".split()
+)
+# A host that the run itself does not name: node-b, host_c. Those with numbers are told by `run.identity_of`.
+_LETTERED = re.compile(r"(?:^|[/._-])((?:node|host|server|machine)[-_][a-z])(?=[/._-]|$)", re.I)
+# The logs of workers of one folder, numbered by whoever started them. With more before the word, as in
+# `train-worker-1.log`, it is the name of a pod.
+_WORKER = re.compile(
+    r"(?:^|/)(?P<node>(?:worker|trainer)[-_]?(?P<rank>\d{1,5}))\.(?:log|out|err|txt|stdout|stderr)$", re.I
+)
+# Beside such workers, the process that is rank 0 or none of the ranks at all (PyTorchJob, MPI operator).
+_MASTER = re.compile(r"(?:^|[/._-])(?:master|launcher|chief|head|driver|ps)(?=[/._-]|\d|$)", re.I)
+
+
+def confirmed(data: RunData) -> RunData:
+    """The run with hosts of kernel logs and ranks of workers that only their files' names bear."""
+    identities = _hosts(data) | _workers(data)
+    return _with(data, identities) if identities else data
+
+
+def _hosts(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of the kernel logs whose lines name no host, where their paths name one."""
+    kernels = kernel_sources(data)
+    if not kernels:
+        return {}
+    own: dict[str, str | None] = {s.path: s.identity.node for s in data.sources if s.path in kernels}
+    speaking = {
+        o.evidence[0].file
+        for o in data.observations
+        if o.identity.node is not None and o.identity.node != own.get(o.evidence[0].file)
+    }
+    known = {s.identity.node for s in data.sources if s.path not in kernels}
+    known |= {o.identity.node for o in data.observations if o.evidence[0].file not in kernels}
+    hosts = {node for node in known if node}
+    found = {}
+    for source in data.sources:
+        if source.path in kernels and source.path not in speaking:
+            node = host_in(source.path, hosts)
+            if node is not None and node != source.identity.node:
+                found[source.path] = replace(source.identity, node=node)
+    return found
+
+
+def host_in(path: str, hosts: Iterable[str]) -> str | None:
+    """The host that a kernel log's path names: the longest of `hosts` in it, else one such as node-b; None without one.
+
+    A host's first label stands for all of its name, in the path as in `hosts`.
+    """
+    text = path.lower()
+    named: dict[str, str] = {}
+    for host in hosts:
+        label = host.lower().partition(".")[0]
+        for name in (host.lower(), label):
+            if len(name) > 1 and name not in _NO_HOST and not name.isdigit() and _is_word_of(name, text):
+                named[name] = host
+                break
+    if named:
+        longest = max(map(len, named))
+        best = {host for name, host in named.items() if len(name) == longest}
+        return best.pop() if len(best) == 1 else None
+    m = _LETTERED.search(path)
+    return m[1] if m else None
+
+
+def _is_word_of(name: str, text: str) -> bool:
+    return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", text) is not None
+
+
+def _workers(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of `worker_0.log`, `worker_1.log`, ... of one folder as ranks.
+
+    They are where their numbers run from 0 without a gap, nothing beside them looks like another process of the job,
+    and neither a stated world size nor any rank or pod that the logs name contradicts.
+    """
+    folders: dict[str, dict[str, int]] = defaultdict(dict)
+    others: dict[str, list[str]] = defaultdict(list)
+    for source in data.sources:
+        path = without_compression(source.path)
+        m = _WORKER.search(path)
+        folder = path.rpartition("/")[0]
+        if m is not None and source.kind is Kind.LOG and source.identity.node == m["node"]:
+            folders[folder][source.path] = int(m["rank"])
+        else:
+            others[folder].append(source.path)
+    sets = {folder: ranks for folder, ranks in folders.items() if _gapless(ranks)}
+    if len(sets) != 1:  # the same numbers in several folders: no global ranks
+        return {}
+    ((folder, ranks),) = sets.items()
+    beside = [path for path in others[folder] if _MASTER.search(path)]
+    if beside or any(s.identity.rank is not None for s in data.sources) or _denied(data, ranks):
+        return {}
+    nodes = {s.path: s for s in data.sources if s.path in ranks}
+    return {path: replace(nodes[path].identity, node=None, rank=rank) for path, rank in ranks.items()}
+
+
+def _gapless(ranks: Mapping[str, int]) -> bool:
+    """Whether the numbers run from 0, with as many files of each (`worker_0.out` and `worker_0.err` are one rank's)."""
+    numbers = set(ranks.values())
+    return len(numbers) > 1 and numbers == set(range(len(numbers))) and len(numbers) < MAX_RANKS
+
+
+def _denied(data: RunData, ranks: Mapping[str, int]) -> bool:
+    """Whether anything in the logs says that a worker's number is not its one rank."""
+    size = stated_size(data.observations) or stated_world(data.facts)
+    if size is not None and size != len(set(ranks.values())):
+        return True
+    pods = {o.captures.get("pod") for o in data.observations}
+    if any(path.rpartition("/")[2].partition(".")[0] in pods for path in ranks):
+        return True
+    seen: dict[str, set[int]] = defaultdict(set)
+    devices: dict[str, set[int]] = defaultdict(set)
+    identified = [(o.identity, o.evidence[0].file) for o in data.observations]
+    identified += [(t.identity, t.header.file) for t in data.tracebacks]
+    for identity, path in identified:
+        if path in ranks and identity.rank is not None:
+            seen[path].add(identity.rank)
+        if path in ranks and identity.local_rank is not None:
+            devices[path].add(identity.local_rank)
+    for o in data.observations:
+        if o.evidence[0].file in ranks and o.captures.get("rank", "").isdigit() and o.signature == "rank-announced":
+            seen[o.evidence[0].file].add(int(o.captures["rank"]))
+    if data.metrics.height:
+        for path, rank in data.metrics.select("source", "rank").drop_nulls().unique().iter_rows():
+            if path in ranks:
+                seen[path].add(rank)
+    other = any(found - {ranks[path]} for path, found in seen.items())
+    return other or any(len(found) > 1 for found in devices.values())
+
+
+def _with(data: RunData, identities: Mapping[str, Identity]) -> RunData:
+    """The run with these identities of sources, and of what was read from them where it had its source's."""
+    before = {s.path: s.identity for s in data.sources if s.path in identities}
+
+    def named(identity: Identity, path: str) -> Identity:
+        new = identities.get(path)
+        if new is None:
+            return identity
+        node = new.node if identity.node == before[path].node else identity.node
+        return replace(identity, node=node, rank=identity.rank if identity.rank is not None else new.rank)
+
+    return replace(
+        data,
+        sources=tuple(replace(s, identity=named(s.identity, s.path)) for s in data.sources),
+        observations=tuple(
+            replace(o, identity=named(o.identity, o.evidence[0].file)) if o.evidence[0].file in identities else o
+            for o in data.observations
+        ),
+        tracebacks=tuple(replace(t, identity=named(t.identity, t.header.file)) for t in data.tracebacks),
+        writers=tuple(replace(w, identity=named(w.identity, w.source)) for w in data.writers),
+        coverage=tuple(
+            replace(c, node=identities[c.path].node, rank=identities[c.path].rank) if c.path in identities else c
+            for c in data.coverage
+        ),
+    )

@@ -1,0 +1,141 @@
+"""Hosts and ranks that only names of files bear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.named import host_in
+from forensics.engine.pipeline import analyse
+from forensics.model import Diagnosis, Finding, Role
+
+STEPS = "".join(f"step {n} loss {2 - n / 100:.3f}\n" for n in range(20))
+ERROR = 'Traceback (most recent call last):\n  File "/w/train.py", line 7, in <module>\n    main()\nValueError: bad\n'
+FALLEN = (
+    "[ 1000.000000] usb 1-1: new high-speed USB device\n"
+    "[ 1234.567890] NVRM: Xid (PCI:0000:1c:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+)
+
+
+def written(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        file = folder / name.replace("__", "/").replace("_log", ".log")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+def root(diagnosis: Diagnosis) -> Finding:
+    (found,) = diagnosis.of_role(Role.ROOT)
+    return found
+
+
+def two_hosts(folder: Path, kernel_log: str, text: str = FALLEN) -> Path:
+    """Ranks 0 and 1 on node-a, 2 and 3 on node-b: the same bus ids and pids on both."""
+    for rank in range(4):
+        host, device = "node-a" if rank < 2 else "node-b", rank % 2
+        head = f"{host}:{700 + device}:{700 + device} [{device}] NCCL INFO "
+        birth = f"comm 0x55{rank}0 rank {rank} nranks 4 cudaDev {device} nvmlDev {device} busId {0x1B + device:x}000"
+        (folder / f"rank{rank}.log").write_text(f"{head}{birth} commId 0xabc - Init COMPLETE\n{STEPS}")
+    end = "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error\n"
+    (folder / "rank0.log").write_text((folder / "rank0.log").read_text() + end)
+    (folder / kernel_log).parent.mkdir(exist_ok=True)
+    (folder / kernel_log).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dmesg-node-b.txt", "node-b.dmesg", "node-b/dmesg.log", "journal-node-b.txt", "k/dmesg_node-b.corp.example.log"],
+)
+def test_a_kernel_log_is_of_the_host_that_its_path_names(tmp_path: Path, name: str) -> None:
+    found = root(analyse([str(two_hosts(tmp_path, name))]))
+    assert (found.name, found.ranks, found.node) == ("gpu-fell-off-bus", (3,), "node-b")
+
+
+def test_a_process_of_that_host_is_the_rank_with_its_pid(tmp_path: Path) -> None:
+    killed = (
+        "[ 1234.567890] Out of memory: Killed process 701 (python) total-vm:250000000kB, anon-rss:210000000kB, "
+        "file-rss:90000kB, shmem-rss:20000kB, UID:1000 pgtables:410000kB oom_score_adj:0\n"
+    )
+    found = root(analyse([str(two_hosts(tmp_path, "dmesg-node-b.txt", killed))]))
+    assert (found.name, found.ranks, found.node) == ("host-oom", (3,), "node-b")
+
+
+@pytest.mark.parametrize("name", ["dmesg.txt", "dmesg-after.txt", "dmesg-node-bb.txt"])
+def test_a_kernel_log_of_no_known_host_names_no_rank(tmp_path: Path, name: str) -> None:
+    found = root(analyse([str(two_hosts(tmp_path, name))]))
+    assert (found.name, found.ranks) == ("gpu-fell-off-bus", None)
+
+
+def test_what_the_kernel_calls_its_host_counts_more_than_the_name_of_the_file(tmp_path: Path) -> None:
+    text = FALLEN.replace("[ 1234", "May  2 15:01:30 node-a kernel: [ 1234")
+    found = root(analyse([str(two_hosts(tmp_path, "dmesg-node-b.txt", text))]))
+    assert (found.ranks, found.node) == ((1,), "node-a")
+
+
+@pytest.mark.parametrize(
+    ("path", "hosts", "host"),
+    [
+        ("dmesg-gpu17.txt", ["gpu17.cluster", "gpu1"], "gpu17.cluster"),
+        ("dmesg-node-1-2.txt", ["node-1", "node-1-2"], "node-1-2"),
+        ("logs/gpu1/dmesg.log", ["gpu17"], None),
+        ("dmesg.log", ["log", "dmesg"], None),
+        ("dmesg-node-c.txt", [], "node-c"),
+        ("dmesg-node-count.txt", [], None),
+        ("gpu1-gpu2-dmesg.txt", ["gpu1", "gpu2"], None),
+    ],
+)
+def test_hosts_in_paths(path: str, hosts: list[str], host: str | None) -> None:
+    assert host_in(path, hosts) == host
+
+
+@pytest.mark.parametrize("name", ["worker_{}.log", "worker-{}.out", "trainer_{}.txt"])
+def test_workers_of_one_folder_are_ranks(tmp_path: Path, name: str) -> None:
+    for rank in range(4):
+        (tmp_path / name.format(rank)).write_text(STEPS + (ERROR if rank == 3 else ""))
+    diagnosis = analyse([str(tmp_path)])
+    assert (root(diagnosis).ranks, root(diagnosis).node) == ((3,), None)
+    assert {(c.rank, c.node) for c in diagnosis.coverage} == {(n, None) for n in range(4)}
+
+
+def test_a_stated_world_of_that_size_agrees(tmp_path: Path) -> None:
+    for rank in range(2):
+        text = f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/2\n{STEPS}"
+        (tmp_path / f"worker-{rank}.log").write_text(text + (ERROR if rank else ""))
+    assert root(analyse([str(tmp_path)])).ranks == (1,)
+
+
+def names_of(folder: Path) -> tuple[tuple[int, ...] | None, str | None]:
+    found = root(analyse([str(folder)]))
+    return found.ranks, found.node
+
+
+def test_folders_of_workers_stay_nodes(tmp_path: Path) -> None:
+    files = {f"worker-{n}__stdout_log": STEPS + (ERROR if n == 1 else "") for n in range(3)}
+    assert names_of(written(tmp_path, **files)) == (None, "worker-1")
+
+
+def test_a_worker_with_several_ranks_is_a_node(tmp_path: Path) -> None:
+    lines = "".join(f"[rank{{}}]: step {n} loss 2.{n}\n" for n in range(9))
+    files = {f"worker-{n}_log": lines.format(*[2 * n] * 9) + lines.format(*[2 * n + 1] * 9) for n in range(2)}
+    files["worker-1_log"] += ERROR
+    assert names_of(written(tmp_path, **files)) == (None, "worker-1")
+
+
+def test_a_larger_world_makes_workers_nodes(tmp_path: Path) -> None:
+    files = {f"worker-{n}_log": f"world_size: 16\nWORLD_SIZE=16\n{STEPS}" + (ERROR if n else "") for n in range(2)}
+    files["worker-0_log"] = "torchrun: WORLD_SIZE=16\nInitializing distributed: GLOBAL_RANK: 0, MEMBER: 1/16\n" + STEPS
+    assert names_of(written(tmp_path, **files)) == (None, "worker-1")
+
+
+@pytest.mark.parametrize("other", ["master-0_log", "launcher_log", "rank0_log", "train-master-0_log"])
+def test_other_processes_beside_them_leave_workers_what_they_are(tmp_path: Path, other: str) -> None:
+    files = {f"worker-{n}_log": STEPS + (ERROR if n == 1 else "") for n in range(3)}
+    assert names_of(written(tmp_path, **files, **{other: STEPS})) == (None, "worker-1")
+
+
+def test_a_gap_in_the_numbers_leaves_workers_what_they_are(tmp_path: Path) -> None:
+    files = {f"worker-{n}_log": STEPS + (ERROR if n == 1 else "") for n in (1, 2, 3)}
+    assert names_of(written(tmp_path, **files)) == (None, "worker-1")
