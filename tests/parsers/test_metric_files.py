@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.model import METRICS_COLUMNS, Identity, Kind, Source, schema
+from forensics.parsers import metric_files
 from forensics.parsers.metric_files import data_table, looks_like_metrics, read
 
 DATA = Path(__file__).parent.parent / "data" / "metrics"
@@ -240,3 +241,41 @@ def test_values_round_trip(tmp_path_factory, records):
     assert rows(lines, "step", "name", "value")[0] == want
     table = written(base, "r.csv", "step,loss,grad_norm\n" + "".join(f"{s},{a!r},{b!r}\n" for s, a, b in records))
     assert rows(table, "step", "name", "value")[0] == want
+
+
+# --- records of lines, column by column ---------------------------------------------------------------------------------
+
+_KEYS = st.sampled_from(
+    ["step", "global_step", "loss", "lr", "learning_rate", "epoch", "time", "rank", "x", "train/loss"]
+)
+_VALUES = st.one_of(
+    st.integers(-5, 10**19), st.floats(), st.none(), st.booleans(), st.sampled_from(["nan", "1.5", "words", "2026-01-02 03:04:05"]),
+    st.dictionaries(st.sampled_from(["loss", "step"]), st.integers(0, 9), max_size=2),
+)  # fmt: skip
+
+
+@given(records=st.lists(st.dictionaries(_KEYS, _VALUES, max_size=6), max_size=12))
+def test_lines_read_by_columns_give_what_each_record_gives(records: list[dict[str, object]]) -> None:
+    numbered = list(enumerate(records, 1))
+    each = [row for line, record in numbered for row in metric_files._rows(line, record)]
+    assert repr(metric_files._rows_of_lines(numbered)) == repr(each)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['{"a": 1},{"b": 2}', '{"c": 3}'],
+        ['{"a": "x', '{"b": "y"}'],
+        ['{"a": 1}', "{", '{"b": 2}', "[1]", "", '  {"c": NaN}  '],
+        ['{"a": [{"b": 1}', '{"c": 1}]}'],
+    ],
+)
+def test_a_line_that_is_no_record_costs_itself_only(lines: list[str]) -> None:
+    def alone(text: str) -> object:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return None
+
+    expected = [(n, found) for n, text in enumerate(lines, 1) if isinstance(found := alone(text), dict)]
+    assert repr(list(metric_files._parse_lines(lines))) == repr(expected)

@@ -225,3 +225,54 @@ def test_a_log_that_ends_many_calls_before_the_others_is_told_with_its_caveat(tm
 @pytest.mark.parametrize("counts", [[60, 60, 58, 60], [60, 41], [60, 41, 41, 60], [60, 50, 41, 60], [60, 60, 60, 60]])
 def test_few_calls_or_no_majority_tell_nothing(tmp_path: Path, counts: list[int]) -> None:
     assert not analyse([str(_trace(tmp_path, counts))]).findings
+
+
+LIMIT = "slurmstepd: error: *** JOB 123 ON node-0 CANCELLED AT 2026-08-10T15:36:05 DUE TO TIME LIMIT ***\n"
+
+
+@pytest.mark.parametrize(
+    ("counts", "late", "words"), [([60, 60, 59, 60], (2,), "one call"), ([60, 57, 60, 60, 59], (1, 4), "up to 3 calls")]
+)
+def test_in_a_run_that_was_stopped_one_call_is_told_as_a_weak_sign(
+    tmp_path: Path, counts: list[int], late: tuple[int, ...], words: str
+) -> None:
+    found = analyse([str(_trace(tmp_path, counts, LIMIT))])
+    (behind,) = [f for f in found.findings if f.name == "nccl-calls-behind"]
+    assert (behind.role, behind.ranks) == (Role.CONTEXT, late)
+    assert behind.confidence < 0.5
+    assert f"ends {words} before those of the others" in behind.notes[0]
+    assert "in a buffer" in behind.notes[0]
+    assert [f.name for f in found.of_role(Role.ROOT)] == ["scheduler-time-limit"]
+
+
+@pytest.mark.parametrize("counts", [[60, 60, 59, 58], [60, 59, 59, 60], [60, 59], [60, 59, 58, 60, 60, 59, 59]])
+def test_in_a_run_that_was_stopped_others_that_differ_tell_nothing(tmp_path: Path, counts: list[int]) -> None:
+    found = analyse([str(_trace(tmp_path, counts, LIMIT))])
+    assert "nccl-calls-behind" not in {f.name for f in found.findings}
+
+
+def test_where_a_rank_left_no_log_nobody_is_told_to_be_behind(tmp_path: Path) -> None:
+    folder = _trace(tmp_path, [60, 60, 59, 60], LIMIT)
+    (folder / "rank3.log").unlink()
+    assert "nccl-calls-behind" not in {f.name for f in analyse([str(folder)]).findings}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("count 1000", "count 999", "collective-shape-mismatch"),
+        ("datatype 7", "datatype 9", "collective-dtype-mismatch"),
+        ("AllReduce", "AllGather", "collective-op-mismatch"),
+    ],
+)
+@pytest.mark.parametrize("end", ["", LIMIT])
+def test_another_last_call_at_the_same_place_is_found_without_a_watchdog(
+    tmp_path: Path, old: str, new: str, name: str, end: str
+) -> None:
+    file = _trace(tmp_path, [60, 60, 60, 60], end) / "rank2.log"
+    lines = file.read_text().splitlines(keepends=True)
+    last = max(n for n, line in enumerate(lines) if "opCount" in line)
+    lines[last] = lines[last].replace(old, new)
+    file.write_text("".join(lines))
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == (name, (2,))

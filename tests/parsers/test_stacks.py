@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -241,3 +242,27 @@ def test_any_text_is_read(lines: list[str], cut: int) -> None:
 def test_many_headers_are_bounded() -> None:
     text = "Thread 0x00007f0ff01bcb80 (most recent call first):\n" * 3000 + '  File "/a.py", line 1 in f\n' * 5000
     assert len(parse(text)) <= stacks.MAX_STACKS
+
+
+_LINES = st.sampled_from([
+    '  File "/w/train.py", line 7 in step', '  File "/w/a b.py", line ??? in <module>', "  ...", "", "step 3 loss 2.1",
+    '    File "/w/é.py", line 8 in f', '  File "/w/x.py", line 9 in g\r', "    1 in h", '  File "/w/\x1b[1mx.py", line 1 in f',
+    "Thread 0x00007f02 (most recent call first):", '  File "/w/y.py", line 12 in f\x0cg',
+])  # fmt: skip
+
+
+@given(prefix=st.sampled_from(["", "[rank1]: ", "é: "]), lines=st.lists(_LINES, max_size=14), other=st.integers(0, 5))
+def test_frames_read_in_one_go_are_those_read_line_by_line(prefix: str, lines: list[str], other: int) -> None:
+    text = [prefix + line for line in ("Thread 0x00007f01 (most recent call first):", *lines)]
+    text.insert(min(other + 1, len(text)), "[rank0]: step 4 loss 2.0")
+    data = "\n".join(text).encode()
+
+    def read() -> list[object]:
+        found = in_text(data, starts(data), path="a.log")
+        return [(s._replace(frames=()), [(str(f), f.at) for f in s.frames]) for s in found]
+
+    fast = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacks._Lines, "plain_frames", lambda *_: [])
+        slow = read()
+    assert fast == slow

@@ -294,3 +294,62 @@ def test_zeros_at_the_end(tmp_path: Path) -> None:
     assert file.scalars.height == 4
     assert file.problem is not None
     assert "5000 bytes without a valid record header" in file.problem
+
+
+# --- steps that repeat without a session start --------------------------------------------------------------------------
+
+
+def logged(*spans: tuple[int, int], tags: tuple[str, ...] = ("train/lr", "train/loss")) -> bytes:
+    """Series over spans of steps, one span after the other, a second a step."""
+    steps = [step for begin, end in spans for step in range(begin, end)]
+    return b"".join(record(event(n, simple(tag, n / 4), time=T0 + at)) for at, n in enumerate(steps) for tag in tags)
+
+
+def test_steps_that_repeat_are_one_resume(tmp_path: Path) -> None:
+    file = read(tmp_path, VERSION + logged((1, 100), (60, 150)))
+    table = tb.metrics(file, source_of())
+    assert table.height == 2 * (99 + 90)
+    assert table["attempt"].to_list() == [0] * 198 + [1] * 180
+    (resumed,) = tb.resumes(file, source_of())
+    assert (resumed.signature, resumed.step, resumed.time) == ("run-resumed", 60, T0 + 99)
+    assert resumed.note == "step 60: the steps repeat from here on; it supersedes 80 values up to step 99"
+    assert resumed.weight < 0.9
+
+
+def test_each_repetition_is_a_resume_of_its_own(tmp_path: Path) -> None:
+    file = read(tmp_path, VERSION + logged((1, 100), (60, 150), (120, 200)))
+    assert tb.metrics(file, source_of())["attempt"].to_list() == [0] * 198 + [1] * 180 + [2] * 160
+    assert [r.step for r in tb.resumes(file, source_of())] == [120]
+
+
+def test_a_session_start_at_the_same_place_counts_once(tmp_path: Path) -> None:
+    file = read(tmp_path, VERSION + logged((1, 100)) + session(60, T0 + 99) + logged((60, 80), (70, 90)))
+    assert tb.metrics(file, source_of())["attempt"].to_list() == [0] * 198 + [1] * 40 + [2] * 40
+    told = read(tmp_path, VERSION + logged((1, 100)) + session(60, T0 + 99) + logged((60, 80)))
+    (resumed,) = tb.resumes(told, source_of())
+    assert "SessionLog START" in (resumed.note or "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        logged((0, 50), (0, 50)),  # the next fold
+        logged((1, 50), (1, 50)),
+        logged((1, 100)),
+        logged((1, 100)) + logged((1, 9), tags=("val/acc",)),  # counts epochs, and is written late
+        logged((1, 100)) + logged((50, 60), tags=("other",)) + logged((100, 150)),
+        b"".join(logged((n, n + 2)) for n in range(400)),  # each step is logged twice, in turns
+    ],
+)
+def test_what_is_no_resume(tmp_path: Path, data: bytes) -> None:
+    file = read(tmp_path, VERSION + data)
+    assert tb.resumes(file, source_of()) == ()
+    assert set(tb.metrics(file, source_of())["attempt"]) == {None}
+
+
+def test_a_series_that_alone_goes_back_is_no_resume(tmp_path: Path) -> None:
+    loss = b"".join(record(event(n, simple("loss", 1.0))) for n in (*range(1, 60), *range(30, 60)))
+    others = b"".join(logged((n, n + 1), tags=("a", "b", "c", "d")) for n in range(1, 60))
+    later = b"".join(logged((n, n + 1), tags=("a", "b", "c", "d")) for n in range(60, 80))
+    file = read(tmp_path, VERSION + others + loss + later)
+    assert tb.resumes(file, source_of()) == ()

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forensics.parsers import tracebacks
 from forensics.parsers.tracebacks import chained, read_traceback
 
 PLAIN = b"""Traceback (most recent call last):
@@ -97,3 +99,25 @@ def test_never_raises(data: bytes) -> None:
 def test_truncation_anywhere(n: int) -> None:
     t = read_traceback(PLAIN[:n], path="x", offset=0, line=1)
     assert t is None or t.exception == "KeyError"
+
+
+_LINES = st.sampled_from([
+    '  File "/w/train.py", line 7, in step', '  File "/w/a.py", line 9', "    return g(x)", "      ~~^^", "", "step 3 loss 2.1",
+    "ValueError: bad value", "    1 + x", '  File "/w/é.py", line 8, in f', "    a[0]: int", "  ray::f() (pid=3, ip=1.2.3.4)",
+    "  | File \"/w/b.py\", line 2, in f", "Traceback (most recent call last):", '  File "broken', "    x\r", "    \x1b[1mx",
+])  # fmt: skip
+
+
+@given(
+    prefix=st.sampled_from(["", "[rank1]: ", "é: ", "[rank1]:"]),
+    lines=st.lists(st.tuples(st.booleans(), _LINES), max_size=14),
+)
+def test_lines_passed_over_in_one_go_are_those_read_one_by_one(prefix: str, lines: list[tuple[bool, str]]) -> None:
+    text = [f"{prefix}Traceback (most recent call last):"]
+    text += [(prefix if own else "[rank0]: ") + line for own, line in lines]
+    data = ("\n".join(text) + f"\n{prefix}KeyError: 1\n").encode()
+    fast = read_traceback(data, path="a.log", offset=5, line=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracebacks._Writer, "pass_over", lambda self, data, at: at)
+        slow = read_traceback(data, path="a.log", offset=5, line=3)
+    assert fast == slow

@@ -15,8 +15,8 @@ import io
 import json
 import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,10 @@ _FIXED = lazy(
     rb"(?:[()\]}aeNsu\x88\x89\x94]|[Khq\x80].|M..|[Jj]....|r..[\x00-\x3f]\x00|G.{8}|\x95.{8})*+",
     re.DOTALL,
 )
+_BLANKS = lazy(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 _CUT = "truncated: it ends in the middle of an entry"
+_CUT_JSON = "truncated JSON"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Dump:
     pg_status: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # local group index -> last_*_collective
     entries: tuple[Mapping[str, Any], ...] = ()  # as written, oldest first; frames kept
     problem: str | None = None
+    cut: bool = False  # the file ends early: `entries` are those before that, and what the rank called last is missing
 
 
 class _Restricted(pickle.Unpickler):
@@ -149,26 +153,42 @@ def read_dump(path: Path, source: Source) -> Dump:
         return broken("empty: the process ended before it had written its dump")
     if len(data) > MAX_BYTES:
         return broken(f"larger than {MAX_BYTES // 2**20} MiB: not read")
+    cut = False
     if data[:1] == b"\x80":
         container = "pickle"
         loaded, reason = _unpickle(data)
+        if reason == _CUT and (closed := _closed(data)) is not None:
+            loaded, reason = _unpickle(closed)
+            cut = True
     elif data.lstrip()[:1] in (b"{", b"["):
         container = "json"
         loaded, reason = _from_json(data)
+        if reason == _CUT_JSON:
+            loaded, cut = _beginning_of_json(data), True
+            reason = None if loaded else _CUT_JSON
     else:
         return broken("neither a pickle nor JSON")
     if reason is not None:
         return broken(reason, container)
-    return _dump(loaded, source.path, rank, container)
+    dump = _dump(loaded, source.path, rank, container)
+    if cut and not dump.entries:
+        return broken(_CUT if container == "pickle" else _CUT_JSON, container)
+    return replace(dump, cut=cut)
 
 
 def not_compared(dump: Dump) -> str | None:
-    """Why nothing in a dump can be compared with other ranks': what is wrong with it, or that its rank is not known."""
+    """What of a dump cannot be compared with other ranks', and why: damage, a rank that is not known, a lost end."""
     if dump.problem is None and dump.rank is None:
         return (
             "not compared with other dumps: neither its name nor a folder says which rank's it is "
             "(name it ..._rank_N, as the recorder does)"
         )
+    if dump.cut:
+        last = dump.entries[-1]
+        seq = _seq(last, _is_p2p(last))
+        reached = f", up to {_BACKEND.sub('', last['profiling_name'][:80])}" + (f" #{seq}" if seq is not None else "")
+        many = f"the first {len(dump.entries):,} entries" if len(dump.entries) > 1 else "the first entry"
+        return f"truncated: {many} could be read{reached}; the calls after that are missing"
     return dump.problem
 
 
@@ -176,7 +196,8 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
     """The dump's entries as rows of model.COLLECTIVES_COLUMNS, oldest first.
 
     A dump with nothing in it (unreadable, or the recorder was off) gives one row in which only source and rank are
-    set: the rank left a dump, and what it did is unknown. `group_desc` ends in "ranks 0-3,8" where the dump states
+    set: the rank left a dump, and what it did is unknown. A dump that is cut has such a row beside its entries, unless
+    its counters say how far its rank came in each group. `group_desc` ends in "ranks 0-3,8" where the dump states
     the group's members. Times are seconds since the epoch. `seq` counts point-to-point operations apart (`is_p2p`).
     """
     import polars as pl
@@ -209,6 +230,10 @@ def collectives(dump: Dump, source: Source) -> pl.DataFrame:
         "line": [None] * len(entries),
         "printed": [None] * len(entries),
     }
+    if dump.cut:
+        for row in _after_the_cut(dump, columns):
+            for name, values in columns.items():
+                values.append(row.get(name))
     try:
         return pl.DataFrame(columns, schema=schema(COLLECTIVES_COLUMNS))
     except UnicodeEncodeError:  # lone surrogates, which both containers can hold
@@ -227,11 +252,39 @@ def _from_counters(dump: Dump) -> dict[str, Any]:
         return {}
     group, desc = _group((DEFAULT_GROUP, "default_pg"), 0, dump.pg_config)
     done = completed is not None and completed >= enqueued
-    enqueued = max(enqueued, 0)  # -1: nothing was called, which is what #0 says where the first call is #1
-    state = "completed" if done else "scheduled"
+    # -1: nothing was called, which is what #0 says where the first call is #1
+    return _counted_call(group, desc, max(enqueued, 0), done)
+
+
+def _after_the_cut(dump: Dump, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Rows for what a cut dump lost: how far its rank came by the counters, which stand before the entries in pickles.
+
+    A counter belongs to an index that the process gave a group; entries of that group bear both. Where the counters do
+    not cover every group in use, one row in which only source and rank are set.
+    """
+    unknown = {"source": columns["source"][0], "rank": dump.rank}
+    groups: dict[str, tuple[str, str]] = {}
+    seen: set[tuple[str, int | None]] = set()
+    for entry, name, desc, seq in zip(dump.entries, *(columns[n] for n in ("group", "group_desc", "seq")), strict=True):
+        groups[str(_integer(entry.get("pg_id")))] = name, desc
+        seen.add((name, seq))
+    used = {index: c for index, c in dump.pg_status.items() if c.get("last_enqueued_collective", -1) >= 0}
+    if not used or set(used) != set(groups):
+        return [unknown]
+    rows = []
+    for index, counts in used.items():
+        (name, desc), enqueued = groups[index], counts["last_enqueued_collective"]
+        done = counts.get("last_completed_collective", -1) >= enqueued
+        if (name, enqueued) not in seen:
+            rows.append(unknown | _counted_call(name, desc, enqueued, done))
+    return rows
+
+
+def _counted_call(group: str, desc: str, enqueued: int, done: bool) -> dict[str, Any]:
+    """A call of which only its number is known."""
     return {
-        "group": group, "group_desc": desc, "seq": enqueued, "op": UNRECORDED, "state": state, "retired": done,
-        "is_p2p": False,
+        "group": group, "group_desc": desc, "seq": enqueued, "op": UNRECORDED,
+        "state": "completed" if done else "scheduled", "retired": done, "is_p2p": False,
     }  # fmt: skip
 
 
@@ -286,6 +339,60 @@ def _refused_opcode(data: bytes) -> str | None:
             return f"not a Flight Recorder dump: pickle opcode {opcode:#04x} at byte {position} is not plain data"
 
 
+# The same opcodes one by one; group 1 is unset for those that leave the stack as it is (memo puts, frames).
+_OPCODE = lazy(
+    rb"q.|r..[\x00-\x3f]\x00|\x94|\x95.{8}|([()\]}aeNsu\x88\x89]|[Kh\x80].|M..|[Jj]....|G.{8})",
+    re.DOTALL,
+)
+_MARK, _LIST, _DICT, _APPENDS, _SETITEMS, _TUPLE = b"(]}eut"
+# What closes a mark, by the opcode before it: containers just opened, and those that go on in a further batch.
+_CLOSED_BY = {_LIST: _APPENDS, _APPENDS: _APPENDS, _DICT: _SETITEMS, _SETITEMS: _SETITEMS}
+
+
+def _closed(data: bytes) -> bytes | None:
+    """A pickle that ends early, up to its last whole entry and closed there; None where no entry is whole.
+
+    A dump is a dict that holds a list of dicts (or the list alone, torch 2.2), each written as a mark, its members, and
+    the opcode that puts them into it. What is left open at the end of an entry is closed by these opcodes.
+    """
+    marks: list[int] = []  # the open ones, by the opcode that closes each
+    before, position, whole, closing = 0, 0, 0, b""
+    while True:
+        for token in _tokens(data, position):
+            position = token.end()
+            if token[1] is None:
+                continue
+            opcode = token[1][0]
+            if opcode == _MARK:
+                marks.append(_CLOSED_BY.get(before, _TUPLE))
+            elif opcode in (_APPENDS, _SETITEMS) and marks:
+                marks.pop()
+                if opcode == _SETITEMS and marks in ([_SETITEMS, _APPENDS], [_APPENDS]):
+                    whole, closing = position, bytes(reversed(marks)) + b"."
+            before = opcode
+        if position >= len(data):
+            break
+        opcode, before = data[position], 0
+        if opcode == 0x58:  # BINUNICODE
+            position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
+        elif opcode in (0x8C, 0x8A) and position + 1 < len(data):  # SHORT_BINUNICODE, LONG1
+            position += 2 + data[position + 1]
+        elif opcode in b"t\x85\x86\x87":  # TUPLE, TUPLE1 to TUPLE3
+            position += 1
+            if opcode == _TUPLE and marks:
+                marks.pop()
+        else:
+            break
+    return data[:whole] + closing if whole else None
+
+
+def _tokens(data: bytes, position: int) -> Iterator[re.Match[bytes]]:
+    """The opcodes of fixed length from a position on, up to the first other one."""
+    while (match := _OPCODE.match(data, position)) is not None:
+        yield match
+        position = match.end()
+
+
 def _unpickle(data: bytes) -> tuple[Any, str | None]:
     if (reason := _refused_opcode(data)) is not None:
         return None, reason
@@ -307,9 +414,54 @@ def _from_json(data: bytes) -> tuple[Any, str | None]:
         return None, "not a Flight Recorder dump: nested too deeply"
     except UnicodeDecodeError:
         return None, "damaged JSON: not UTF-8"
-    except ValueError as error:
-        cut = data.rstrip()[-1:] not in (b"}", b"]")
-        return None, "truncated JSON" if cut else f"damaged JSON: {str(error)[:120]}"
+    except json.JSONDecodeError as error:
+        cut = error.doc.rstrip()[-1:] not in ("}", "]") or error.pos >= len(error.doc.rstrip())
+        return None, _CUT_JSON if cut else f"damaged JSON: {str(error)[:120]}"
+
+
+def _beginning_of_json(data: bytes) -> Any:
+    """What is whole in JSON that ends early: values of the outermost object, or items of a list; {} without any.
+
+    Of the value in which it ends, the items that are whole are kept where it is a list: the entries.
+    """
+    text = data.decode("utf-8", "replace")
+    start = _after_blanks(text, 0)
+    if text[start : start + 1] == "[":
+        return _whole_items(text, start)
+    found: dict[str, Any] = {}
+    position = _after_blanks(text, start + 1)
+    while text[position : position + 1] == '"':
+        try:
+            key, position = _DECODER.raw_decode(text, position)
+            position = _after_blanks(text, _after_blanks(text, position) + 1)
+            if text[position : position + 1] == "[" and key == "entries":
+                found[key] = _whole_items(text, position)
+            found[key], position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            break
+        position = _after_blanks(text, _after_blanks(text, position) + 1)
+    return found
+
+
+def _whole_items(text: str, start: int) -> list[Any]:
+    """The items of a list that begins at `start`, up to the first that is not whole."""
+    items: list[Any] = []
+    position = _after_blanks(text, start + 1)
+    while position < len(text) and text[position] != "]":
+        try:
+            item, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            break
+        items.append(item)
+        position = _after_blanks(text, position)
+        if text[position : position + 1] == ",":
+            position = _after_blanks(text, position + 1)
+    return items
+
+
+def _after_blanks(text: str, position: int) -> int:
+    match = _BLANKS.match(text, position)
+    return position if match is None else match.end()
 
 
 def _dump(loaded: Any, path: str, rank: int | None, container: str) -> Dump:

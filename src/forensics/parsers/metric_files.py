@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice, pairwise, repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -45,6 +46,8 @@ _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "
 _PLACES = ("loss", "eval_loss", "step")  # of an indented record's lines, the one that stands for it
 _CONSTANT = frozenset({"total_steps", "batch_size"})
 _WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
+TOGETHER = 512  # lines of JSON that are parsed at once
+_NUMBERS = {float, int}  # types of JSON's numbers; bool is another one
 MAX_PARTS = 256  # terms of a loss in one record
 MAX_KEYS = 20_000  # of one record that are read; runs that log every parameter's norm have some thousands
 # Of Lightning's CSVLogger, Ray and RLlib, Ultralytics, timm, which choose the name themselves.
@@ -173,7 +176,7 @@ def read_lines(form: str, data: bytes, head: bytes, line: int, source: Source) -
     """
     text = data.decode("utf-8", "replace")
     if form == "json":
-        rows = [row for number, record in _parse_lines(text.split("\n")) for row in _rows(number, record)]
+        rows = _rows_of_lines(_parse_lines(text.split("\n")))
         before = line - 1
     else:
         header = head.decode("utf-8", "replace").lstrip("\ufeff").lstrip().split("\n", 1)[0]
@@ -273,16 +276,55 @@ def _moment(flat: Mapping[str, Any]) -> tuple[float | None, str | None]:
 
 def _parse_lines(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number from 1, record) of the lines that hold a JSON object; others are passed over."""
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text.startswith("{"):
-            continue
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield number, record
+    objects = ((number, text) for number, line in enumerate(lines, 1) if (text := line.strip())[:1] == "{")
+    while part := list(islice(objects, TOGETHER)):
+        records = _parsed([text for _, text in part])
+        yield from ((number, record) for (number, _), record in zip(part, records, strict=True) if record is not None)
+
+
+def _parsed(texts: Sequence[str]) -> list[dict[str, Any] | None]:
+    """The object that each of some texts is; None for those that are none. Parsed at once where all are whole.
+
+    A text is one line, and no string of JSON goes over the end of one: what one leaves open, the next does not close.
+    """
+    try:
+        found = json.loads("[" + ",\n".join(texts) + "]")
+        if len(found) == len(texts) and all(type(record) is dict for record in found):
+            return found  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        pass
+    return [_object(text) for text in texts]
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _rows_of_lines(records: Iterable[tuple[int, dict[str, Any]]]) -> list[_Row]:
+    """`_rows` of the records of lines, in their order. Those with the same keys are read column by column."""
+    layouts: dict[tuple[str, ...], _Layout] = {}
+    for line, record in records:
+        nested = len(record) > MAX_KEYS or dict in map(type, record.values())
+        flat = _flatten(record) if nested else record
+        keys = tuple(flat)
+        if (layout := layouts.get(keys)) is None:
+            layout = layouts[keys] = _Layout(_plan(keys, [True] * len(keys)), [], [])
+        layout.lines.append(line)
+        layout.table.append(tuple(flat.values()))
+    rows: list[_Row] = []
+    for keys, (plan, lines, table) in layouts.items():
+        if plan is not None:
+            rows.extend(plan.rows(lines, table))
+        else:
+            pairs = zip(lines, table, strict=True)
+            rows.extend(row for line, cells in pairs for row in _rows(line, dict(zip(keys, cells, strict=True))))
+    if len(layouts) > 1:
+        rows.sort(key=lambda row: row[0] or 0)  # what one line gave stays in its order
+    return rows
 
 
 def _from_json(text: str) -> tuple[list[_Row], str | None]:
@@ -290,7 +332,7 @@ def _from_json(text: str) -> tuple[list[_Row], str | None]:
     records = list(_parse_lines(lines))
     filled = sum(1 for line in lines if line.strip())
     if records and not (len(records) == 1 and "log_history" in records[0][1]) and len(records) * 2 >= filled:
-        rows = [row for line, record in records for row in _rows(line, record)]
+        rows = _rows_of_lines(records)
         if rows or len(records) > 1:
             return rows, _lines_problem(lines, len(records), filled)
     try:
@@ -402,34 +444,53 @@ class _Plan(NamedTuple):
     times: tuple[tuple[int, str], ...]  # with the column's key; none of them is a metric
     metrics: tuple[tuple[int, str, float], ...]  # (place, name, factor)
 
-    def rows(self, lines: Sequence[int], table: Sequence[Sequence[str]]) -> Iterator[_Row]:
-        """The rows of lines of the table, as `_rows` gives them. lines: their numbers; table: their cells."""
+    def rows(self, lines: Sequence[int], table: Sequence[Sequence[object]]) -> Iterator[_Row]:
+        """The rows of lines of the table, as `_rows` gives them. lines: their numbers; table: their cells.
+
+        Cells are texts, or values of JSON.
+        """
         cells = list(zip(*table, strict=True))
         nothing: list[None] = [None] * len(lines)
         steps = _first([[_integer(x) for x in _numbers(cells[i])] for i in self.steps]) or nothing
         ranks = _first([[_as_rank(x) for x in _numbers(cells[i])] for i in self.ranks]) or nothing
         epochs = _first([_numbers(cells[i]) for i in self.epochs]) or nothing
-        times: Sequence[float | None] = nothing
-        if self.times:
-            keys = [key for _, key in self.times]
-            stamps = zip(*(cells[i] for i, _ in self.times), strict=True)
-            times = [_moment(dict(zip(keys, stamp, strict=True)))[0] for stamp in stamps]
+        times = self._times(cells) if self.times else nothing
         of_each = []
+        gaps = False
         for i, name, by in self.metrics:
             values = _numbers(cells[i])
+            gaps = gaps or None in values
             if by != 1.0:
                 values = [None if x is None else x * by for x in values]
             of_each.append(zip(lines, ranks, steps, epochs, times, repeat(name), values, strict=False))
         rows = chain.from_iterable(zip(*of_each, strict=True))
-        return (row for row in rows if row[6] is not None)
+        return (row for row in rows if row[6] is not None) if gaps else rows
+
+    def _times(self, cells: Sequence[Sequence[object]]) -> Sequence[float | None]:
+        """`_moment` of each line."""
+        first = cells[self.times[0][0]]
+        if {*map(type, first)} <= _NUMBERS and all(1e9 < x < 5e9 for x in first):  # type: ignore[operator]
+            return _numbers(first)
+        keys = [key for _, key in self.times]
+        stamps = zip(*(cells[i] for i, _ in self.times), strict=True)
+        return [_moment(dict(zip(keys, stamp, strict=True)))[0] for stamp in stamps]
 
 
-def _numbers(cells: Sequence[str]) -> list[float | None]:
+class _Layout(NamedTuple):
+    """Lines whose records have the same keys."""
+
+    plan: _Plan | None
+    lines: list[int]
+    table: list[tuple[object, ...]]
+
+
+def _numbers(cells: Sequence[Any]) -> list[float | None]:
     """`_number` of each of the cells."""
+    kinds = {*map(type, cells)}
     try:
-        if max(map(len, cells), default=0) < 40:
+        if kinds <= _NUMBERS or (kinds == {str} and max(map(len, cells)) < 40):
             return list(map(float, cells))
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     return [_number(cell) for cell in cells]
 
@@ -566,7 +627,7 @@ def _frame(rows: list[_Row], source: Source) -> pl.DataFrame:
     identity = source.identity
     types = schema(METRICS_COLUMNS)
     names = ("line", "rank", "step", "epoch", "time", "name", "value")
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+    columns = {name: list(map(itemgetter(n), rows)) for n, name in enumerate(names)}
     frame = pl.DataFrame(columns, schema={name: types[name] for name in names}, strict=False)
     frame = frame.with_columns(
         source=pl.lit(source.path, pl.String),

@@ -18,6 +18,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, count
 from typing import NamedTuple
 
 from forensics.model import Evidence, Identity, Observation, Source
@@ -45,6 +47,7 @@ HEADERS: tuple[str, ...] = (
 MAX_STACKS = 600  # threads read in one log
 MAX_FRAMES = 128  # faulthandler itself stops at 100
 MAX_BYTES = 128 << 10  # of a log from a header on, other writers' lines included
+USUAL_BYTES = 12 << 10  # what is read first, as most stacks are shorter
 MAX_LINES = 3000  # the same in lines
 BUDGET = 200_000  # lines looked at in one log
 BEFORE = 8 << 10  # bytes before a header that may say what the stack is
@@ -110,7 +113,14 @@ HELPERS = lazy(
     r"torch/utils/data/_utils/worker\.py|torch/distributed/elastic/|torch/distributed/(?:run|launch)\.py"
     r"|torch/multiprocessing/spawn\.py:\d+ join|multiprocessing/resource_tracker\.py|_inductor/compile_worker"
 )
-
+# One of these is in every text that has one of them, and is looked for much faster.
+_HELPERS = (
+    "_utils/worker.py",
+    "torch/distributed/",
+    "torch/multiprocessing/spawn.py:",
+    "resource_tracker.py",
+    "_worker",
+)
 
 _NOBODY = Identity()
 _Read = Callable[[int, int], bytes]  # (offset, size) -> what a file holds there, at most
@@ -122,7 +132,12 @@ class Frame(NamedTuple):
     file: str
     line: int | None
     function: str
-    at: Evidence
+    place: tuple[str, int, int, str]  # path, line, offset and text of the line that shows it
+
+    @property
+    def at(self) -> Evidence:
+        path, line, offset, text = self.place
+        return Evidence(path, line, offset, text.strip()[:1000])
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line if self.line is not None else '?'} {self.function}"
@@ -162,18 +177,63 @@ def is_users(file: str) -> bool:
     return top not in _LIBRARIES and top not in sys.stdlib_module_names
 
 
-def _pieces(data: bytes, line: int, offset: int) -> Iterator[tuple[int, int, str]]:
-    """(line, offset, text) of every line of `data`."""
-    at = 0
-    while at <= len(data):
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        yield line, offset + at, data[at:end].rstrip(b"\r").decode("utf-8", "replace")
-        line += 1
-        at = end + 1
+# A line of faulthandler's frames, behind a prefix that is the same on each: nothing in it that `clean` would take off
+# (prefixes.is_bare). Only of ASCII, so that places in the text are those in the bytes.
+_PLAIN_FRAME = r' {2,}File "([^"\n\r\x1b]*)", line (\d{1,18}|\?\?\?) in ([^\s\x1b][^\n\r\x1b]*)\r?'
 
 
-def read_stack(
+@lru_cache(maxsize=64)
+def _plain_frames(prefix: str) -> tuple[re.Pattern[bytes], re.Pattern[str]]:
+    """(the lines of frames that follow each other, one of them) behind a prefix."""
+    one = re.escape(prefix) + _PLAIN_FRAME
+    return re.compile(rf"(?:{one}\n){{1,{MAX_FRAMES}}}".encode(), re.ASCII), re.compile(f"^{one}$", re.ASCII | re.M)
+
+
+class _Lines:
+    """The lines of a text one by one. line, offset: of the next one."""
+
+    def __init__(self, data: bytes, line: int, offset: int) -> None:
+        self._data, self._base, self._at = data, offset, 0
+        self.line = line
+
+    @property
+    def offset(self) -> int:
+        return self._base + self._at
+
+    def __bool__(self) -> bool:
+        return self._at <= len(self._data)
+
+    def next(self) -> str:
+        """The next line without its end. To be asked for only where there is one."""
+        end = self._data.find(b"\n", self._at)
+        end = len(self._data) if end < 0 else end
+        text = self._data[self._at : end].rstrip(b"\r").decode("utf-8", "replace")
+        self.line += 1
+        self._at = end + 1
+        return text
+
+    def plain_frames(self, prefix: str, path: str) -> list[Frame]:
+        """The frames that faulthandler printed from the next line on, each behind the same prefix."""
+        if not prefix.isascii():
+            return []
+        block, one = _plain_frames(prefix)
+        lines = block.match(self._data, self._at)
+        if lines is None or not lines[0].isascii():
+            return []
+        text = lines[0].decode("ascii")
+        rows = text.split("\n")[:-1]
+        starts = accumulate((len(row) + 1 for row in rows), initial=self.offset)
+        size = len(prefix)
+        found = [
+            Frame(file.strip(), None if line == "???" else int(line), function.strip(), (path, n, start, row[size:]))
+            for (file, line, function), n, start, row in zip(one.findall(text), count(self.line), starts, rows)
+        ]
+        self.line += len(found)
+        self._at = lines.end()
+        return found
+
+
+def _read_stack(
     data: bytes,
     *,
     path: str,
@@ -182,15 +242,17 @@ def read_stack(
     voted: frozenset[str] = frozenset(),
     outer: Identity = _NOBODY,
     reference: float = 0.0,
-) -> tuple[Stack, int] | None:
-    """The stack whose header is the first line of `data`, with the line on which it ends; None if that is no header.
+) -> tuple[Stack, int, str] | None:
+    """The stack whose header is the first line of `data`, the line on which it ends, and the prefix of its lines.
+
+    None if that is no header.
 
     line, offset: of the first byte in its file. The kind of a faulthandler stack is "demand" until `in_text` has looked
     at what stands above it.
     """
-    pieces = _pieces(data[:MAX_BYTES], line, offset)
-    first = next(pieces)
-    head = clean(first[2], voted, reference)
+    lines = _Lines(data[:MAX_BYTES], line, offset)
+    first = lines.next()
+    head = clean(first, voted, reference)
     text = head.text.strip()
     opened = next(((k, h, f, m) for k, h, f in _FORMATS if (m := h.search(text))), None)
     if opened is None:
@@ -199,13 +261,18 @@ def read_stack(
     evidence = Evidence(path, line, offset, text[:1000])
     frames: list[Frame] = []
     if header is pattern:
-        frames.append(_frame(found, evidence))
+        frames.append(_frame(found, (path, line, offset, evidence.text)))
     end = line
     # A prefix without a time is the same on every line, which saves the cleaning of other writers' lines.
-    fixed = head.prefix if head.time is None and kind != "recorder" and first[2].startswith(head.prefix) else None
-    for at_line, at_offset, raw in pieces:
-        if len(frames) >= MAX_FRAMES or at_line > line + MAX_LINES:
+    fixed = head.prefix if head.time is None and kind != "recorder" and first.startswith(head.prefix) else None
+    while lines:
+        if fixed is not None and pattern is _FAULT_FRAME:
+            frames += (plain := lines.plain_frames(fixed, path))
+            end = lines.line - 1 if plain else end
+        at_line, at_offset = lines.line, lines.offset
+        if len(frames) >= MAX_FRAMES or at_line > line + MAX_LINES or not lines:
             break
+        raw = lines.next()
         if fixed is not None and not raw.startswith(fixed):
             continue
         if fixed is not None and is_bare(body := raw[len(fixed) :]):
@@ -218,10 +285,11 @@ def read_stack(
                 continue
             body = current.text.rstrip()
         if m := pattern.match(body):
-            frames.append(_frame(m, Evidence(path, at_line, at_offset, body.strip()[:1000])))
+            frames.append(_frame(m, (path, at_line, at_offset, body)))
         elif not _belongs(kind, body):
             break
         end = at_line
+    del frames[MAX_FRAMES:]
     words = found.groupdict()
     name, thread = words.get("name"), words.get("thread")
     stack = Stack(
@@ -236,13 +304,13 @@ def read_stack(
         time=head.time,
         zone_known=head.zone_known,
     )
-    return stack, end
+    return stack, end, head.prefix
 
 
-def _frame(m: re.Match[str], at: Evidence) -> Frame:
+def _frame(m: re.Match[str], place: tuple[str, int, int, str]) -> Frame:
     line = m["line"]
     known = int(line[:18]) if line is not None and line.isdigit() else None
-    return Frame(m["file"].strip(), known, m["function"].strip(), at)
+    return Frame(m["file"].strip(), known, m["function"].strip(), place)
 
 
 def _belongs(kind: str, text: str) -> bool:
@@ -289,16 +357,17 @@ def _stacks(
     for line, offset in list(starts)[:MAX_STACKS]:
         if budget < 0:
             break
-        one = read_stack(
-            read(offset, MAX_BYTES), path=path, line=line, offset=offset, voted=voted, outer=outer, reference=reference
-        )
+        for size in (USUAL_BYTES, MAX_BYTES):
+            data = read(offset, size)
+            one = _read_stack(data, path=path, line=line, offset=offset, voted=voted, outer=outer, reference=reference)
+            if one is None or len(data) < size or one[1] < line + data.count(b"\n") - 1:
+                break
         if one is None:
             continue
-        stack, end = one
+        stack, end, prefix = one
         budget -= end - line + 1
         start = max(0, offset - BEFORE)
         before = read(start, offset - start).decode("utf-8", "replace")
-        prefix = clean(read(offset, 4096).split(b"\n", 1)[0].decode("utf-8", "replace"), voted, reference).prefix
         above = _above(before, prefix, voted, reference)
         previous = last.get(prefix)
         if previous is not None and line <= previous[0]:
@@ -315,7 +384,12 @@ def _stacks(
 
 def _above(before: str, prefix: str, voted: frozenset[str], reference: float) -> str:
     """The last line of the same writer above a header that is not blank."""
-    for raw in reversed(before.split("\n")[1 if len(before) >= BEFORE else 0 :]):
+    end, first = len(before), before.find("\n") + 1 if len(before) >= BEFORE else 0
+    while end >= first:
+        start = before.rfind("\n", 0, end) + 1
+        raw, end = before[start:end], start - 1
+        if not raw.strip():
+            continue
         line: CleanLine = clean(raw, voted, reference)
         if line.prefix == prefix and line.text.strip():
             return line.text.rstrip()
@@ -365,19 +439,24 @@ def _time_before(read: _Read, since: int, offset: int, reference: float) -> tupl
 
 def main_threads(stacks: Sequence[Stack]) -> list[Stack]:
     """One stack a dump: that of the main thread. Processes that are no rank (data workers, launchers) are left out."""
-    return [
-        stack
-        for stack in stacks
-        if stack.main and stack.frames and not any(HELPERS.search(str(frame)) for frame in stack.frames)
-    ]
+    return [stack for stack, _ in _main_threads(stacks)]
+
+
+def _main_threads(stacks: Sequence[Stack]) -> Iterator[tuple[Stack, str]]:
+    """`main_threads`, each with its frames as text: "file:line function" a line each, innermost first."""
+    for stack in stacks:
+        if stack.main and stack.frames:
+            text = "\n".join(map(str, stack.frames))
+            if not any(word in text for word in _HELPERS) or not HELPERS.search(text):
+                yield stack, text
 
 
 def observations(stacks: Sequence[Stack]) -> list[Observation]:
     """Main threads as observations of `stack-dump`; `frames`: "file:line function" a line each, innermost first."""
     found = []
-    for stack in main_threads(stacks):
+    for stack, frames in _main_threads(stacks):
         shown = next((frame for frame in stack.frames if is_users(frame.file)), stack.frames[0])
-        captures = {"kind": stack.kind, "frames": "\n".join(str(frame) for frame in stack.frames)}
+        captures = {"kind": stack.kind, "frames": frames}
         if stack.reason:
             captures["reason"] = stack.reason
         found.append(

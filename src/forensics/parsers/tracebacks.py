@@ -8,7 +8,8 @@ like `Type: message` closes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from forensics.model import Evidence, Identity, Traceback
 from forensics.parsers.prefixes import clean, is_bare, segments
@@ -43,20 +44,65 @@ _REMOTE = re.compile(
 _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
-def _pieces(data: bytes, marks: Sequence[bytes] = ()) -> Iterator[tuple[int, int, str]]:
+# A line of a traceback that is indented behind its writer's prefix: a frame, or source code below one. What may be more
+# than that (a second prefix, a rank that Ray names, boxes and quotes, digits that could be a prefix) does not match.
+_PLAIN = re.compile(
+    rb'  +(?:File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\n]+?))?[ \t]*'
+    rb'|(?!File ")[!-/:-=?-{}~][^\n]*)\n'
+)
+_MORE = re.compile(rb"\]:|ray::")
+
+
+@dataclass(slots=True)
+class _Writer:
+    """What the lines of one traceback have in common, once it is known, and what was read of them in one go."""
+
+    mark: bytes = b""  # every line holds it
+    prefix: bytes | None = None  # plain lines begin with it; None where it differs from line to line
+    frames: list[tuple[str, int, str]] = field(default_factory=list)
+    passed: bool = False  # lines were passed over since this was last unset
+
+    def pass_over(self, data: bytes, at: int) -> int:
+        """Take the frames of the plain lines from `at` on; where the first line that is not plain begins.
+
+        Lines of others between them, which do not hold the mark, are passed over as well.
+        """
+        if self.prefix is None:
+            return at
+        prefix, size = self.prefix, len(self.prefix)
+        while (hit := data.find(self.mark, at)) >= 0:
+            start = max(at, data.rfind(b"\n", at, hit) + 1)
+            if not data.startswith(prefix, start) or (m := _PLAIN.match(data, start + size)) is None:
+                break
+            if _MORE.search(data, start + size, m.end()):
+                break
+            file, line, function = m.groups()
+            if file is not None:
+                name = b"" if function is None else function
+                self.frames.append(
+                    (file.decode("utf-8", "replace"), int(line), name.decode("utf-8", "replace").strip())
+                )
+            self.passed = True
+            at = m.end()
+        return at
+
+
+def _pieces(data: bytes, writer: _Writer) -> Iterator[tuple[int, int, str]]:
     """(offset, newlines before it, text) of every piece: between newlines, carriage returns and glued prefixes.
 
-    marks: what a line must hold to be worth decoding, as soon as it is known; others are passed over where neither
-    escapes nor carriage returns are about.
+    writer: whose lines are wanted, as soon as that is known; those of others are passed over, and its plain ones read
+    in one go, where neither escapes nor carriage returns are about.
     """
     at = newlines = 0
     plain = b"\x1b" not in data and b"\r" not in data
     while at <= len(data):
-        if marks and plain:
-            hit = data.find(marks[0], at)
-            if hit < 0:
-                return
-            start = max(at, data.rfind(b"\n", at, hit) + 1)
+        if plain:
+            start = writer.pass_over(data, at)
+            if writer.mark:
+                hit = data.find(writer.mark, start)
+                if hit < 0:
+                    return
+                start = max(start, data.rfind(b"\n", start, hit) + 1)
             newlines += data.count(b"\n", at, start)
             at = start
         end = data.find(b"\n", at)
@@ -75,7 +121,7 @@ def _pieces(data: bytes, marks: Sequence[bytes] = ()) -> Iterator[tuple[int, int
         newlines += 1
 
 
-def _writer(prefix: str) -> str:
+def _without_times(prefix: str) -> str:
     return _STAMPS.sub("", prefix)
 
 
@@ -93,8 +139,8 @@ def read_traceback(
 
     data: bytes from the header on (the caller bounds them by MAX_BYTES). offset, line: of its first byte in the file.
     """
-    marks: list[bytes] = []
-    pieces = _pieces(data[:MAX_BYTES], marks)
+    lines = _Writer()
+    pieces = _pieces(data[:MAX_BYTES], lines)
     # What another process had begun to write may stand before the header on its line.
     first = next((p for p in pieces if p[1] > 0 or "Traceback" in p[2]), None)
     if first is None:
@@ -102,21 +148,24 @@ def read_traceback(
     head = clean(first[2], voted, reference)
     if "call first" in head.text:
         return None  # gdb's py-bt: where a process stands, and no exception
-    writer = _writer(head.prefix)
+    writer = _without_times(head.prefix)
     # What every line of this writer holds saves the cleaning of the lines of thousands of others.
     mark = next((token for token in reversed(writer.split()) if token in head.prefix), "")
-    if mark:
-        marks.append(mark.encode())
+    lines.mark = mark.encode()
     # A prefix without a time is the same on every line, and what is indented behind it bears no other.
-    own = head.prefix if _writer(head.prefix) == head.prefix and first[2].startswith(head.prefix) else None
+    own = head.prefix if _without_times(head.prefix) == head.prefix and first[2].startswith(head.prefix) else None
     boxed = "╭" in head.text
     # torchelastic's table holds tracebacks behind a label, and indents their lines by as much as the label.
     indented = head.text.lstrip().startswith(("Traceback", "traceback : Traceback"))
     indent = len(head.text) - len(head.text.lstrip()) if indented else 0
-    frames: list[tuple[str, int, str]] = []
+    if own is not None and not boxed and not indent:
+        lines.prefix = own.encode()
+    frames = lines.frames
     stray = 0
     speaker = head.identity
     for at, newlines, raw in pieces:
+        if lines.passed:
+            stray, lines.passed = 0, False
         if newlines > MAX_LINES or stray > STRAY:
             return None
         if mark not in raw and "\x1b" not in raw:
@@ -126,7 +175,7 @@ def read_traceback(
         else:
             current = clean(raw, voted, reference)
             body = current.text
-            if _writer(current.prefix) != writer:
+            if _without_times(current.prefix) != writer:
                 continue
         if "ray::" in body and (m := _REMOTE.search(body)):
             speaker = Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))

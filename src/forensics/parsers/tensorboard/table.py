@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from forensics.model import METRICS_COLUMNS, Evidence, Fact, Observation, Source, schema
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 RESUMED = "run-resumed"
 RESUME_WEIGHT = 0.9  # a writer is told to purge where a program goes on from a checkpoint, and by hand now and then
+REPEAT_WEIGHT = 0.75  # steps repeat where two files were put together as well
+MAX_REPEATS = 200  # of one file: a series that goes back more often does not count the steps of training
 MAX_VALUE = 1_000  # characters of a fact's value
 MAX_FACTS = 2_000  # of one file
 MAX_BAD_STEPS = 8  # whose sample ids are told
@@ -29,8 +31,8 @@ def metrics(file: EventFile, source: Source) -> pl.DataFrame:
     of parameter groups): a series under a canonical name holds one number a step, and nothing is lost. Parts of a loss
     are no series, and keep their common name. `epoch` is the epoch that the file gives for the same step.
 
-    Rows behind the start of another session in the file belong to a later attempt: nothing that the session supersedes
-    is dropped, for what made a run go back stands there.
+    Rows behind the start of another session in the file, or behind a place from which its steps repeat, belong to a
+    later attempt: nothing that they supersede is dropped, for what made a run go back stands there.
     """
     import polars as pl
 
@@ -81,7 +83,11 @@ def _attempts(file: EventFile, source: Source) -> pl.Series:
 
 
 def restarts(file: EventFile) -> list[Session]:
-    """The session starts that have rows before and behind them and go back in the steps of those before."""
+    """Where rows begin that supersede earlier ones of the file, in its order.
+
+    The session starts that have rows before and behind them and go back in the steps of those before, and, between
+    them, where the steps repeat without one.
+    """
     found: list[Session] = []
     steps = file.scalars["step"] if file.sessions else None
     for session in file.sessions:
@@ -91,40 +97,76 @@ def restarts(file: EventFile) -> list[Session]:
         highest = steps.slice(begin, session.row - begin).max()
         if isinstance(highest, int) and session.step <= highest:
             found.append(session)
+    return sorted([*found, *_repeats(file, {s.row for s in file.sessions})])
+
+
+def _repeats(file: EventFile, starts: Collection[int]) -> list[Session]:
+    """Where training goes on from an earlier step than it had come to, and no session start says so.
+
+    A program that loads a checkpoint and keeps its writer does that, and whoever puts two files together. The series
+    with the most rows goes back, to a later step than 1 (what begins there anew is a run of its own, such as the next
+    fold), and most of what is logged on both sides goes back with it. starts: rows at which a session starts.
+    """
+    import polars as pl
+
+    scalars = file.scalars
+    if scalars.height < 2 or not (scalars["step"].diff() < 0).any():
+        return []
+    rows = scalars.select("step", "time", "tag").with_row_index("row")
+    counts = rows.group_by("tag").len().sort("len", "tag", descending=[True, False])
+    main = rows.filter(pl.col("tag") == counts["tag"][0])
+    back = main.filter(pl.col("step").diff() < 0)
+    if back.height > MAX_REPEATS:
+        return []
+    steps = scalars["step"]
+    found: list[Session] = []
+    begin = 0
+    for row, step, time in back.select("row", "step", "time").iter_rows():
+        while row > begin and steps[row - 1] == step:  # what was logged at this step before the series was
+            row -= 1
+        if any(begin < start <= row for start in starts):
+            begin = max(start for start in starts if start <= row)
+        before = rows.slice(begin, row - begin).group_by("tag").agg(pl.col("step").last().alias("reached"))
+        after = rows.slice(row).group_by("tag").agg(pl.col("step").first(), pl.len())
+        both = after.join(before, on="tag")
+        gone_back = both.filter(pl.col("step") <= pl.col("reached"))["len"].sum()
+        if step > 1 and row not in starts and 2 * gone_back > both["len"].sum():
+            found.append(Session(row, step, time))
+            begin = row
     return found
 
 
 def resumes(file: EventFile, source: Source) -> tuple[Observation, ...]:
-    """One `run-resumed` observation for each session that starts at a later step than 1.
+    """One `run-resumed` observation for the last start of the file at a later step than 1.
 
-    The writer was told there that it goes on (`SummaryWriter(purge_step=...)`, a Supervisor of TensorFlow 1), and from
-    which step; a session at step 0 or 1 is a new run.
+    There the writer was told that it goes on (`SummaryWriter(purge_step=...)`, a Supervisor of TensorFlow 1), and from
+    which step, or the steps repeat without a word; a session at step 0 or 1 is a new run.
     """
-    found = []
-    for session in file.sessions:
-        if session.step <= 1:
-            continue
-        text = f"step {session.step}: a session starts (SessionLog START)"
-        before = file.scalars["step"].slice(0, session.row)
-        lost = int((before >= session.step).sum())
-        note = f"{text}; it supersedes {lost} values up to step {max(before)}" if lost else text
-        found.append(
-            Observation(
-                signature=RESUMED,
-                weight=RESUME_WEIGHT,
-                evidence=(Evidence(source.path, None, None, text),),
-                identity=source.identity,
-                culprits=(),
-                time=session.time,
-                zone_known=True,
-                timed=True,
-                step=session.step,
-                step_is="exact",
-                captures={"step": str(session.step)},
-                note=note,
-            )
-        )
-    return tuple(found[-1:])
+    told = set(file.sessions)
+    starts = [s for s in sorted(told | set(restarts(file))) if s.step > 1]
+    if not starts:
+        return ()
+    last = starts[-1]
+    said = "a session starts (SessionLog START)" if last in told else "the steps repeat from here on"
+    text = f"step {last.step}: {said}"
+    before = file.scalars["step"].slice(0, last.row)
+    lost = int((before >= last.step).sum())
+    return (
+        Observation(
+            signature=RESUMED,
+            weight=RESUME_WEIGHT if last in told else REPEAT_WEIGHT,
+            evidence=(Evidence(source.path, None, None, text),),
+            identity=source.identity,
+            culprits=(),
+            time=last.time,
+            zone_known=True,
+            timed=True,
+            step=last.step,
+            step_is="exact",
+            captures={"step": str(last.step)},
+            note=f"{text}; it supersedes {lost} values up to step {max(before)}" if lost else text,
+        ),
+    )
 
 
 def facts(file: EventFile, source: Source) -> tuple[Fact, ...]:

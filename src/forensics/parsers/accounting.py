@@ -1,0 +1,117 @@
+"""Slurm's accounting beside a run: which rows of `sacct` and `scontrol show job` are about the run's own job.
+
+Signatures read the state in a row. A listing often holds other jobs as well (all of a user's day, all tasks of an
+array), and the same job again where it was requeued (`sacct --duplicates`): those rows say nothing about how this run
+ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from forensics.files import beginning
+from forensics.model import Observation, Source
+from forensics.patterns import lazy
+
+MAX_BYTES = 1 << 20  # of a listing; a row takes some 100 bytes
+# A row of sacct: the job's number (with the task of an array, the component of a heterogeneous job, the step), then "|"
+# or, in a table, blanks.
+_ROW = lazy(
+    r"\s{0,40}(?P<job>(?P<base>\d{1,12})(?:_(?:\d+|\[[^\]|\s]{1,200}\]))?)(?:\+\d+)?(?P<step>\.\w+)?"
+    r"(?P<end>\|| +(?=\S))",
+    re.ASCII,
+)
+# States of Slurm's job_state_codes, also cut to the ten characters of sacct's column.
+_STATE = lazy(
+    r"[| ](?:BOOT_FAIL|CANCELLED(?:\+| by \d+)?|COMPLETED|COMPLETING|DEADLINE|FAILED|NODE_FAIL|OUT_OF_ME(?:MORY|\+)"
+    r"|PENDING|PREEMPTED|REQUEUED|RESIZING|REVOKED|RUNNING|SUSPENDED|TIMEOUT)(?=[| ]|$)",
+    re.ASCII,
+)
+_JOB_ID = lazy(r"JobId=(?P<base>\d{1,12})\b", re.ASCII)
+_JOB_STATE = "JobState="
+_HEAD = lazy(r"\bJobID(?:Raw)?\b.*\bState\b")  # above a table; without one, blanks alone make no row
+
+
+class Row(NamedTuple):
+    """One job, or one of its steps, as a listing shows it."""
+
+    line: int  # 1-based
+    job: str  # "4242", "4242_7"
+    base: str  # "4242"
+    step: bool
+
+
+def rows(text: str) -> Iterator[Row]:
+    """The rows of `sacct`, and the lines `JobState=...` of `scontrol show job`, in their order."""
+    shown: re.Match[str] | None = None
+    in_table = False
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip()
+        in_table = in_table or _HEAD.search(line) is not None
+        if (m := _JOB_ID.search(line)) is not None:
+            shown = m
+        if _JOB_STATE in line and shown is not None:
+            yield Row(number, shown["base"], shown["base"], False)
+        elif (m := _ROW.match(line)) is not None and (in_table or m["end"] == "|") and _STATE.search(line) is not None:
+            yield Row(number, m["job"], m["base"], m["step"] is not None)
+
+
+def of_this_job(
+    observations: Sequence[Observation], sources: Sequence[Source], stated: Iterable[str] = ()
+) -> list[Observation]:
+    """The observations without those of rows about other jobs, or about an earlier start of the same one.
+
+    A listing of one job is of this run. In a listing of several, the run's job is the one that a path, another line or
+    one of the `stated` values names; where nothing names one, no row counts.
+    """
+    listed: dict[str, list[Observation]] = {}
+    for o in observations:
+        if o.evidence and _is_row(o.evidence[0].text):
+            listed.setdefault(o.evidence[0].file, []).append(o)
+    if not listed:
+        return list(observations)
+    files = {s.path: s.file for s in sources}
+    mine = {id(o) for signs in listed.values() for o in signs}
+    words = [s.path for s in sources if s.path not in listed]
+    words += [o.evidence[0].text for o in observations if o.evidence and id(o) not in mine]
+    words += stated
+    dropped: set[int] = set()
+    for path, signs in listed.items():
+        counting = _counting(files.get(path), words)
+        if counting is not None:
+            dropped |= {id(o) for o in signs if not counting.get(o.evidence[0].line or 0, True)}
+    return [o for o in observations if id(o) not in dropped]
+
+
+def _is_row(text: str) -> bool:
+    return _JOB_STATE in text or (_ROW.match(text) is not None and _STATE.search(text) is not None)
+
+
+def _counting(file: Path | None, words: Sequence[str]) -> Mapping[int, bool] | None:
+    """Line -> whether its row counts; None where the listing cannot be read again."""
+    if file is None:
+        return None
+    try:
+        found = list(rows(beginning(file, MAX_BYTES).decode("utf-8", "replace")))
+    except OSError:
+        return None
+    jobs = {row.job for row in found}
+    own = jobs if len(jobs) == 1 else _named(jobs, words)
+    if not own:
+        bases = _named({row.base for row in found}, words)
+        own = {row.job for row in found if row.base in bases}
+    last = {row.job: row.line for row in found if not row.step}
+    # Steps stand below the row of their job; those above its last row are of an earlier start.
+    return {row.line: row.job in own and row.line >= last.get(row.job, 0) for row in found}
+
+
+def _named(jobs: Iterable[str], words: Sequence[str]) -> set[str]:
+    """Those of some job numbers that any text names, as whole numbers."""
+    return {job for job in jobs if any(_names(job, text) for text in words)}
+
+
+def _names(job: str, text: str) -> bool:
+    return job in text and re.search(rf"(?<![\d.]){re.escape(job)}(?![\d])", text) is not None
