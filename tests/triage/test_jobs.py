@@ -208,3 +208,91 @@ def test_notes_do_not_grow_with_the_folders() -> None:
     for n in range(1000):
         notes.add(f"file beside the jobs of {n} left out")
     assert len(notes.lines()) == 21 and notes.lines()[-1].startswith("980 further")
+
+
+def written(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        ("logs/train.48213.{}.out", "logs/48213_1"),
+        ("logs/finetune-48213-{}.out", "logs/48213_1"),
+        ("48213-{}.log", "48213_1"),
+        ("logs/48213/{}.out", "logs/48213/1"),
+        ("outputs/slurm-48213_{}.out", "outputs/48213_1"),
+        ("logs/lr{}_48213{}.out", "logs/482131"),
+        ("finetune_482133{}.log", "4821331"),
+    ],
+)
+def test_forms_that_users_give_to_the_output_of_a_scheduler(tmp_path: Path, form: str, name: str) -> None:
+    tree(tmp_path, *(form.format(n, n) for n in (1, 2, 5)))
+    found = names(tmp_path)
+    assert len(found) == 3
+    assert found[0] == (name, "slurm")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "train-20261101-{}.log",  # a date
+        "step-48213-{}.log",
+        "nccl.4821{}.log",  # a process id
+        "rank_1000{}.log",
+        "checkpoint-48213{}.log",
+    ],
+)
+def test_numbers_of_other_things_are_no_jobs(tmp_path: Path, form: str) -> None:
+    tree(tmp_path, *(form.format(n) for n in (1, 2, 5)))
+    assert names(tmp_path) == [(".", "folder")]
+
+
+def test_streams_in_two_folders_are_one_job_a_task(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"{s}/90001_{n}.{s}" for s in ("out", "err") for n in (1, 2, 3)))
+    jobs = list(find([str(tmp_path)]))
+    assert [(Path(j.path).name, len(j.parts)) for j in jobs] == [("90001_1", 2), ("90001_2", 2), ("90001_3", 2)]
+
+
+def test_archives_with_a_readme_are_a_job_each(tmp_path: Path) -> None:
+    tree(tmp_path, "a/job-1.tar.gz", "a/job-2.zip", "a/README.md", "b/job-3.tar.gz", "b/job-4.tar.gz", "c/train.log")
+    assert names(tmp_path / "a") == [("job-1.tar.gz", "archive"), ("job-2.zip", "archive")]
+    assert len(names(tmp_path)) == 5
+
+
+def test_archives_of_parts_are_one_job(tmp_path: Path) -> None:
+    tree(tmp_path, "a/logs.tar.gz", "a/checkpoints.tar.gz", "b/rank0.tar.gz", "b/rank1.tar.gz")
+    assert names(tmp_path) == [("a", "folder"), ("b", "folder")]
+
+
+@pytest.mark.parametrize("form", ["sweep/trial_{}/log.txt", "sweep/lr=0.{},bs=8/train.log", "sweep/seed-{}/train.log"])
+def test_a_sweep_of_named_variants_is_looked_into(tmp_path: Path, form: str) -> None:
+    tree(tmp_path, *(form.format(n) for n in range(4)), "sweep/seed-empty/notes.txt")
+    assert len(names(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("form", ["exp/fold_{}/log.txt", "exp/stage{}/train.log", "exp/worker_{}/log.txt"])
+def test_parts_of_one_experiment_stay_together(tmp_path: Path, form: str) -> None:
+    tree(tmp_path, *(form.format(n) for n in range(4)))
+    assert names(tmp_path) == [("exp", "folder")]
+
+
+def test_logs_of_jobs_that_were_alone_are_a_job_each(tmp_path: Path) -> None:
+    files = [f"{name}.log" for name in ("sweep-00-9f767", "sweep-01-52e6b", "sweep-02-d82c0")]
+    written(tmp_path / "alone", dict.fromkeys(files, "world_size=1 device=cuda:0\n"))
+    assert [name for name, _ in names(tmp_path / "alone")] == ["sweep-00-9f767", "sweep-01-52e6b", "sweep-02-d82c0"]
+    written(tmp_path / "together", dict.fromkeys(files, "world_size=3 device=cuda:0\n"))
+    assert names(tmp_path / "together") == [(".", "folder")]
+    written(tmp_path / "silent", dict.fromkeys(files, "step 1 loss 2.0\n"))
+    assert names(tmp_path / "silent") == [(".", "folder")]
+
+
+def test_what_the_program_consists_of_is_no_job(tmp_path: Path) -> None:
+    tree(tmp_path, "slurm-48213_1.out", "slurm-48213_2.out", "src/m.py", "configs/a.yaml", "notebooks/a.ipynb")
+    notes = Notes()
+    assert [Path(j.path).name for j in find([str(tmp_path)], notes=notes)] == ["48213_1", "48213_2"]
+    assert any("3 folders beside the jobs" in line for line in notes.lines())

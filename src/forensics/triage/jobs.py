@@ -21,6 +21,7 @@ NAMED = 3  # files that a note names
 MOST_NOTES = 20
 HYDRA_LEVELS = 3  # from `outputs/` to a job: a date, a time, and one that users add
 LOOKED_AT = 16  # folders without a run of Hydra's, after which none is looked for beside them
+VARIANTS = 0.75  # of a folder's sub-folders that are named as jobs of a sweep are, where it holds one
 HEADS = 4  # files that are looked at for this
 # Folders that hold programs or caches: run.py skips them within a job too.
 _NO_JOBS = frozenset({".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache", ".cache"})
@@ -195,10 +196,37 @@ class _Search:
             return (job for name in runs for job in self._one(self.joined(path, name), "wandb"))
         if listing.folders and (agents := self._agents(path, listing)) is not None:
             return agents
+        if (streams := self._streams(path, listing, depth)) is not None:
+            return streams
         cuts, rest = layouts.scheduler_jobs(listing.files, arrays_only=depth > 0)
         if cuts and all(map(layouts.is_part, listing.folders)):
             return self._scheduler(path, cuts, rest)
+        if not listing.folders and self._archives_alone(listing):
+            return self._archives(path, listing.files)
         return None
+
+    def _archives_alone(self, listing: Listing) -> bool:
+        """Whether a folder holds archives, and beside them texts about them at most."""
+        archives = [name for name in listing.files if _ARCHIVE.search(name)]
+        rest = [name for name in listing.files if not _ARCHIVE.search(name)]
+        return len(archives) > 1 and layouts.alike(archives) and all(map(layouts.is_document, rest))
+
+    def _streams(self, path: str, listing: Listing, depth: int) -> Iterator[Job] | None:
+        """Jobs whose output lies in `out/` and `err/`; None where there are no such folders, or they show none."""
+        folders = [name for name in listing.folders if layouts.is_stream(name)]
+        if len(folders) != 2 or any(not layouts.is_part(n) and n not in folders for n in listing.folders):
+            return None
+        found: dict[str, list[Cut]] = {}
+        for folder in folders:
+            below = self.files.listing(self.joined(path, folder))
+            cuts, _ = layouts.scheduler_jobs(below.files, arrays_only=depth > 0) if below is not None else ((), ())
+            for cut in cuts:
+                entries = tuple(self.joined(folder, entry) for entry in cut.entries)
+                found.setdefault(cut.name, []).append(Cut(cut.name, entries, cut.labels))
+        if len(found) < 2:
+            return None
+        whole = [Cut(n, tuple(e for cut in cuts for e in cut.entries), cuts[0].labels) for n, cuts in found.items()]
+        return self._cut(path, sorted(whole, key=lambda cut: natural(cut.name)), "slurm")
 
     def _hydra_sweep(self, path: str, listing: Listing) -> Iterator[Job]:
         """Children are jobs; with a sub-folder pattern of several levels, their children are."""
@@ -321,8 +349,10 @@ class _Search:
         folders = [n for n in listing.folders if not n.startswith(".") and n not in _NO_JOBS]
         if not folders:
             archives = [name for name in listing.files if _ARCHIVE.search(name)]
-            if archives and len(archives) == len(listing.files):
+            if archives and all(map(layouts.is_document, (n for n in listing.files if n not in archives))):
                 yield from self._archives(path, listing.files)
+            elif apart := self._apart(path, listing.files):
+                yield from apart
             else:
                 self._note_logs(path, listing, depth)
                 yield from self._one(path, "folder")
@@ -339,6 +369,8 @@ class _Search:
         if layouts.is_one_run(listing):
             yield from self._run_or_project(path, listing, depth)
             return
+        beside = len(layouts.scheduler_jobs(listing.files)[0]) > 1
+        left: list[str] = []
         for name in folders:
             child = self.joined(path, name)
             if any(fnmatch.fnmatch(child, glob) for glob in self.exclude):
@@ -347,8 +379,30 @@ class _Search:
             if below is None:
                 yield from self._one(child, "folder")
                 continue
+            if (beside or len(folders) > 1) and layouts.is_inert(name) and not self._holds_logs(child, below):
+                left.append(name)  # what the program of the jobs consists of
+                continue
             yield from self._child(child, name, below, depth + 1)
+        if left:
+            what = f"folder{'s' * (len(left) != 1)} beside the jobs of {self.shown(path)} left out"
+            self.notes.add(f"{what} ({_some(left)})", len(left))
         yield from self._beside(path, listing)
+
+    def _holds_logs(self, path: str, listing: Listing) -> bool:
+        """Whether logs lie in a folder or in one of its first sub-folders."""
+        if any(map(layouts.is_log, listing.files)):
+            return True
+        inner = (self.files.listing(self.joined(path, name)) for name in listing.folders[:HEADS])
+        return any(below is not None and any(map(layouts.is_log, below.files)) for below in inner)
+
+    def _apart(self, path: str, files: Sequence[str]) -> list[Job]:
+        """Jobs of which each wrote one log, with a number in its name, and said that it was alone; [] where not."""
+        logs = layouts.numbered_logs(files)
+        if not layouts.runs_of_one(self.files.head(self.joined(path, name), HEAD) for name in logs[:HEADS]):
+            return []
+        cuts = layouts.by_stem([name for name in files if layouts.is_log(name)])
+        taken = {entry for cut in cuts for entry in cut.entries}
+        return [*self._cut(path, cuts, "file"), *self._archives(path, [name for name in files if name not in taken])]
 
     def _run_or_project(self, path: str, listing: Listing, depth: int) -> Iterator[Job]:
         """A folder whose sub-folders are what one run consists of: one job, unless they hold several runs."""
@@ -380,15 +434,30 @@ class _Search:
             child = self.joined(path, name)
             below = self.files.listing(child) if layouts.is_container(name) or layouts.is_logs(name) else None
             inner = self._runs_in(child, below, bare and not layouts.is_logs(name), depth + 1) if below else []
-            if not inner and bare and below and layouts.is_logs(name):
-                cuts, rest = layouts.scheduler_jobs(below.files, arrays_only=True)
-                whole = self._whole(child, cuts)
-                if len(whole) > 1:
-                    inner = [*self._cut(child, whole, "slurm"), *self._archives(child, rest)]
+            if not inner and bare and below:
+                inner = self._submitted(child, below, depth)
             jobs += inner
             if not inner and not layouts.is_inert(name):
                 left.append(name)
         return (jobs, left) if len(jobs) > 1 else ([], [])
+
+    def _submitted(self, path: str, listing: Listing, depth: int) -> list[Job]:
+        """Jobs of a scheduler that writes into a folder below the given one; [] where there are not two.
+
+        Job ids alone are jobs where a folder was given for many; deeper down, one job was submitted again.
+        """
+        cuts, rest = layouts.scheduler_jobs(listing.files, arrays_only=depth > 0)
+        whole = self._whole(path, cuts)
+        if len(whole) > 1:
+            return [*self._cut(path, whole, "slurm"), *self._archives(path, rest)]
+        jobs: list[Job] = []
+        for name in listing.folders:
+            below = self.files.listing(self.joined(path, name))
+            tasks = layouts.tasks_of(name, below.files) if below is not None else ()
+            jobs += self._cut(self.joined(path, name), self._whole(self.joined(path, name), tasks), "slurm")
+        if len(jobs) > 1:
+            return jobs
+        return self._apart(path, listing.files) if depth == 0 and not listing.folders else []
 
     def _runs_in(self, path: str, listing: Listing, bare: bool, depth: int) -> list[Job]:
         """The runs in a folder that projects keep them in; [] where there are not two, or it cannot be told."""
@@ -469,10 +538,18 @@ class _Search:
             return
         inner = depth < DEEPEST and bool(visible)
         dated = layouts.is_date(name) or layouts.is_calendar(self.shown(path), visible)
-        if inner and (dated or self._holds_sweeps(path, visible)):
+        if inner and (dated or self._holds_sweeps(path, visible) or self._holds_variants(path, listing, visible)):
             yield from self._first_level(path, listing, depth)
             return
         yield from self._one(path, "folder")
+
+    def _holds_variants(self, path: str, listing: Listing, names: Sequence[str]) -> bool:
+        """Whether a folder without logs of its own holds several that are named as jobs of a sweep, each with logs."""
+        named = [name for name in names if layouts.is_variant(name)]
+        if len(named) < 2 or len(named) < VARIANTS * len(names) or any(map(layouts.is_log, listing.files)):
+            return False
+        inner = (self.files.listing(self.joined(path, name)) for name in named[:HEADS])
+        return all(below is not None and any(map(layouts.may_be_log, below.files)) for below in inner)
 
     def _holds_sweeps(self, path: str, names: Sequence[str]) -> bool:
         """Whether a folder's sub-folders are sweeps, or dates with sweeps in them; the first few tell."""

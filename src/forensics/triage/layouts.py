@@ -27,6 +27,16 @@ _END = r"(?:\.(?:log|txt))?(?:\.(?:out|err|o|e|log|txt))(?:\.(?:gz|xz|bz2|zst))?
 _ARRAY = re.compile(
     rf"(?P<stem>|.*?[^0-9A-Za-z]|.*[A-Za-z])(?P<job>\d{{3,12}})_(?P<task>\d{{1,7}})(?P<rank>_\d{{1,6}})?(?P<own>_log)?{_END}"
 )
+# train.4821.7.out, train-4821-7.log: the same with other marks between, which dates and counters have too
+_ARRAY_OTHER = re.compile(rf"(?:.*[^0-9A-Za-z])?(?!20\d{{6}}[.-])(?P<job>[1-9]\d{{3,11}})[.-](?P<task>\d{{1,7}}){_END}")
+# train_4821330.log: a job id as Slurm's %j gives it, in files of any ending
+_SINGLE_LOG = re.compile(
+    r"(?:.*[^0-9A-Za-z])?(?!20\d{6}\.)(?P<id>[1-9]\d{4,11})\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z"
+)
+# Numbers behind these count something else, or are of processes.
+_COUNTED = re.compile(
+    r"(?:step|epoch|iter|iteration|checkpoint|ckpt|batch|pid|port|nccl|core|worker)s?[-_.=]?(?:\d|.*\.\d)", re.I
+)
 # slurm-123.out, train-123.err, 123.out; no dates, and no numbers with a zero before them, which count ranks or steps
 _SINGLE = re.compile(
     r"(?:slurm-(?P<job>[1-9]\d{0,11})|(?:.*[^0-9A-Za-z])?(?!20\d{6}\.)(?P<id>[1-9]\d{3,11}))\.(?:out|err|o|e)(?:\.(?:gz|xz|bz2|zst))?\Z"
@@ -51,15 +61,32 @@ _PART = re.compile(
 # Folders that a project keeps its runs in, and those that say nothing of how many runs there were.
 _CONTAINER = re.compile(r"(?:outputs?|runs?|results?|wandb|lightning_logs)\Z", re.I)
 _INERT = re.compile(
-    r"(?:configs?|conf|code|src|source|data|checkpoints?|ckpts?|models?|weights|plots?|figures|images|artifacts?)\Z",
+    r"(?:configs?|conf|code|src|source|data|checkpoints?|ckpts?|models?|weights|plots?|figures|images|artifacts?|"
+    r"tests?|notebooks?|docs?|scripts?|tools?|utils?|libs?|assets|docker|requirements)\Z",
     re.I,
 )
-_LOGS = re.compile(r"(?:logs?|slurm)\Z", re.I)
+_LOGS = re.compile(r"(?:(?:slurm|sbatch|job|array)[-_]?)?logs?\Z|slurm\Z|sbatch\Z", re.I)
+_STREAM = re.compile(r"(?:std)?(?:out|err)(?:puts?|ors?)?\Z", re.I)
+# What people name the jobs of a sweep by: a kind of thing and a number, or a setting and its value.
+_VARIANT = re.compile(
+    r"(?:trials?|seeds?|exp|experiment|runs?|jobs?|cfg|config|variant|sweep|hparams?|lr|bs|wd|batch(?:_size)?|dropout|"
+    r"layers?|dim|width|depth|beta|gamma|alpha|temp)[-_.]?\d[\w.+-]*\Z|[\w.-]+=[^=]+(?:,[\w.-]+=[^=]+)*\Z",
+    re.I,
+)
+_JOB_FOLDER = re.compile(r"[1-9]\d{3,11}\Z")
+_TASK_FILE = re.compile(rf"(?:task[-_.]?)?(?P<task>\d{{1,7}}){_END}")
+_DOCUMENT = re.compile(
+    r"(?:README|LICENSE|MANIFEST|INDEX|SHA256SUMS|MD5SUMS)\b.*|.*\.(?:md|rst|csv|tsv|json|ya?ml|html|pdf|sha256|md5|sh|py)\Z",
+    re.I,
+)
 _LOG_FILE = re.compile(r"\.(?:log|out|err)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
+_LOG_TEXT = re.compile(r"(?:.*[-_.])?(?:logs?|stdout|stderr|output|out|err|train|console)\.txt\Z", re.I)
+_ENDINGS = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4})+\Z")
 _RANKED = re.compile(
     r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry)s?[-_.]?\d",
     re.I,
 )
+_NUMBER = re.compile(r"\d+(?![0-9a-f]*[-_.a-z])|(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{5,16}(?![0-9A-Za-z])|\d+")
 _VERSION = re.compile(r"version_\d+\Z")
 _CALENDAR = re.compile(r"(?:\A|/)(?:19|20)\d\d(?:/(?P<month>0[1-9]|1[0-2])(?:/(?P<day>0[1-9]|[12]\d|3[01]))?)?\Z")
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T_-].*)?\Z|\d{2}-\d{2}-\d{2}\Z")
@@ -141,6 +168,44 @@ def is_logs(name: str) -> bool:
     return _LOGS.match(name) is not None
 
 
+def is_stream(name: str) -> bool:
+    """Whether a folder's name is that of one of the two output streams: jobs often write them apart."""
+    return _STREAM.match(name) is not None
+
+
+def is_variant(name: str) -> bool:
+    """Whether a folder is named as the jobs of a sweep are: `seed_3`, `trial-07`, `lr=0.1,bs=32`."""
+    return _VARIANT.match(name) is not None
+
+
+def is_document(name: str) -> bool:
+    """Whether a file's name is that of a text on what lies beside it, or of a program."""
+    return _DOCUMENT.match(name) is not None
+
+
+def tasks_of(folder: str, files: Sequence[str]) -> tuple[Cut, ...]:
+    """The tasks of an array whose id is a folder's name: `4821/7.out`; () where its files do not show two."""
+    if not _JOB_FOLDER.match(folder):
+        return ()
+    found: dict[str, list[str]] = {}
+    for file in files:
+        if m := _TASK_FILE.match(file):
+            found.setdefault(m["task"], []).append(file)
+    if len(found) < 2:
+        return ()
+    return tuple(
+        Cut(task, tuple(members), {"job_id": folder, "array_task": task}) for task, members in sorted(found.items())
+    )
+
+
+def by_stem(files: Sequence[str]) -> tuple[Cut, ...]:
+    """One cut a name without its ending: the streams of a job lie side by side."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        found.setdefault(_LOG_FILE.sub("", file), []).append(file)
+    return tuple(Cut(stem, tuple(members)) for stem, members in found.items())
+
+
 def is_version(name: str) -> bool:
     """Whether a folder has the name that Lightning's loggers give to a run's (lightning/pytorch/loggers)."""
     return _VERSION.match(name) is not None
@@ -156,12 +221,23 @@ def is_log(name: str) -> bool:
     return _LOG_FILE.search(name) is not None
 
 
+def may_be_log(name: str) -> bool:
+    """Whether a file's name is that of a log, `log.txt` and the like among them."""
+    return is_log(name) or _LOG_TEXT.match(name) is not None
+
+
+def alike(names: Sequence[str]) -> bool:
+    """Whether names differ in numbers alone, and these do not count ranks or the like."""
+    stems = {_NUMBER.sub("0", _ENDINGS.sub("", name)) for name in names}
+    return len(stems) == 1 and not any(map(_RANKED.search, names))
+
+
 def numbered_logs(files: Sequence[str]) -> tuple[str, ...]:
     """Logs whose names differ in numbers alone, which do not count ranks or the like; () where there are not two."""
     groups: dict[str, list[str]] = {}
     for name in files:
         if is_log(name) and not _RANKED.search(name):
-            groups.setdefault(re.sub(r"\d+", "0", name), []).append(name)
+            groups.setdefault(_NUMBER.sub("0", name), []).append(name)
     most = max(groups.values(), key=lambda members: len(members), default=[])
     return tuple(most) if len(most) > 1 else ()
 
@@ -208,7 +284,9 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
     slurm = any(file.startswith("slurm-") for file in files)
     for file in files:
         m = _OWN_ARRAY.match(file) or _SUBMITIT.match(file) or _ARRAY.match(file) or _PBS.match(file)
-        m = m or _SINGLE.match(file) or (_SHORT.match(file) if slurm and not _RANKED.search(file) else None)
+        m = m or _SINGLE.match(file)
+        if m is None and not _RANKED.search(file) and not _COUNTED.search(file):
+            m = _ARRAY_OTHER.match(file) or _SINGLE_LOG.match(file) or (_SHORT.match(file) if slurm else None)
         if m is None:
             rest.append(file)
             continue
@@ -258,5 +336,14 @@ _WORLD = re.compile(
 
 def ranks_of_one_job(heads: Iterable[bytes], count: int) -> bool:
     """Whether the first bytes of numbered files say that their writers are `count` processes of one world."""
-    sizes = [int(m[1] or m[2]) for head in heads for m in _WORLD.finditer(head)]
-    return any(size >= count > 1 for size in sizes)
+    return any(size >= count > 1 for head in heads for size in _sizes(head))
+
+
+def runs_of_one(heads: Iterable[bytes]) -> bool:
+    """Whether the first bytes of each of several files say that its writer was alone in its world."""
+    sizes = [set(_sizes(head)) for head in heads]
+    return bool(sizes) and all(found == {1} for found in sizes)
+
+
+def _sizes(head: bytes) -> list[int]:
+    return [int(m[1] or m[2]) for m in _WORLD.finditer(head)]
