@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ from click.testing import CliRunner
 
 from forensics.cli import main
 from forensics.signatures.schema import Signature, load_catalogue
-from forensics.triage.filters import CONDITIONS, Unknown, check_causes, check_verdicts
+from forensics.triage.filters import CONDITIONS, Unknown, check_causes, check_verdicts, moment
+from tests.triage.rows import row
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +59,30 @@ def test_wrong_usage_ends_with_2_before_any_job(tmp_path: Path, given: tuple[str
     made = CliRunner().invoke(main, ["triage", str(jobs), "--store", str(tmp_path / "s.sqlite"), option, value])
     assert made.exit_code == 2, made.output
     assert "Traceback" not in made.output and [p.name for p in jobs.iterdir()] == ["a"]
+
+
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("new_york")
+@pytest.mark.parametrize(
+    ("stated", "modified", "hour"),
+    [
+        ("2026-01-10T12:00:00Z", None, 12),
+        ("2026-01-10T12:00:00+02:00", None, 10),
+        ("2026-01-10T12:00:00", None, 17),  # this machine's zone
+        ("2026-01-10T12:00:00", 17, 17),
+        ("2026-01-10T12:00:00", 12, 12),  # as UTC it is when the file was written
+        ("2026-01-10T12:00:00", 23, 17),  # files that were copied tell nothing
+    ],
+)
+def test_times_without_a_zone(stated: str, modified: int | None, hour: int) -> None:
+    day = datetime(2026, 1, 10, tzinfo=UTC).timestamp()
+    changed = day + modified * 3600 + 60 if modified is not None else None
+    assert moment(row(1, "cuda-oom", time=stated, modified=changed)) == day + hour * 3600

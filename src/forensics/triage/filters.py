@@ -21,6 +21,7 @@ BRACKETED = frozenset(
     f"({word})" for word in (*(v.value for v in Verdict), CRASHED, FAULT, NOTHING, OUT_OF_MEMORY, TIMED_OUT, UNREADABLE)
 )  # `JobResult.cause` of rows without a root
 CONDITIONS = ("any", "failed", "never")  # of `failing`, beside severities and causes
+AGREES = 3600.0  # seconds between a job's last time and the change of its files, in the same zone
 SEVERITIES = ("info", "warning", "error", "fatal")  # ascending
 
 
@@ -93,13 +94,22 @@ def at_least(result: JobResult, severity: str) -> bool:
 
 
 def moment(result: JobResult) -> float | None:
-    """When a job failed or was last heard of, seconds since the epoch; a time without a zone is read as UTC."""
+    """When a job failed or was last heard of, seconds since the epoch.
+
+    A time without a zone is this machine's, unless as UTC it is the one that agrees with the job's files, the newest
+    of which was changed when or soon after the job was last heard of.
+    """
     for text in (result.time, result.ended):
         if text is not None:
             try:
-                return datetime.fromisoformat(text.rstrip("Z")).replace(tzinfo=UTC).timestamp()
-            except ValueError:
+                at = datetime.fromisoformat(text)
+                if at.tzinfo is not None:
+                    return at.timestamp()
+                here, utc = at.timestamp(), at.replace(tzinfo=UTC).timestamp()
+            except (ValueError, OverflowError, OSError):
                 continue
+            changed = result.modified
+            return utc if changed is not None and abs(utc - changed) < min(abs(here - changed), AGREES) else here
     return result.modified
 
 
