@@ -17,6 +17,7 @@ from samples import diagnosis, finding
 from test_html import EVIL, pictures
 
 from forensics.cli import main
+from forensics.engine.pipeline import Options, analyse_with_data
 from forensics.model import (
     COLLECTIVES_COLUMNS,
     METRICS_COLUMNS,
@@ -34,6 +35,8 @@ from forensics.report.plots import pictures as made
 from forensics.report.plots.decimate import decimated, thinned
 from forensics.report.plots.files import within_run
 from forensics.report.plots.model import Curve, Panel, Pictures
+from forensics.report.plots.sequences import sequences
+from forensics.signatures.schema import load_catalogue
 
 Row = tuple[int | None, int, str, float]  # rank, step, name, value
 
@@ -331,3 +334,20 @@ def test_marks_of_a_loss_scale_that_fell_to_nothing_have_room() -> None:
     marks = [t.text or "" for t in ElementTree.fromstring(drawn.svg).iter("text")]
     small = [len(mark) for mark in marks if "e-" in mark]
     assert small and max(small) <= 8
+
+
+def test_the_rank_that_was_waited_for_did_not_time_out(tmp_path: Path) -> None:
+    for rank in range(4):
+        last = (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB."
+            if rank == 2
+            else f"[rank{rank}]:[E1127 20:10:30.123456 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+            "operation timeout: WorkNCCL(SeqNum=1801, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for "
+            "600031 milliseconds before timing out."
+        )
+        steps = "".join(f"2026-11-27 20:00:{s:02d} [rank{rank}] step {s} loss 1.0\n" for s in range(9))
+        (tmp_path / f"rank_{rank}.log").write_text(f"{steps}{last}\n")
+    found = analyse_with_data([str(tmp_path)], Options(), load_catalogue(examples=False))
+    (group,) = sequences(found.data, found.diagnosis.run.world_size)
+    assert [(entry.ranks, entry.state) for entry in group.reached] == [((0, 1, 3), "timed out in it")]
+    assert group.silent == (2,)

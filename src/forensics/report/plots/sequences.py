@@ -49,7 +49,7 @@ def _of_watchdogs(data: RunData, world_size: int | None) -> list[CollectiveProgr
     groups: dict[str, dict[int, _Told]] = {}
     for o in data.observations:
         rank, said = o.identity.rank, o.captures
-        if rank is None:
+        if rank is None or o.culprits:  # what was concluded on a rank, which did not print it
             continue
         if o.signature == "collective-timeout" and said.get("seq", "").isdigit():
             told = _Told(int(said["seq"]), said.get("op", "").lower(), "timed out in it", "")
