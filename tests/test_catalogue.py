@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from forensics.report import catalogue_pages
 from forensics.signatures import index, search
 from forensics.signatures.check import Bench, alarms
 from forensics.signatures.schema import load_catalogue
+from forensics.sources.rules import RULES
 
 ROOT = Path(__file__).parent.parent
 CATALOGUE = load_catalogue()
@@ -74,6 +76,8 @@ TALKED_ABOUT = {
     "startup-noise-then-two-steps": {"no-gpu-visible"},
     "dmesg-unrelated-before-run": {"rank-segfault"},
 }  # fmt: skip
+SLUG_IN_CODE = re.compile(r"`([a-z][a-z0-9]*(?:-[a-z0-9]+)+)`")
+NODE = re.compile(r"[a-z]+-[a-z]*[0-9]+")
 HEALTHY = [
     *sorted((ROOT / "tests" / "cases" / "healthy").iterdir()),
     *sorted((ROOT / "sample_logs").glob("healthy*")),
@@ -121,6 +125,9 @@ def test_the_index_is_about_signatures() -> None:
         assert all(code in CATALOGUE[name].codes for name in names), code
     for alias, name in known.aliases.items():
         assert name in CATALOGUE and alias not in CATALOGUE, alias
+    for code, names in (*known.several.items(), *known.further.items()):
+        assert names and set(names) <= set(CATALOGUE), code
+    assert not set(known.further) & set(index.codes(CATALOGUE))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +145,18 @@ def test_the_index_is_about_signatures() -> None:
         ("DP-15", ["shm-exhausted", "fd-exhausted"]),
         ("dp 15", ["shm-exhausted", "fd-exhausted"]),
         ("dp_15", ["shm-exhausted", "fd-exhausted"]),
+        ("HW2", ["gpu-fell-off-bus"]),
+        ("hw-2", ["gpu-fell-off-bus"]),
+        ("SYS9", ["rank-segfault", "rank-sigabrt", "rank-sigbus", "rank-sigill"]),
+        ("exitcode -7", ["rank-sigbus"]),
+        ("exitcode  : -7 (pid: 311)", ["rank-sigbus"]),
+        ("exited with code 135", ["rank-sigbus"]),
+        ("-4", ["rank-sigill"]),
+        ("130", ["keyboard-interrupt"]),
+        ("gradient explosion", ["exploding-gradients"]),
+        ("exitcode 7", []),
+        ("-77", []),
+        ("HW99", []),
         ("no-such-thing", []),
         ("", []),
     ],
@@ -235,6 +254,25 @@ def test_alarms_are_told_from_context(tmp_path: Path) -> None:
 def test_pages_are_up_to_date() -> None:
     """`forensics signatures docs docs/catalogue` makes them."""
     assert catalogue_pages.stale(CATALOGUE, ROOT / "docs" / "catalogue") == []
+
+
+def test_slugs_that_the_documentation_names_exist() -> None:
+    """What stands in code and looks like a slug is one, or a word of the program's own (`no-store`), or a node."""
+    sources = [file for kind in ("py", "js", "html") for file in (ROOT / "src").rglob(f"*.{kind}")]
+    own = "\n".join(file.read_text("utf-8") for file in sources)
+    examples = {"node-b", "dp-15"}
+    wrong = {
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+        for name in SLUG_IN_CODE.findall(page.read_text("utf-8"))
+        if name not in CATALOGUE and name not in own and name not in examples and not NODE.fullmatch(name)
+    }
+    assert wrong == set()
+
+
+def test_the_page_on_code_names_the_entry_of_each_check() -> None:
+    rows = re.findall(r"^\| (\w+) \| ([a-z0-9-]+) \|", (ROOT / "docs" / "sources.md").read_text("utf-8"), re.M)
+    assert {check: entry for check, entry in rows if check in RULES} == {c: r.signature for c, r in RULES.items()}
 
 
 def test_links_of_pages_lead_somewhere() -> None:

@@ -16,7 +16,7 @@ from forensics import settings as project
 from forensics.cli import main
 from forensics.signatures import plugins
 from forensics.signatures.places import line_of
-from forensics.signatures.safety import unsafe
+from forensics.signatures.safety import LONG, unsafe
 from forensics.signatures.schema import SignatureError, load_catalogue, parse
 
 OWN = """
@@ -352,6 +352,20 @@ def test_unsafe_patterns(pattern: str) -> None:
 )  # fmt: skip
 def test_safe_patterns(pattern: str) -> None:
     assert unsafe(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "bounded"),
+    [
+        (r"code .*(?:refused|denied)", r"code [^\n]{0,300}(?:refused|denied)"),  # `code` again and again
+        (r"pids (?P<pid>\d+)[\d, ]*\) left", r"pids (?P<pid>\d{1,10})(?:, \d{1,10})*\) left"),
+        (r"of set [^\n]*was (?P<a>\d+)[^\n]*but (?P<b>\d+) came", r"of set [^\n]{0,300}was (?P<a>\d{1,15})\b[^\n]{0,200}but (?P<b>\d{1,15}) came"),
+    ],
+)  # fmt: skip
+def test_what_only_a_very_long_line_makes_slow_is_told_when_it_is_tested(pattern: str, bounded: str) -> None:
+    assert unsafe(pattern) is None
+    assert "too slow" in str(unsafe(pattern, LONG))
+    assert unsafe(bounded, LONG) is None
 
 
 def test_places_are_found_in_toml() -> None:

@@ -111,6 +111,64 @@ def test_the_place_counts_more_than_the_kind(tmp_path: Path) -> None:
     assert plain.findings[0].confidence < shifted.findings[0].confidence < placed.findings[0].confidence
 
 
+# Rank 0 evaluates alone: its all-reduce of one number meets the gradients of the others.
+EVALUATES_ALONE = """\
+import torch
+import torch.distributed as dist
+
+
+def evaluate(model):
+    t = torch.zeros(1).cuda()
+    dist.all_reduce(t)
+    return t
+
+
+def main(model, optimizer, rank):
+    for step in range(1000):
+        loss = model(torch.randn(2, 2).cuda()).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 100 == 99 and rank == 0:
+            evaluate(model)
+"""
+TIMED_OUT = (
+    "[rank{rank}]:[E1107 03:12:4{rank}.123 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation"
+    " timeout: WorkNCCL(SeqNum=201, OpType=ALLREDUCE, NumelIn={size}, NumelOut={size}, Timeout(ms)=600000) ran for"
+    " 600028 milliseconds before timing out.\n"
+)
+STOOD = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/proj/train.py", line {line}, in {function}
+[rank0]:     dist.all_reduce(t)
+[rank0]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "function", "stood"), [(7, "evaluate", True), (15, "main", False)], ids=["there", "elsewhere"]
+)
+def test_sizes_that_differ_because_one_rank_made_another_call(
+    tmp_path: Path, line: int, function: str, stood: bool
+) -> None:
+    code, run = tmp_path / "code", tmp_path / "run"
+    code.mkdir()
+    run.mkdir()
+    (code / "train.py").write_text(EVALUATES_ALONE)
+    log = "".join(TIMED_OUT.format(rank=rank, size=6 if rank else 1) for rank in range(4))
+    (run / "log.txt").write_text(log + STOOD.format(line=line, function=function))
+    without, having = _both(run, code)
+    root = having.findings[0]
+    assert root.name == "collective-shape-mismatch" and root.role is Role.ROOT
+    supports = ("collective-shape-mismatch", "train.py", "rank_conditional_collective") in _supported(having)
+    assert supports is stood
+    shown = terminal.render(having, width=100, colour=False)
+    assert ("train.py:18" in shown.partition("WHAT TO DO")[0]) is stood
+    advice = _catalogue()["rank-conditional-collective"].fix[0]
+    assert (root.fix[0] == advice) is stood
+    assert [f for f in root.fix if f != advice] == list(without.findings[0].fix)
+
+
 def test_a_hang_elsewhere_in_the_program_is_not_put_down_to_a_hit(tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()
@@ -181,6 +239,16 @@ def test_code_in_which_nothing_is_found_is_told(tmp_path: Path) -> None:
         command = ["analyze", str(log), "--sources", str(tmp_path / "code"), "--format", name, "-q"]
         assert said in " ".join(CliRunner().invoke(main, command).output.split())
         assert "Nothing was found" not in CliRunner().invoke(main, ["analyze", str(log), "--format", name, "-q"]).output
+
+
+def test_a_hint_that_speaks_for_a_follow_up_alone_is_shown() -> None:
+    _, diagnosis = _both(HUNG, RUNS)
+    hint = next(h for h in diagnosis.hints if h.supports)
+    for supports, apart in (((diagnosis.findings[0].id,), False), (("of a cascade",), True), ((), True)):
+        changed = replace(diagnosis, hints=(replace(hint, supports=supports),))
+        assert (changed.hints_apart() == changed.hints) is apart
+        assert ("HINTS FROM THE CODE" in terminal.render(changed, width=100, colour=False)) is apart
+        assert ("Hints from the code" in markdown.render(changed)) is apart
 
 
 def test_hints_are_redacted() -> None:

@@ -138,11 +138,27 @@ def test_the_code_cells_of_a_notebook_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "torch", "[]", '{"cells": 3, "torch": 1}', '{"cells": [1, {}, "torch"]}', "[" * 100000 + "torch"]
+    ("text", "reason"),
+    [
+        ("", "not valid JSON"),
+        ("{bad", "not valid JSON"),
+        ("torch", "not valid JSON"),
+        ("[" * 100000 + "torch", "not valid JSON"),
+        ("[]", "no cells"),
+        ('{"cells": 3, "torch": 1}', "no cells"),
+    ],
 )
-def test_what_is_no_notebook(tmp_path: Path, text: str) -> None:
+def test_what_is_no_notebook_is_said_to_be_none(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "x.ipynb").write_text(text)
-    read_code([tmp_path])
+    row = read_code([tmp_path]).coverage[0]
+    assert row.status is Status.SKIPPED
+    assert row.reason == f"no notebook: {'it has ' if reason == 'no cells' else ''}{reason}"
+
+
+@pytest.mark.parametrize("word", ["torch", "matplotlib"])
+def test_cells_that_are_none_cost_nothing(tmp_path: Path, word: str) -> None:
+    (tmp_path / "x.ipynb").write_text(json.dumps({"cells": [1, {}, word]}))
+    assert read_code([tmp_path]).coverage[0].status is Status.READ
 
 
 def test_a_check_that_fails_costs_its_program_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,6 +311,11 @@ class Diagnosis:
     def of_role(self, role: Role) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.role is role)
 
+    def hints_apart(self) -> tuple[Hint, ...]:
+        """The hints that stand among the notes of no root, and so have to be told by themselves."""
+        roots = {finding.id for finding in self.of_role(Role.ROOT)}
+        return tuple(hint for hint in self.hints if roots.isdisjoint(hint.supports))
+
     def _repr_html_(self) -> str:
         """The report as a notebook shows it: redacted, in a frame of its own."""
         from forensics.report.html.notebook import embedded

@@ -211,6 +211,22 @@ def test_a_conflict_alone_is_a_hint(tmp_path: Path) -> None:
     assert (row.kind, row.status, row.reason) == ("config", "read", None)
 
 
+@pytest.mark.parametrize(("steps", "told"), [(8, 1), (4, 0)])
+@pytest.mark.parametrize("more", ["", ', "train_batch_size": 64', ', "zero_optimization": 2, "local_rank": 0'])
+def test_a_program_that_accumulates_beside_the_engine(tmp_path: Path, steps: int, told: int, more: str) -> None:
+    own = f'{{"lr": 0.0001, "gradient_accumulation_steps": {steps}, "deepspeed_config": "ds_config.json"{more}}}'
+    (tmp_path / "args.json").write_text(own)
+    (tmp_path / "ds_config.json").write_text(
+        '{"gradient_accumulation_steps": 4, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}}'
+    )
+    steps_said = "".join(f"step {n} loss {3 - n / 500:.4f}\n" for n in range(0, 1000, 10))
+    (tmp_path / "train.log").write_text(f"{steps_said}training finished\n")
+    diagnosis = analyse([str(tmp_path)])
+    found = [f for f in diagnosis.findings if f.name == "accumulation-set-twice"]
+    assert [f.role for f in found] == [Role.CONTEXT] * told
+    assert diagnosis.verdict is Verdict.HEALTHY
+
+
 def test_a_conflict_supports_the_failure_it_explains(tmp_path: Path) -> None:
     trace = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nAssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled\n'
     found = run(tmp_path, ds_config__json=BOTH, train__log=trace)

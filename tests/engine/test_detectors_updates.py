@@ -185,6 +185,13 @@ def test_units_that_die() -> None:
         assert not seen(frame({"act/dead_relu/fraction": healthy, "loss": noisy(50, 2.3, 1.0)}))
 
 
+@pytest.mark.parametrize(("share", "at_first"), [([0.0, *[0.99] * 20], 0), ([0.25, 0.9, *[0.99] * 20], 25)])
+def test_what_units_were_at_first_is_what_the_record_shown_says(share: list[float], at_first: int) -> None:
+    found = seen(frame({"probe/dead_units/act": share, "loss": noisy(22, 2.3, 1.0)}, first=1))["dead-units"]
+    assert f"({at_first} % at step 1)" in (found.note or "")
+    assert any(e.text.startswith("step 1: ") for e in found.evidence)
+
+
 def test_logits_that_grow() -> None:
     logits = [10 + 0.2 * i for i in range(400)]
     flat, falling = noisy(400, 2.0, 2.0, 0.01), noisy(400, 4.0, 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from forensics.cli.ending import stop
 from forensics.cli.output import print_text
 from forensics.cli.own import OWN, catalogue_with
 from forensics.cli.refusals import check_folder
+
+if TYPE_CHECKING:
+    from forensics.signatures.schema import Signature
 
 
 @click.group()
@@ -58,16 +62,16 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
     from forensics.report.words import plural
     from forensics.signatures import plugins
     from forensics.signatures.check import Bench, alarms, check_signature
-    from forensics.signatures.schema import SignatureError, load_catalogue, parse, text_of
+    from forensics.signatures.schema import BUILT_IN, SignatureError, load_catalogue, parse, signature_files, text_of
 
     installed = plugins.installed()
     folders = (*installed.folders, *(p for p in paths if p.is_dir()))
     problems = [*installed.problems]
-    problems += [f"{folder}: holds no signatures (*.toml)" for folder in folders if not any(folder.rglob("*.toml"))]
+    problems += [f"{folder}: holds no signatures (*.toml)" for folder in folders if not signature_files(folder)]
     texts: dict[str, str] = {}
     catalogue = load_catalogue()
-    chosen = [] if paths else list(catalogue.values())
-    for file in (f for p in paths for f in (sorted(p.rglob("*.toml")) if p.is_dir() else [p])):
+    chosen: list[Signature] = []
+    for file in (f for p in paths or (BUILT_IN,) for f in (signature_files(p) if p.is_dir() else [p])):
         try:
             text = text_of(file)
             signature = parse(text, file.resolve().parent.name, str(file))

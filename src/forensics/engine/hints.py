@@ -69,7 +69,7 @@ def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[s
     # Of several programs none of which is known to have run, each can be the wrong one.
     findings = diagnosis.findings if started or len(_training(found.programs)) < 2 else ()
     matches = [(hit, _supported(hit, findings, stood)) for hit in hits]
-    findings = tuple(_told(f, [(h, s[f.id]) for h, s in matches if f.id in s]) for f in diagnosis.findings)
+    findings = tuple(_told(f, [(h, s[f.id]) for h, s in matches if f.id in s], catalogue) for f in diagnosis.findings)
     hints = [_hint(hit, supported, catalogue) for hit, supported in matches]
     ordered = sorted((h for h in hints if h is not None), key=lambda h: (not h.supports, -h.confidence))
     return replace(
@@ -224,20 +224,33 @@ def _here(hit: Hit, stood: Sequence[tuple[Program, Stood]]) -> Stood | None:
     return min(found, key=lambda item: item[:3])[3] if found else None
 
 
-def _told(finding: Finding, hits: Sequence[tuple[Hit, Stood | None]]) -> Finding:
-    """A finding with the code that supports it as its second place, a note, and less doubt."""
+def _told(finding: Finding, hits: Sequence[tuple[Hit, Stood | None]], catalogue: Mapping[str, Signature]) -> Finding:
+    """A finding with the code that supports it as its second place, a note, and less doubt.
+
+    Where the run stood there, and the hit is of another entry, that one's first advice goes before the finding's own:
+    tensors of two sizes that met because only some ranks made a call are not to be padded.
+    """
     if not hits:
         return finding
     hits = sorted(hits, key=lambda pair: (pair[1] is None, -pair[0].weight))[:NOTES]
     doubt = min(DOUBT_AT_PLACE if frame is not None else DOUBT_BY_KIND for _, frame in hits)
     code = [hit.evidence[0] for hit, _ in hits]
     notes = [_note(hit, frame) for hit, frame in hits]
+    advice = [
+        entry.fix[0]
+        for hit, frame in hits
+        if frame is not None
+        and (entry := catalogue.get(hit.signature or RULES[hit.check].signature)) is not None
+        and entry.name != finding.name
+        and entry.fix
+    ]
     sure = max(finding.confidence, min(HIGHEST, 1 - (1 - finding.confidence) * doubt))
     return replace(
         finding,
         confidence=round(sure, 2),
         evidence=(*finding.evidence[:1], *code, *finding.evidence[1:]),
         notes=(*notes, *finding.notes),
+        fix=tuple(dict.fromkeys((*advice, *finding.fix))),
     )
 
 

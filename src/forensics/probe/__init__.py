@@ -23,7 +23,14 @@ __all__ = ["Probe"]
 def __getattr__(name: str) -> Any:
     # The tags are read where torch is not installed.
     if name == "Probe":
-        from forensics.probe.probe import Probe
-
+        try:
+            from forensics.probe.probe import Probe
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ImportError(
+                "the probe needs PyTorch, which is not installed: pip install torch",
+                name=error.name,
+            ) from error
         return Probe
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -215,7 +215,7 @@ def _sections(diagnosis: Diagnosis) -> list[Part]:
         sections.append(_details(3, "Seen and harmless" if roots else "Seen", items))
     if nothing := words.nothing_in_the_code(diagnosis):
         sections.append(_details(4, "Hints from the code", [f"- {nothing}\n"]))
-    if hints := [hint for hint in diagnosis.hints if not hint.supports]:
+    if hints := diagnosis.hints_apart():
         items = [
             f"- {escape(hint.title, 200)}: {escape(hint.why, 600)}{_place_note(hint.evidence)}\n" for hint in hints
         ]

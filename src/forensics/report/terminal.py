@@ -262,10 +262,7 @@ def _hints(page: _Page, diagnosis: Diagnosis) -> None:
     if nothing := words.nothing_in_the_code(diagnosis):
         page.heading("HINTS FROM THE CODE")
         page.say(nothing, "  ", "  ")
-    if not diagnosis.hints:
-        return
-    # What supports a finding stands among its notes already.
-    rest = [hint for hint in diagnosis.hints if not hint.supports]
+    rest = diagnosis.hints_apart()
     if not rest:
         return
     page.heading("HINTS FROM THE CODE")

@@ -5,18 +5,29 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from forensics.signatures.schema import KINDS, Signature
+from forensics.signatures.schema import INDEX, KINDS, Signature
 
-_FILE = Path(__file__).with_name("index.toml")
 SUGGESTIONS = 8
-_STATUS = re.compile(r"(?i)(exit[ _]?(?:code|status)?[ :=]*)?(-?[0-9]{1,3})")
+# `exitcode  : -7 (pid: 311)` is how torchrun prints it.
+_STATUS = re.compile(
+    r"(?i)((?:exited with )?(?:exit|return)?[ _]?(?:code|status)?[ :=]*)?(-?[0-9]{1,3})(?: \(pid: ?[0-9]+\))?"
+)
 # A shell tells of a signal as 128 + its number, Python as the negative number.
-_SIGNALS = {6: "rank-sigabrt", 9: "sigkill-unknown-sender", 11: "rank-segfault", 15: "external-sigterm"}
+_SIGNALS = {
+    1: "session-closed",
+    2: "keyboard-interrupt",
+    4: "rank-sigill",
+    6: "rank-sigabrt",
+    7: "rank-sigbus",
+    8: "rank-sigfpe",
+    9: "sigkill-unknown-sender",
+    11: "rank-segfault",
+    15: "external-sigterm",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +36,25 @@ class Index:
 
     abbreviations: short form -> phrases that it stands for, in small letters and without punctuation.
     several: other word -> slugs of all that it may mean, the most usual first.
+    further: code that no signature bears -> slugs of what it covers, the most usual first.
     """
 
     order: Mapping[str, tuple[str, ...]]
     aliases: Mapping[str, str]
     abbreviations: Mapping[str, tuple[str, ...]]
     several: Mapping[str, tuple[str, ...]]
+    further: Mapping[str, tuple[str, ...]]
 
 
 @cache
 def load_index() -> Index:
     """The built-in index."""
-    table = tomllib.loads(_FILE.read_text("utf-8"))
-    order, short, several = (
-        {key: tuple(names) for key, names in table[part].items()} for part in ("order", "abbreviations", "several")
+    table = tomllib.loads(INDEX.read_text("utf-8"))
+    order, short, several, further = (
+        {key: tuple(names) for key, names in table[part].items()}
+        for part in ("order", "abbreviations", "several", "further")
     )
-    return Index(order, table["aliases"], short, several)
+    return Index(order, table["aliases"], short, several, further)
 
 
 def codes(catalogue: Mapping[str, Signature]) -> dict[str, tuple[Signature, ...]]:
@@ -71,18 +85,25 @@ def _by_use(code: str, signatures: list[Signature]) -> tuple[Signature, ...]:
 def find(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signature, ...]:
     """The signatures that a slug, an alias or a code means, in any case and with any separators; empty if none does.
 
-    So does an exit status that a signal left: -9, "exitcode -9", "exit code 137".
+    So does an exit status that a signal left: -9, "exitcode -9", "exit code 137". Codes of signatures go before further
+    ones.
     """
     text = "-".join(wanted.lower().replace("_", " ").split())
     if status := _STATUS.fullmatch(wanted.strip()):
         number = int(status[2])
         text = _SIGNALS.get(-number if number < 0 else number - 128, text)
     if text in load_index().several:
-        return tuple(catalogue[name] for name in load_index().several[text] if name in catalogue)
+        return _known(catalogue, load_index().several[text])
     for name in (wanted, text, load_index().aliases.get(text, "")):
         if name in catalogue:
             return (catalogue[name],)
-    return next((s for code, s in codes(catalogue).items() if _bare(code) == _bare(text)), ())
+    further = ((code, _known(catalogue, names)) for code, names in load_index().further.items())
+    every = (*codes(catalogue).items(), *further)
+    return next((s for code, s in every if _bare(code) == _bare(text)), ())
+
+
+def _known(catalogue: Mapping[str, Signature], names: Iterable[str]) -> tuple[Signature, ...]:
+    return tuple(catalogue[name] for name in names if name in catalogue)
 
 
 def _bare(code: str) -> str:

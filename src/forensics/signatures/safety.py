@@ -18,6 +18,7 @@ import regex
 PUMPED = 1000  # characters of a made line; few log lines are longer
 LONG = 20_000  # characters of some of them: a dumped configuration or a tensor in one line
 LIMIT = 0.25  # seconds for one search; the analysis itself gives up after engine.matcher.TIMEOUT
+WORDS = 4  # literals of a pattern of which lines are made, the longest ones
 MADE = 24  # lines made from one pattern at most
 BUDGET = 2.0  # seconds for all of them: thousands of searches that are each just below the limit are too slow as well
 
@@ -58,12 +59,19 @@ def unsafe(pattern: str, longest: int = PUMPED) -> str | None:
 
 
 def _attacks(pattern: str, longest: int) -> Iterator[str]:
-    """Lines that nearly match: each unbounded repeat pumped in turn, the end spoiled, and plain long lines."""
+    """Lines that nearly match: each unbounded repeat pumped in turn, the end spoiled, and plain long lines.
+
+    Also what the pattern begins or is found with, over and over: `error.*code` reads on to the end at each `error`.
+    """
     for filler in ("a", "0", " ", "/", "a "):
         yield filler * (PUMPED // len(filler))
     tree = _tree(pattern)
     repeats = _count(tree)
+    words = sorted(set(_literals(tree)), key=len, reverse=True)[:WORDS]
     for length in dict.fromkeys((PUMPED, longest)):
+        for word in words:
+            yield word * (length // len(word))
+            yield f"{word} " * (length // (len(word) + 1))
         for pumped in range(min(repeats, MADE)):
             text = _Maker(pumped, length).text(tree)[: 2 * length]
             # The end spoiled; once more with the true end behind it, without which a matcher may not even begin.
@@ -79,6 +87,22 @@ def _tree(pattern: str) -> list[tuple[Any, Any]]:
         return list(_parser.parse(pattern, ASCII))
     except Exception:
         return []
+
+
+def _literals(items: list[tuple[Any, Any]]) -> Iterator[str]:
+    """The runs of literal characters in a syntax tree, those in groups and branches too."""
+    run = ""
+    for op, argument in items:
+        if str(op) == "LITERAL":
+            run += chr(argument)
+            continue
+        if run:
+            yield run
+            run = ""
+        for part in _parts(op, argument):
+            yield from _literals(list(part))
+    if run:
+        yield run
 
 
 def ambiguous(pattern: str) -> bool:

@@ -34,7 +34,8 @@ VERDICTS = ("failed", "hung", "diverged", "suspect", "interrupted")
 # Whom a sign blames: the rank that shows it, the ranks that it names in a capture, those that never spoke, or nobody.
 CULPRITS = ("self", "named", "silent", "none")
 SOURCES = ("log", "metrics", "collectives", "exception", "file")
-
+BUILT_IN = Path(__file__).resolve().parent  # the built-in signatures, a folder an area
+INDEX = BUILT_IN / "index.toml"  # other words for them, and which of one code comes first
 
 LONGEST_PATTERN = 4000  # characters; the longest built-in one has a quarter of that
 LARGEST = 1 << 20  # bytes of one file; the longest built-in one has some 20,000
@@ -334,11 +335,10 @@ def load_catalogue(*folders: Path, examples: bool = True) -> dict[str, Signature
     Raises SignatureError for a file that is wrong, and in `folders` for a pattern that is unsafe or does not compile.
     """
     catalogue: dict[str, Signature] = {}
-    own = Path(__file__).parent
-    for root in (own, *folders):
+    for root in (BUILT_IN, *folders):
         if not root.is_dir():
             raise SignatureError(f"{root}: is no folder")
-        for signature in _folder(root, built_in=root == own, examples=examples):
+        for signature in _folder(root, built_in=root == BUILT_IN, examples=examples):
             catalogue[signature.name] = signature
     return catalogue
 
@@ -349,7 +349,7 @@ def _folder(root: Path, *, built_in: bool, examples: bool) -> list[Signature]:
     Parsing and checking 500 files takes longer than a small analysis.
     """
     try:
-        paths = sorted(root.glob("*/*.toml") if built_in else root.rglob("*.toml"))
+        paths = signature_files(root)
         stats = [(str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in paths]
     except OSError as error:
         raise SignatureError(f"{error.filename or root}: {error.strerror or error}") from None
@@ -365,6 +365,14 @@ def _folder(root: Path, *, built_in: bool, examples: bool) -> list[Signature]:
         with contextlib.suppress(TypeError):  # a date is TOML, and no JSON
             cache.store(f"catalogue-{whole:d}", _cached(digest, whole), json.dumps(tables).encode())
     return [assemble(*item) for item in (checked if examples else short)]
+
+
+def signature_files(root: Path) -> list[Path]:
+    """The files of signatures below a folder, sorted; the index of the built-in ones, which is no signature, is none.
+
+    Raises OSError.
+    """
+    return sorted(p for p in root.rglob("*.toml") if p.name != INDEX.name or p.resolve() != INDEX)
 
 
 def _cached(digest: str, examples: bool) -> str:

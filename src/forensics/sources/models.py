@@ -18,6 +18,7 @@ _FUNCTIONAL = frozenset(LOSSES.values())
 _SHAPES = frozenset(
     "squeeze view reshape flatten float permute transpose contiguous unsqueeze to double half cpu clone mean".split()
 )
+_BOUNDS = frozenset("clamp clamp_ clamp_min clamp_max clip clip_".split())
 _WRAPPERS = frozenset(
     "DataParallel DistributedDataParallel DDP FullyShardedDataParallel FSDP compile convert_sync_batchnorm"
     " prepare".split()
@@ -86,10 +87,14 @@ def output_of(project: Project, program: Program, value: ast.expr, depth: int = 
     full = program.called(value)
     if name in ("softmax", "log_softmax", "sigmoid") and (full.startswith("torch") or _is_method(value)):
         return (_ENDS[name], value)
-    if name in _SHAPES:
-        inner = value.args[0] if full.startswith("torch.") and value.args else None
+    if name in _SHAPES or name in _BOUNDS:
+        # `torch.squeeze(x, -1)`, but not `torch.sigmoid(x).squeeze(-1)`, which begins with the same word.
+        function = full.startswith("torch.") and bool(plain(value.func))
+        inner = argument(value, 0, "input") if function else None
         inner = inner if inner is not None else value.func.value if isinstance(value.func, ast.Attribute) else None
-        return output_of(project, program, inner, depth + 1) if inner is not None else None
+        kept = output_of(project, program, inner, depth + 1) if inner is not None else None
+        # Bounds leave probabilities what they are; of logits they may make some.
+        return None if name in _BOUNDS and kept is not None and kept[0] == "linear" else kept
     if isinstance(value.func, ast.Attribute | ast.Name):
         return model_output(project, program, value.func, depth + 1)
     return None

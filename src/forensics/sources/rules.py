@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_DESYNC = ("rank-conditional-collective", "collective-desync", "collective-op-mismatch", "monitored-barrier-timeout")
+_DESYNC = (
+    "rank-conditional-collective",
+    "collective-desync",
+    "collective-op-mismatch",
+    "collective-shape-mismatch",
+    "collective-dtype-mismatch",
+    "monitored-barrier-timeout",
+)
 _HANGS = ("collective-timeout", "straggler-rank", "rank0-side-work", "subgroup-order-mismatch")
 _NOT_LEARNING = ("weights-not-updated", "learning-rate-too-low", "layer-not-updated")
 _UNSTABLE = ("loss-divergence", "nan-loss", "nan-gradients", "loss-spike")

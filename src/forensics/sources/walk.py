@@ -89,6 +89,8 @@ def read_code(folders: Sequence[Path]) -> Code:
                 coverage.append(Coverage(path, KIND, size, Status.SKIPPED, "a test"))
                 continue
             if not any(word in data for word in _LIBRARIES):
+                if path.endswith(".ipynb"):
+                    _cells_of(data)  # one that is damaged uses nothing that can be told
                 coverage.append(Coverage(path, KIND, size, Status.READ, "uses no training library"))
                 continue
             total += len(data)
@@ -225,13 +227,7 @@ def parse_notebook(data: bytes, path: str) -> tuple[list[Program], str | None]:
     Cells are parsed one by one, and one that is no Python (a magic for another language, a cut cell) costs itself only.
     Lines count through all code cells, since line numbers of the JSON file are of no use to anyone. Raises Unreadable.
     """
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        raise Unreadable("no notebook: not valid JSON") from None
-    cells = _cells(document)
-    if cells is None:
-        raise Unreadable("no notebook: it has no cells")
+    cells = _cells_of(data)
     lines: list[str] = []
     bad = 0
     for cell in cells:
@@ -246,6 +242,18 @@ def parse_notebook(data: bytes, path: str) -> tuple[list[Program], str | None]:
     partly = f"{bad} of {len(cells)} code cells are no Python" if bad else None
     program = Program(path, lines, tree, None, path.removesuffix(".ipynb").replace("/", "."))
     return [_not_too_deep(program)], partly
+
+
+def _cells_of(data: bytes) -> list[str]:
+    """The texts of a notebook's code cells. Raises Unreadable where the file is none."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Unreadable("no notebook: not valid JSON") from None
+    cells = _cells(document)
+    if cells is None:
+        raise Unreadable("no notebook: it has no cells")
+    return cells
 
 
 def _cells(document: Any) -> list[str] | None:

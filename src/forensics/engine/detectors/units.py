@@ -65,8 +65,10 @@ def units_silent(
                 start -= 1
             layer = name.removeprefix(tags.DEAD).removesuffix("/zeros")
             what = "of its units are zero for the whole batch" if counted else "of its outputs are zero"
-            when = f"from {stream.where(at[start])} on (at first {100 * first:.0f} %)"
-            note = f"{layer}: {100 * last:.0f} % {what}, {when if start else f'in all {len(curve)} records'}"
+            when = f"in all {len(curve)} records"
+            if start:  # the record that is shown: most of the first quarter may lie behind the onset
+                when = f"from {stream.where(at[start])} on ({100 * curve[0]:.0f} % at {stream.where(at[0])})"
+            note = f"{layer}: {100 * last:.0f} % {what}, {when}"
             shown = tuple(stream.evidence(at[k], name) for k in dict.fromkeys((start, 0, len(curve) - 1)))
             signs.append(Sign(stream, at[start], shown, note, name, captures={"module": layer}))
     return merge(_worst(signs), found, ()) if signs else ()

@@ -20,6 +20,8 @@ _DEEPSPEED = (
     '"steps_per_print"',
     '"wall_clock_breakdown"',
 )
+# Keys of a program's own arguments, which can bear some of the names above as well.
+_OF_A_PROGRAM = lazy(r'"(?:deepspeed|deepspeed_config|local_rank|output_dir|learning_rate|num_train_epochs)"\s*:')
 # A mapping's first lines: comments, markers, then a key or an entry of a list. Nothing that a log line begins with.
 _KEY = lazy(r"""\s*(?:- )*(?:[A-Za-z_?][\w./-]{0,80}|"[^"\n]{1,80}"|'[^'\n]{1,80}')\s*:(?:\s|$)""")
 _ENTRY = lazy(r"\s*- \S")
@@ -44,7 +46,7 @@ def looks_like_yaml(head: str) -> bool:
 def _is_deepspeed(path: str, head: str) -> bool:
     if not path.endswith(".json") or not head.lstrip("\ufeff \r\n\t").startswith("{"):
         return False
-    return sum(sign in head for sign in _DEEPSPEED) >= 2
+    return sum(sign in head for sign in _DEEPSPEED) >= 2 and not _OF_A_PROGRAM.search(head)
 
 
 def _is_accelerate(path: str, head: str) -> bool:

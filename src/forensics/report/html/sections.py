@@ -177,7 +177,7 @@ def _places(evidence: Iterable[object]) -> list[Markup]:
 
 
 def _hints(diagnosis: Diagnosis) -> Markup | None:
-    hints = [hint for hint in diagnosis.hints if not hint.supports]  # the others stand among a finding's notes
+    hints = diagnosis.hints_apart()
     if not hints:
         return None
     items = [

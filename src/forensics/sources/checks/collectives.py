@@ -37,6 +37,10 @@ _ACCELERATE = frozenset(
     "wait_for_everyone gather gather_for_metrics reduce pad_across_processes save_state load_state"
     " get_state_dict".split()
 )
+_ACCELERATE_CLASSES = ("Accelerator", "PartialState")
+_ACCELERATE_UTILS = frozenset(
+    "gather gather_object broadcast broadcast_object_list reduce pad_across_processes wait_for_everyone".split()
+)
 _SHARDED = ("save_state", "load_state", "get_state_dict")  # collectives of FSDP and DeepSpeed, plain calls under DDP
 _HOROVOD = frozenset("allreduce allgather broadcast broadcast_parameters broadcast_object barrier".split())
 _CREATES = ("new_group", "new_subgroups", "init_device_mesh", "split_group")
@@ -65,7 +69,9 @@ def collective(program: Program, call: ast.Call) -> str | None:
     if name in ("full_optim_state_dict", "optim_state_dict", "sharded_optim_state_dict") and "fsdp" in module.lower():
         return name
     owner = receiver(call).split(".")[-1]
-    if name in _ACCELERATE and owner == "accelerator" and program.uses("accelerate"):
+    if name in _ACCELERATE_UTILS and module.startswith("accelerate.utils"):
+        return f"accelerate.{name}"
+    if name in _ACCELERATE and program.uses("accelerate") and owner in _accelerators(program):
         if name in _SHARDED and not (
             program.uses("deepspeed") or any("fsdp" in word.lower() for word in program.words)
         ):
@@ -111,6 +117,13 @@ def _is_torchmetric(program: Program, owner: str) -> bool:
 
 def _lightning(program: Program) -> bool:
     return any(program.uses(name) for name in ("lightning", "pytorch_lightning"))
+
+
+def _accelerators(program: Program) -> set[str]:
+    """Names of Accelerate's objects: those that are bound to one, and the usual one, which may be an argument."""
+    bound = ((name, value) for scope in program.scopes for name, value, _ in scope.bound)
+    made = {last(name) for name, value in bound if isinstance(value, ast.Call) and method(value) in _ACCELERATE_CLASSES}
+    return made | {"accelerator"}
 
 
 def _engines(program: Program) -> set[str]:

@@ -3,6 +3,7 @@ import os
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 
 accelerator = Accelerator()
 
@@ -49,3 +50,11 @@ def f(args, x):
 def g(x, gpu, world):
     if gpu == 0 or world == 1:
         dist.reduce(x, 0)  # HIT rank_conditional_collective
+
+
+def l(loss):
+    acc = Accelerator()
+    if acc.is_main_process:
+        print(acc.gather(loss).mean())  # HIT rank_conditional_collective
+    if acc.is_local_main_process:
+        print(gather_object([loss]))  # HIT rank_conditional_collective

@@ -15,4 +15,11 @@ def losses(x, y, raw):
     c = F.cross_entropy(probabilities, y)  # HIT softmax_before_cross_entropy
     d = bce(binary(x).squeeze(1), y)  # HIT sigmoid_before_bce_with_logits
     e = F.nll_loss(logits_only(x), y)  # HIT nll_without_log_softmax
-    return a + b + c + d + e
+    f = F.cross_entropy(torch.softmax(raw, 1).view(-1, 3), y)  # HIT softmax_before_cross_entropy
+    bounded = torch.softmax(raw, 1)
+    bounded = bounded.clamp(1e-6, 1)
+    g = F.cross_entropy(bounded, y)  # HIT softmax_before_cross_entropy
+    h = bce(torch.sigmoid(raw).squeeze(-1), y)  # HIT sigmoid_before_bce_with_logits
+    i = bce(torch.squeeze(torch.sigmoid(raw), -1), y)  # HIT sigmoid_before_bce_with_logits
+    j = bce(torch.clamp(input=torch.sigmoid(raw), min=1e-6), y)  # HIT sigmoid_before_bce_with_logits
+    return a + b + c + d + e + f + g + h + i + j

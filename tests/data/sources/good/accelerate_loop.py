@@ -22,3 +22,16 @@ def main(model, dataset, epochs):
         accelerator.save_state("out")
         if accelerator.is_main_process:
             torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
+
+
+@torch.no_grad()
+def evaluate(model, loader, index):
+    acc = Accelerator()
+    found = []
+    model.eval()
+    for batch in loader:
+        found.append(acc.gather_for_metrics(model(**batch).logits))
+        if acc.is_main_process:
+            rows = index.gather(batch["ids"])
+            print(rows, torch.gather(found[-1], 1, batch["ids"]))
+    return found
