@@ -158,3 +158,14 @@ def test_a_free_inode_is_not_a_renamed_file(tmp_path: Path, files: Files) -> Non
     (tmp_path / "b.log").write_text("of b, in the same inode\n")
     changes = files.look()
     assert changes.gone == ["a.log"] and changes.moved == [] and [f.done for f in changes.grown] == [0]
+
+
+def test_a_log_is_seen_empty_and_filled_again(live: Callable[..., Live]) -> None:
+    run = live()
+    run.steps([0], range(1, 30))
+    run.look()
+    os.truncate(run.folder / "rank0.log", 0)
+    assert run.look(2) == []
+    run.steps([0], range(30, 40))
+    run.add("rank0.log", "".join(OOM))
+    assert [n.sign.name for n in run.look(4) if n.state == "started"] == ["cuda-oom"]

@@ -316,3 +316,14 @@ def test_paths_may_be_files(tmp_path: Path, live: Make) -> None:
     run.watcher.paths = [str(run.folder / "rank0.log")]
     run.look()
     assert run.watcher.files == 1
+
+
+def test_a_checkpoint_that_grows_is_a_sign_of_life(live: Make) -> None:
+    run = live(silence=30.0)
+    for step in range(1, 20):
+        run.steps(range(4), [step])
+        run.look()
+    for _ in range(30):
+        run.add("checkpoints/step_20/model.pt", b"\x93" * 4096)
+        run.look()
+    assert run.told() == []

@@ -69,13 +69,14 @@ class Changes:
 
     gone: paths of files that are no longer there. moved: (old path, new path) of what was said under a name; all at
     once, and after `gone`. forgotten: paths whose content is to be read anew, or no longer there. grown: to be read,
-    also files that are new.
+    also files that are new. stirred: whether anything was written, also to a file that is not read.
     """
 
     gone: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     grown: list[Followed] = field(default_factory=list)
+    stirred: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.grown or self.moved or self.forgotten or self.gone)
@@ -165,6 +166,7 @@ class Files:
         return followed
 
     def _changed(self, followed: Followed, info: os.stat_result, changes: Changes, *, new: bool) -> None:
+        changes.stirred = True
         emptied = not new and (info.st_size < followed.done or not _begins_with(followed.source.file, followed.head))
         if emptied:
             copy = self._copies.pop(followed.path, None)

@@ -138,7 +138,7 @@ class Memory:
     def _drop(self, paths: Iterable[str]) -> None:
         import polars as pl
 
-        dropped = [p for p in paths if p in self._files]
+        dropped = [p for p in dict.fromkeys(paths) if p in self._files]
         for path in dropped:
             del self._files[path]
             self._collectives.pop(path, None)

@@ -142,6 +142,8 @@ class Watcher:
         changes = self._files.look()
         self._memory.change(changes.gone, changes.moved, changes.forgotten)
         rows = self._read(changes, at, moment, first)
+        if changes.stirred and not first:
+            self._stirs(at)
         self._note(rows, at, first)
         self._stale = self._stale or bool(changes)
         if self._stale and (first or last or self._due(at)):
@@ -205,6 +207,11 @@ class Watcher:
         rank = self._rank_of.get(followed.path, followed.source.identity.rank)
         if rank is not None:
             self._rhythm.note(rank, at)
+
+    def _stirs(self, at: float) -> None:
+        """Something of the run was written, be it a file that is not read, such as a checkpoint."""
+        self._wrote = at if self._wrote is None else max(self._wrote, at)
+        self._rhythm.note(live.RUN, self._wrote)
 
     def _is_trouble(self, piece: Piece) -> bool:
         if piece.tracebacks or piece.collectives is not None:
