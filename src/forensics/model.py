@@ -61,6 +61,10 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
+# Findings whose ranks are those that others waited for; they did not print it.
+WAITED_FOR = frozenset({"collective-timeout", "monitored-barrier-timeout", "rendezvous-timeout"})
+
+
 class Role(StrEnum):
     ROOT = "root"
     CASCADE = "cascade"

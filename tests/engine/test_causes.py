@@ -236,19 +236,39 @@ def test_a_printed_mapping_joins_local_and_global_rank() -> None:
     assert w.global_rank(Identity(local_rank=5)) == 13
 
 
-def test_launches_that_follow_each_other_are_attempts_and_nodes_of_one_launch_are_not() -> None:
-    def writer(path: str, low: float, high: float) -> Writer:
-        return Writer(source=path, identity=Identity(), first_time=low, last_time=high, last_line="", bytes=1)
+def numbered_by(spans: dict[str, tuple[float, float]]) -> list[int | None]:
+    """The attempts of launch folders' attempts, each written between two times."""
+    paths = {name: f"{name}/0/stdout.log" for name in spans}
+    writers = [
+        Writer(source=paths[name], identity=Identity(), first_time=low, last_time=high, last_line="", bytes=1)
+        for name, (low, high) in spans.items()
+    ]
+    sources = [source(path, local_rank=0, attempt=int(path.partition("attempt_")[2][0])) for path in paths.values()]
+    return [s.identity.attempt for s in number_attempts(data(sources, writers)).sources]
 
-    paths = ["a/attempt_0/0/stdout.log", "b/attempt_0/0/stdout.log", "c/attempt_0/0/stdout.log"]
-    spans = [(0.0, 10.0), (1.0, 11.0), (20.0, 30.0)]
-    numbered = number_attempts(
-        data(
-            [source(p, local_rank=0, attempt=0) for p in paths],
-            [writer(p, *s) for p, s in zip(paths, spans, strict=True)],
-        )
-    )
-    assert [s.identity.attempt for s in numbered.sources] == [0, 0, 1]
+
+def test_launches_that_follow_each_other_are_attempts_and_nodes_of_one_launch_are_not() -> None:
+    spans = {"a/attempt_0": (0.0, 10.0), "b/attempt_0": (1.0, 11.0), "c/attempt_0": (20.0, 30.0)}
+    assert numbered_by(spans) == [0, 0, 1]
+
+
+def test_two_attempts_of_one_folder_are_two_though_the_clock_of_another_node_bridges_them() -> None:
+    spans = {
+        "a/attempt_0": (0.0, 98.0),
+        "a/attempt_1": (115.0, 233.0),
+        "b/attempt_0": (40.0, 138.0),
+        "b/attempt_1": (155.0, 273.0),
+    }
+    assert numbered_by(spans) == [0, 1, 0, 1]
+    assert numbered_by({"a/attempt_0": (0.0, 98.0), "a/attempt_1": (98.0, 200.0)}) == [0, 1]
+    # The clock of b is ahead by more than attempt 0 lasted.
+    spans = {"a/attempt_0": (0.0, 20.0), "a/attempt_1": (25.0, 90.0), "b/attempt_0": (40.0, 60.0)}
+    assert numbered_by(spans | {"b/attempt_1": (65.0, 130.0)}) == [0, 1, 0, 1]
+
+
+def test_a_node_that_joins_later_is_of_the_attempt_with_which_it_overlaps() -> None:
+    spans = {"a/attempt_0": (0.0, 20.0), "a/attempt_1": (25.0, 90.0), "b/attempt_0": (26.0, 90.0)}
+    assert numbered_by(spans) == [0, 1, 1]
 
 
 def test_metrics_and_what_is_made_of_them_follow_the_attempt_of_their_source() -> None:

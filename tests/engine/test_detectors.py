@@ -306,6 +306,43 @@ def test_recalibration_after_a_resume_is_normal() -> None:
     assert not seen(frame(rows({"loss_scale": scale, "loss": falling(len(scale))})))
 
 
+def settling(n: int, down: int) -> list[float]:
+    """A loss that falls by a tenth over `down` records and stands from there on."""
+    random.seed(5)
+    return [2.0 - 0.2 * min(i, down) / down + random.gauss(0, 0.003) for i in range(n)]
+
+
+@EITHER
+@pytest.mark.parametrize("every", [1, 10])
+def test_collapse_to_one_that_stays_there(source: str, every: int) -> None:
+    """A scale that goes down to 1, at any pace, and never up again, while the loss stands."""
+    fall = [s for s in scales(32768.0, 15) for _ in range(every)]
+    scale = [*[65536.0] * 100, *fall, *[1.0] * 280]
+    table = {"loss_scale": scale, "loss": settling(len(scale), 100)}
+    found = seen(frame(rows(table, source=source)))
+    assert set(found) == {"scale_collapse"}
+    assert found["scale_collapse"].step == 101
+    assert found["scale_collapse"].weight < 1
+    assert not seen(frame(rows({**table, "loss": falling(len(scale))}, source=source)))  # steps are applied
+    grown = [*scale[:-100], *[2.0] * 100]
+    assert not seen(frame(rows({**table, "loss_scale": grown}, source=source)))
+
+
+def test_a_descent_in_few_records_is_not_judged() -> None:
+    scale = [*[65536.0] * 10, *scales(32768.0, 6), *[512.0] * 10]
+    assert not seen(frame(rows({"loss_scale": scale, "loss": settling(len(scale), 10)})))
+
+
+def test_drop_to_one_that_ends_the_learning() -> None:
+    scale = [*[65536.0] * 200, *[1.0] * 300]
+    found = seen(frame(rows({"loss_scale": scale, "loss": settling(500, 200)})))
+    assert set(found) == {"scale_stall"}
+    assert found["scale_stall"].step == 201
+    # The scale that a run prints which goes on in bf16: it learns on, or had learned before.
+    assert not seen(frame(rows({"loss_scale": scale, "loss": [3.0 - 0.002 * i for i in range(500)]})))
+    assert not seen(frame(rows({"loss_scale": scale, "loss": settling(500, 50)})))
+
+
 # --- shapes of the loss ---------------------------------------------------------------------------------------------
 
 
@@ -472,6 +509,46 @@ def test_weights_not_restored() -> None:
     assert not seen(frame(before, fresh))
 
 
+def resumed_at(step: int | None, file: str = "stdout.log") -> Observation:
+    said = {} if step is None else {"step": str(step)}
+    evidence = (Evidence(file, 1, None, "resumed"),)
+    return Observation(signature="run-resumed", weight=0.9, evidence=evidence, captures=said)
+
+
+def resets(loss: Sequence[float], *marks: Observation, names: Sequence[str] = ()) -> list[tuple[str, int | None]]:
+    """(signature, step) of what the catalogue says about a jump of the loss in a metrics file."""
+    table = frame(rows({"loss": loss, **{name: [0.0] * len(loss) for name in names}}, source="metrics.jsonl"))
+    wanted = {"resume-weights-not-restored", "loss-jump-after-resume", "loss-reset"}
+    found = run_detectors({k: v for k, v in load_catalogue().items() if k in wanted}, table, list(marks))
+    return [(o.signature, o.step) for o in found]
+
+
+def test_loss_back_at_its_start_within_one_record() -> None:
+    again = [*falling(200, end=1.0), *falling(150, end=1.0, seed=2)]
+    assert resets(again) == [("loss-reset", 201)]
+    assert resets(again, resumed_at(None)) == [("resume-weights-not-restored", 201)]
+    assert resets(again, resumed_at(200)) == [("resume-weights-not-restored", 201)]
+    assert resets(again, resumed_at(60)) == [("loss-reset", 201)]
+    assert resets(again, names=["reward"]) == []
+
+
+def test_part_of_the_loss_back_after_a_resume() -> None:
+    part = [*falling(200, end=1.0), *falling(150, start=2.3, end=1.0, seed=2)]
+    assert resets(part, resumed_at(200)) == [("loss-jump-after-resume", 201)]
+    assert resets(part) == []
+
+
+def test_jumps_that_are_no_reset() -> None:
+    spike = falling(300, end=1.0)
+    spike[200:208] = [4.0] * 8
+    assert resets(spike) == []
+    assert resets([*falling(200, end=1.0), *[4.0] * 100]) == []  # a divergence
+    folds = [v for seed in range(3) for v in falling(150, end=1.0, seed=seed)]
+    assert resets(folds) == []
+    assert resets(falling(350, end=1.0), resumed_at(200)) == []
+    assert resets([*falling(200, end=1.0), *falling(15, end=1.0)]) == []  # too short to be judged
+
+
 # --- reinforcement learning -----------------------------------------------------------------------------------------
 
 
@@ -513,10 +590,28 @@ def test_policy_collapse_needs_a_companion() -> None:
     assert not seen(frame(rows({"reward": reward, "response_length": [400.0] * 180})))
 
 
+def test_reward_that_falls_alone_and_for_long() -> None:
+    random.seed(3)
+    reward = [min(300.0, 5.0 * i) + random.gauss(0, 5) for i in range(120)]
+    entropy = {"entropy": [-0.6] * 320}
+    low, half = ([level + random.gauss(0, 5) for _ in range(200)] for level in (20.0, 150.0))
+
+    def told(rewards: list[float]) -> list[str]:
+        table = frame(rows({"reward": rewards, **entropy}))
+        return [o.signature for o in run_detectors(load_catalogue(), table, [])]
+
+    assert told(reward + low) == ["reward-lost"]
+    assert told(reward + half) == []
+    assert told(reward + low[:60]) == []
+
+
 def test_value_loss() -> None:
     value = [*[1.0] * 30, *[1e5] * 10]
     assert set(seen(frame(rows({"value_loss": value, "reward": [5.0] * 40})))) == {"value_loss_explosion"}
     assert not seen(frame(rows({"value_loss": value, "reward": [float(i) for i in range(40)]})))
+    rising_a_little = [1.0 + 0.03 * i for i in range(40)]
+    assert set(seen(frame(rows({"value_loss": value, "reward": rising_a_little})))) == {"value_loss_explosion"}
+    assert not seen(frame(rows({"value_loss": [*[1.0] * 30, *[2e3] * 10], "reward": rising_a_little})))
 
 
 def test_preference_that_never_moves() -> None:

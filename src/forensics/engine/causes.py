@@ -8,7 +8,7 @@ explains is a root. The rules, in this order:
    came first explains the hang of those that waited for the stopped process. A wait that was given up says why peers
    are lost afterwards. What a missing rank itself said before the others gave up explains why it was missing.
 3. A cause explains what its `causes` lists, in the same or a later attempt; a loss or gradient that is not finite, the
-   checks that say so.
+   checks that say so; the death of a rank, that its peers were refused and that others waited until their time was up.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
    trouble of their own.
 5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
@@ -25,7 +25,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forensics.engine import kernel, survival
+from forensics.engine import aftermath, kernel, survival, whose
+from forensics.engine.finishes import FINISHED, absolved, was_over
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
@@ -43,6 +44,7 @@ _NAMES = {"local_rank", "device", "task", "pid"}
 _NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
+MEMORY_KILLS = frozenset({"host-oom", "host-oom-cgroup"})
 LAUNCHERS_REPORT = "child-failed-error"
 MPI_EXIT = "mpirun-rank-exited"
 # Exceptions of a program's own code; a value may come from a peer, a name or a key does not.
@@ -78,6 +80,10 @@ class Candidate:
         """The observation that shows it best: the surest one, and of these the first."""
         best = self.weight
         return next(o for o in self.observations if o.weight >= best - 0.05)
+
+    def captured(self, name: str) -> bool:
+        """Whether any sign bears a capture."""
+        return any(name in o.captures for o in self.observations)
 
     @property
     def count(self) -> int:
@@ -153,6 +159,8 @@ def _blamed(
     signature: Signature, observations: Sequence[Observation], world: World
 ) -> tuple[tuple[int, ...] | None, bool]:
     """(culprit ranks or None, whether every known rank shows it)."""
+    if world.single:
+        return None, False
     named: set[int] = set()
     shown: set[int] = set()
     nobody = False
@@ -273,7 +281,7 @@ def explain(
 ) -> list[Candidate]:
     """Link candidates by the rules above; returns them with the roots first, in order of how telling they are."""
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
-    finished = [c for c in found if c.signature.name == "run-finished"]
+    finished = [c for c in found if c.signature.name == FINISHED]
     survival.set_aside(found, live, steps, world)
     kernel.set_aside(found, steps)
     live = [c for c in live if c.context is None]
@@ -316,6 +324,7 @@ def explain(
             _link(o, c)
             break
     _link_checks(live)
+    _link_aftermath(live, steps, world)
     causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in ENDS_A_RUN]
     for c in live:  # 4: a cause that ends a run explains all symptoms and echoes
         if c.explained_by is not None or c.signature.kind == "cause":
@@ -346,9 +355,9 @@ def explain(
     echoes = sorted((c for c in live if c.signature.kind == "echo" and c.explained_by is None), key=_order)
     for c in echoes[1:]:
         _link(echoes[0], c)
-    if echoes and all(_outlived(e, steps, finished) is not None for e in echoes):
+    if echoes and all(_outlived(e, steps, world, finished) is not None for e in echoes):
         for c in echoes:
-            c.explained_by, c.context = None, _outlived(c, steps, finished)
+            c.explained_by, c.context = None, _outlived(c, steps, world, finished)
         echoes[0].explains.clear()
         return [c for c in live if c.context is None]
     return live
@@ -468,6 +477,19 @@ def _link_checks(live: Sequence[Candidate]) -> None:
             _link(source, c)
 
 
+def _link_aftermath(live: Sequence[Candidate], steps: StepClock, world: World) -> None:
+    """Connections that a dead rank's host refused, and the time limit that ended ranks which waited for it."""
+    deaths = [o for o in live if o.explained_by is None and aftermath.is_death(o)]
+    for c in live if deaths else ():
+        if c.explained_by is not None:
+            continue
+        for o in deaths:
+            follows = aftermath.refused_by(c, o, world) or aftermath.waited_after(c, o, steps)
+            if o is not c and o.attempt == c.attempt and follows and _before(o, c) and not _depends(o, c):
+                _link(o, c)
+                break
+
+
 def _raised_by_another(cause: Candidate, c: Candidate) -> bool:
     """Whether c is an exception that nothing on other ranks brings about: the code or the data of its own rank does."""
     if c.signature.name != GENERIC_EXCEPTION or not cause.ranks or not c.ranks or set(cause.ranks) & set(c.ranks):
@@ -506,9 +528,16 @@ def borrow_ranks(linked: Sequence[Candidate]) -> None:
     """Let a root that names no rank take it from what the catalogue says it does to its own process.
 
     A kernel's assertion line bears no rank; the CUDA error that the same process raises next does. An MPI launcher says
-    in one line which rank ended, and a few lines on by which signal.
+    in one line which rank ended, and a few lines on by which signal. A memory kill of which nothing names the process
+    is of the one rank that was killed, where it explains the end of one alone.
     """
     for c in linked:
+        if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
+            killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
+            ranks = {r for e in killed for r in e.ranks or ()}
+            elsewhere = any(whose.apart(c.key.identity.node, e.key.identity.node) for e in killed)
+            if len(ranks) == 1 and not elsewhere and not c.captured("pid"):
+                c.ranks = tuple(ranks)
         if not c.ranks and not c.everywhere and c.signature.culprit in ("self", "named"):
             told = {r for e in c.explains if e.signature.name == MPI_EXIT and _close(e, c) for r in e.ranks or ()}
             if len(told) == 1:
@@ -521,12 +550,11 @@ def borrow_ranks(linked: Sequence[Candidate]) -> None:
             c.ranks = tuple(ranks)
 
 
-def _outlived(echo: Candidate, steps: StepClock, finished: Sequence[Candidate]) -> str | None:
+def _outlived(echo: Candidate, steps: StepClock, world: World, finished: Sequence[Candidate]) -> str | None:
     """Why an echo that nothing explains is none of a failure: training or the end came after it, or the end before."""
-    first, last = echo.observations[0], echo.observations[-1]
-    if steps.goes_on_after(last, None, restarted=True) or any(survival.finished_after(f, last) for f in finished):
+    if steps.goes_on_after(echo.observations[-1], None, restarted=True) or absolved(echo, finished, steps, world):
         return "training went on afterwards"
-    if any(survival.ended_before(f, first) for f in finished):
+    if was_over(echo, finished, steps, world):
         return "the run had reached its end before"
     return None
 

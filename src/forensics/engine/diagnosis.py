@@ -17,6 +17,7 @@ from forensics.engine.ruled_out import ruled_out
 from forensics.engine.steps import StepClock
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
+    WAITED_FOR,
     Coverage,
     Diagnosis,
     Evidence,
@@ -157,7 +158,7 @@ class _Findings:
             both = own if own and in_pods else known | own  # a pod's processes call the pod their host
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
-        return next(iter(named)) if len(named) == 1 else key.identity.node
+        return next(iter(named)) if len(named) == 1 else None  # of several hosts none is proven
 
 
 def _onsets(c: Candidate) -> list[Observation]:
@@ -408,8 +409,12 @@ def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
     effects.sort(key=lambda f: (order.get(f.severity, 3), f.time or "~"))
     phrases = []
     for f in effects[:EFFECTS]:
-        ranks = f" on rank{'s' if len(f.ranks) > 1 else ''} {rank_ranges(f.ranks)}" if f.ranks else ""
-        phrases.append(f"{f.name}{ranks if len(ranks) < 60 else f' on {len(f.ranks or ())} ranks'}")
+        how = "waiting for" if f.name in WAITED_FOR else "on"
+        ranks = f" {how} rank{'s' if len(f.ranks) > 1 else ''} {rank_ranges(f.ranks)}" if f.ranks else ""
+        ranks = ranks if len(ranks) < 60 else f" {how} {len(f.ranks or ())} ranks"
+        op, seq = f.captures.get("op", ""), f.captures.get("seq", "")
+        call = f" of {op.lower()} #{seq}" if f.name in WAITED_FOR and op.isidentifier() and seq.isdecimal() else ""
+        phrases.append(f"{f.name}{call}{ranks}")
     if len(effects) > EFFECTS:
         phrases.append(f"{len(effects) - EFFECTS} more")
     return phrases

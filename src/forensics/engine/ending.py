@@ -9,8 +9,13 @@ from forensics.engine.steps import counting_training
 from forensics.model import RunData
 from forensics.patterns import lazy
 
-# The level of a record stands at its beginning, in capitals, behind times and names; programs print it so too.
-_ERROR = lazy(r".{0,120}?\b(?:FATAL|CRITICAL|PANIC|ERROR)\b")
+# The level of a record stands at its beginning, in capitals, behind times and names; programs print it so too. Other
+# programs begin a message by it, and Python's last line of an exception names its class, behind what a system's log
+# puts before it.
+_ERROR = lazy(
+    r".{0,120}?\b(?:FATAL|CRITICAL|PANIC|ERROR)\b|(?i:(?:fatal|panic|error)(?: error)?: )"
+    r"|(?:.{0,120}?[\]:Z] )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): "
+)
 
 
 def how_it_ends(data: RunData) -> str:
@@ -27,7 +32,7 @@ def how_it_ends(data: RunData) -> str:
 
 
 def last_words(data: RunData) -> str | None:
-    """The line with which a log of the run ends, where a logger printed it as an error; None where none ends so.
+    """The line with which a log of the run ends, where it was printed as an error; None where none ends so.
 
     No signature knows it, and nothing came after it: such a run is not known to be well.
     """

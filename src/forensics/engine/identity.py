@@ -16,7 +16,7 @@ from forensics.engine import whose
 from forensics.engine.environment import stated_world
 from forensics.engine.kernel import FACT, UNPLACED
 from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source
-from forensics.parsers.prefixes import from_ray, from_syslog
+from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NCCL_INIT, HOST_DOWN = "nccl-init", "node-failure"
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
+_Launch = tuple[str, int]  # a launch folder, and the number of the attempt in its path
 _RUN_FOLDER = re.compile(
     r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$"
 )
@@ -45,6 +46,7 @@ class World:
     tasks_are_ranks: bool = False  # a Slurm task drives one rank, and bears its number
     devices_are_ranks: bool = True  # of one host: nothing says that its devices are not the ranks of the whole run
     host_of: Mapping[int, str] = field(default_factory=dict)  # rank -> host, where one alone is named with it
+    single: bool = False  # there is but one process, as far as anything tells: naming its rank would tell nothing
     nccl_devices_are_ranks: bool = False  # of one host: its processes see the devices of others, and each has its own
 
     def global_rank(self, identity: Identity) -> int | None:
@@ -161,11 +163,13 @@ def know_world(data: RunData) -> World:
         rank, local, pid = (o.captures.get(k, "") for k in ("rank", "local_rank", "pid"))
         if rank.isdigit() and o.signature == whose.MAPPING:
             mapped.add(int(rank))
+        if listed_ranks := o.captures.get("taking_part"):
+            mapped.update(rank_list(listed_ranks))
         if rank.isdigit() and local.isdigit():
             rank_of.setdefault((o.identity.node, int(local)), int(rank))
         if rank.isdigit() and pid.isdigit():
             rank_of_pid.setdefault((o.identity.node, int(pid)), int(rank))
-    rank_of_pid |= whose.processes(data.observations, rank_of)
+    rank_of_pid |= whose.processes(data.observations, rank_of, one_host=not several)
     for key in clashes:
         del rank_of[key]
     if not clashes:
@@ -215,12 +219,18 @@ def know_world(data: RunData) -> World:
         rank_of_bus=rank_of_bus,
         rank_of_device=whose.devices(inits, rank_of),
         tasks_are_ranks=tasks_are_ranks,
+        single=size == 1 and (stated == 1 or not any(_prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
         and not any(from_ray(o.evidence[0].text) for o in data.observations),
         nccl_devices_are_ranks=(stated is not None or len(ranks | mapped) > 1 or _see_several_devices(identities))
         and not _share_a_device(identities),
         host_of={rank: next(iter(hosts)) for rank, hosts in told.items() if len({whose.label(h) for h in hosts}) == 1},
     )
+
+
+def _prints_its_rank(identity: Identity) -> bool:
+    """Whether a rank is printed, or a file's name, and not taken from an index on the host."""
+    return identity.rank is not None and {identity.local_rank, identity.device, identity.task} == {None}
 
 
 def _see_several_devices(identities: Iterable[Identity]) -> bool:
@@ -273,13 +283,59 @@ def _without_node(table: dict[tuple[str | None, Any], int]) -> None:
     table.update({(None, key): found.pop() for key, found in ranks.items() if len(found) == 1})
 
 
+def _in_order(spans: Mapping[_Launch, tuple[float, float]]) -> dict[_Launch, int]:
+    """(folder, attempt of its path) -> attempt of the run, by the times between which each was written."""
+    whole: dict[str, tuple[float, float]] = {}
+    for (folder, _), (low, high) in spans.items():
+        begin, end = whole.get(folder, (low, high))
+        whole[folder] = (min(begin, low), max(end, high))
+    launches: list[set[str]] = []
+    last = float("-inf")
+    for folder, (low, high) in sorted(whole.items(), key=lambda item: (item[1][0], item[0])):
+        if low > last:
+            launches.append(set())
+        launches[-1].add(folder)
+        last = max(last, high)
+    number: dict[_Launch, int] = {}
+    for folders in launches:
+        first = max(number.values(), default=-1) + 1
+        of_launch = _of_launch({key: span for key, span in spans.items() if key[0] in folders})
+        number |= {key: first + n for key, n in of_launch.items()}
+    return number
+
+
+def _of_launch(spans: Mapping[_Launch, tuple[float, float]]) -> dict[_Launch, int]:
+    """The attempts of one launch.
+
+    Nodes that have been there from beginning to end count alike. One that joins later begins at 0 nevertheless: it is
+    of the attempt with which its times overlap. Two attempts of one folder are never one, whatever clocks say.
+    """
+    counted: dict[str, list[int]] = defaultdict(list)
+    for folder, attempt in sorted(spans):
+        counted[folder].append(attempt)
+    first, *others = counted.values()
+    if all(attempts == first for attempts in others):
+        return {(folder, attempt): attempt for folder, attempt in spans}
+    number: dict[_Launch, int] = {}
+    n, end = min(attempt for _, attempt in spans) - 1, float("-inf")
+    nodes: set[str] = set()  # folders that have taken part in attempt n
+    for key, (low, high) in sorted(spans.items(), key=lambda item: (item[1][0], item[0])):
+        if low > end or key[0] in nodes:
+            n, end, nodes = n + 1, high, {key[0]}
+        else:
+            end = max(end, high)
+            nodes.add(key[0])
+        number[key] = n
+    return number
+
+
 def number_attempts(data: RunData) -> RunData:
     """Give every source, and what was read from it, its attempt: launches that follow each other count on.
 
-    Launch folders (`<run id>_<random>/attempt_N/`) whose times overlap are the nodes of one attempt; those that follow
-    each other are one attempt after the other.
+    Launch folders (`<run id>_<random>/attempt_N/`) whose times overlap are the nodes of one launch, which number their
+    attempts alike; those that follow each other are one launch after the other.
     """
-    spans: dict[tuple[str, int], tuple[float, float]] = {}
+    spans: dict[_Launch, tuple[float, float]] = {}
     for writer in data.writers:
         m = _RUN_FOLDER.match(writer.source)
         if m is None or writer.first_time is None or writer.last_time is None:
@@ -287,15 +343,7 @@ def number_attempts(data: RunData) -> RunData:
         key = (m["folder"], int(m["attempt"]))
         low, high = spans.get(key, (writer.first_time, writer.last_time))
         spans[key] = (min(low, writer.first_time), max(high, writer.last_time))
-    number: dict[tuple[str, int], int] = {}
-    n, end = -1, float("-inf")
-    for key, (low, high) in sorted(spans.items(), key=lambda item: (item[1][0], item[0])):
-        if low > end:
-            n += 1
-            end = high
-        else:
-            end = max(end, high)
-        number[key] = n
+    number = _in_order(spans)
     of_source: dict[str, int | None] = {}
     for source in data.sources:
         m = _RUN_FOLDER.match(source.path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forensics.engine import attempts, causes, clocks, diagnosis, identity, named, progress, resumes, steps
+from forensics.engine import attempts, causes, clocks, diagnosis, identity, named, progress, resumes, steps, teardowns
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
 from forensics.engine.matcher import STACK, Matcher
@@ -416,7 +416,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found = joins.settle(found, catalogue) if kernels else found
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
-    found = often_enough(found, catalogue)
+    found = often_enough(teardowns.settle(found, clock), catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
     rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}

@@ -173,6 +173,34 @@ class StepClock:
                 return True
         return False
 
+    def records(self, rank: int) -> bool:
+        """Whether anything records steps of a rank."""
+        return rank in self._of_rank
+
+    def recorded_after(self, observation: Observation, source: str, rank: int | None) -> int:
+        """How many steps a source records of a rank after an event: below it in one file, else later by the clock.
+
+        rank: None stands for records that name none.
+        """
+        evidence, marks = observation.evidence[0], self._of_rank.get(rank, {}).get(source, ())
+        if source == evidence.file:
+            return len({m.step for m in marks if m.line and evidence.line and m.line > evidence.line})
+        time = observation.time
+        return len({m.step for m in marks if time is not None and m.time is not None and m.time > time})
+
+    def idle_since(self, observation: Observation) -> bool:
+        """Whether nothing is known to have recorded a step after an event: below it in its file, or by the clock."""
+        evidence, time = observation.evidence[0], observation.time if observation.timed else None
+        for source, marks in self.marks.items():
+            for m in marks:
+                if source == evidence.file and m.line is not None and evidence.line is not None:
+                    after = m.line > evidence.line
+                else:
+                    after = time is not None and m.time is not None and m.time > time
+                if after:
+                    return False
+        return True
+
     @cached_property
     def reached(self) -> dict[int, int]:
         """attempt -> the last step that any of its records bears. What names no attempt is of the first."""

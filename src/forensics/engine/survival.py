@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from forensics.engine.finishes import FINISHED, absolved, finished_after, last_of_each_file
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.model import POD_SUCCEEDED, Observation
@@ -96,7 +97,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     run = _Run(
         steps=steps,
         world=world,
-        finished=[c for c in found if c.signature.name == "run-finished"],
+        finished=[c for c in found if c.signature.name == FINISHED],
         resumed=[o for c in found if c.signature.name == "run-resumed" for o in c.observations],
         starts=[o for c in found if c.signature.name in _STARTS for o in c.observations],
         last=max([*own, *steps.reached], default=0),
@@ -136,16 +137,16 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         return None
     if c.attempt in run.died:
         # Steps that others had under way when it died are few; a process that records more outlived what it said.
-        outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in _last_of_each_file(c))
+        outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in last_of_each_file(c))
         passed = outlived and _may_pass(c) and not (c.signature.area in _OUTSIDE and suffers)
         return "training went on for many steps between it and the run's end" if passed else None
     if c.signature.name in DEATHS:
         return "training went on afterwards"
     if steps.goes_on_after(last, world.of(last)):
         return "the same process went on training afterwards, so it was handled"
-    if any(finished_after(f, last) for f in run.finished if f.attempt == c.attempt):
+    if absolved(c, [f for f in run.finished if f.attempt == c.attempt], steps, world):
         return "the run reached its end afterwards, so it was handled"
-    ends = _last_of_each_file(c)
+    ends = last_of_each_file(c)
     if all(_handled_there(o, c, steps, world) for o in ends):
         return "the same line of code raised it before, and the process went on each time"
     if all(steps.goes_on_elsewhere(o, world.of(o)) for o in ends):
@@ -187,16 +188,12 @@ def _ended_well_elsewhere(o: Observation, rank: int | None, finished: Sequence[C
     return not o.timed and rank is not None and bool(own) and any("exits" in f.captures for f in said)
 
 
-def _last_of_each_file(c: Candidate) -> list[Observation]:
-    return list({o.evidence[0].file: o for o in c.observations}.values())
-
-
 def _outlived_death(c: Candidate, run: _Run) -> bool:
     """Whether every message of a death is followed by training in its own file, with no new start between.
 
     A file in which it was said again and again while training went on says nothing by the last time before its end.
     """
-    for last in _last_of_each_file(c):
+    for last in last_of_each_file(c):
         if any(_follows(s, last) for s in run.starts):
             return False
         if run.steps.goes_on_after(last, run.world.of(last), STEPS_AFTER_DEATH):
@@ -274,22 +271,3 @@ def _is_older(c: Candidate, steps: StepClock) -> bool:
         if o.time > begin - (OLDER):
             return False
     return True
-
-
-def finished_after(finish: Candidate, observation: Observation, *, same_file: bool = False) -> bool:
-    """Whether the run's end is said after an observation: further down in its file, or later by the clock."""
-    return any(_later(f, observation, same_file) for f in finish.observations)
-
-
-def ended_before(finish: Candidate, observation: Observation) -> bool:
-    """Whether the run's end was said before an observation."""
-    return any(_later(observation, f, False) for f in finish.observations)
-
-
-def _later(later: Observation, earlier: Observation, same_file: bool) -> bool:
-    a, b = earlier.evidence[0], later.evidence[0]
-    if a.file == b.file and a.line is not None and b.line is not None:
-        return b.line > a.line
-    if same_file:
-        return False
-    return later.time is not None and earlier.time is not None and later.time > earlier.time

@@ -91,10 +91,13 @@ def writers(observations: Iterable[Observation]) -> dict[tuple[str, str | None],
     return single if together else {}
 
 
-def processes(observations: Iterable[Observation], local: Mapping[Place, int]) -> dict[Place, int]:
-    """(node, pid) -> rank, of processes that prefixes or a launcher's list name together with a rank or local rank.
+def processes(
+    observations: Iterable[Observation], local: Mapping[Place, int], one_host: bool = False
+) -> dict[Place, int]:
+    """(node, pid) -> rank, of processes that prefixes or a launcher's lines name together with a rank or local rank.
 
-    local: (node, local rank) -> rank. Without a host's name a local rank is one rank's only where one host has any.
+    local: (node, local rank) -> rank. Without a host's name a local rank is one rank's only where one host has any;
+    where the whole run is on one host, which `one_host` says, a local rank that no line maps is the rank.
     """
     told: dict[Place, set[int]] = defaultdict(set)
     alone = len({node for node, _ in local}) == 1
@@ -102,8 +105,10 @@ def processes(observations: Iterable[Observation], local: Mapping[Place, int]) -
         node, pid = o.identity.node, o.captures.get("pid", "")
         if o.signature == SEEN and o.identity.pid is not None and o.identity.rank is not None:
             told[node, o.identity.pid].add(o.identity.rank)
-        elif o.signature == MAPPING and pid.isdigit() and (index := o.captures.get("local_rank", "")).isdigit():
+        elif pid.isdigit() and (index := o.captures.get("local_rank", "")).isdigit():
             ranks = {r for (host, n), r in local.items() if n == int(index) and (host == node or alone)}
+            if not ranks and one_host:
+                ranks = {int(index)}
             if len(ranks) == 1:
                 told[node, int(pid)] |= ranks
     return {place: ranks.pop() for place, ranks in told.items() if len(ranks) == 1}

@@ -68,6 +68,7 @@ _NEVER_A_HOST = {
     "loss", "fatal", "hint", "usage", "test", "train", "val", "eval", "runtimeerror", "valueerror", "userwarning",
     "steps", "iters", "iteration", "iterations", "epochs", "ep", "batch", "global_step", "num_updates", "train_loss",
     "val_loss", "eval_loss", "total_loss", "training", "validation", "valid", "lr", "progress", "critical", "notice",
+    "srun", "slurmstepd", "sbatch", "salloc", "mpirun", "mpiexec", "orterun", "prterun", "torchrun", "make",
 }  # fmt: skip
 
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).

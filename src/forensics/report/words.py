@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from forensics.model import Coverage, Diagnosis, Evidence, Finding, Role, RunSummary, Status, Verdict
+from forensics.model import WAITED_FOR, Coverage, Diagnosis, Evidence, Finding, Role, RunSummary, Status, Verdict
 from forensics.rank_ranges import SHORT, rank_ranges
 
 _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(Z?)\Z", re.ASCII)
@@ -249,8 +249,9 @@ def cascades(diagnosis: Diagnosis) -> list[tuple[Finding | None, list[Group]]]:
 
 
 def group_phrase(group: Group) -> str:
-    """`collective-timeout on ranks 0, 1, 3 (7 lines)`."""
-    on = f" on {ranks_phrase(group.ranks)}" if group.ranks else ""
+    """`rank-exited-early on ranks 0, 1, 3 (7 lines)`, `collective-timeout waiting for rank 2 (7 lines)`."""
+    how = "waiting for" if group.name in WAITED_FOR else "on"
+    on = f" {how} {ranks_phrase(group.ranks)}" if group.ranks else ""
     return f"{group.name}{on} ({plural(group.count, 'line')})"
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.detectors import (
     dynamics,
     instruments,
+    loss_reset,
     loss_scale,
     loss_shape,
     modules_nonfinite,
@@ -51,6 +52,7 @@ REGISTRY: Mapping[str, Detector] = {
         nonfinite.nan_same_step,
         loss_scale.scale_collapse,
         loss_scale.scale_stall,
+        loss_reset.loss_reset,
         loss_shape.loss_divergence,
         loss_shape.loss_spike,
         loss_shape.grad_norms_differ,

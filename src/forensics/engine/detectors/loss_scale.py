@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _NAMES = ("loss_scale", "overflow", "skipped_steps", "skipped_total", "grad_norm", "loss", "lr")
 _SHOWN = ("loss_scale", "overflow", "skipped_steps", "loss", "grad_norm")
+_LEARNS = 0.02  # part of its level by which a loss falls that still learns (O7: less is a loss that stands)
+_NOT_SAID = 0.9  # how sure a low scale is where no record says that a step was skipped or a gradient is 0
+_FALLS_ON = 0.7  # and where the loss falls on as well
 
 
 def scale_collapse(
@@ -43,6 +46,8 @@ def scale_collapse(
     floor: DeepSpeed's min_scale is 1 by default, torch and fairseq go below. repeats: overflows at an unchanged scale
         (one more than DeepSpeed's hysteresis of 2 at any scale; at or below `floor` its minimum is reached).
     growth: records without a fall after which the scaler has recovered.
+
+    A descent to `floor` or below, after which the scale never grows, may be as slow as it likes: see `_pinned`.
     """
     import polars as pl
 
@@ -151,7 +156,52 @@ def _collapse(
             )
             shown = (at[fall.start], at[fall.start - 1], at[fall.end], at[-1])
             return Sign(part, at[fall.start], _evidence(part, shown), note, "loss_scale")
-    return None
+    return _pinned(part, at, scale, halvings, floor, growth)
+
+
+def _pinned(
+    part: Stream, at: Sequence[int], scale: Sequence[float], halvings: int, floor: float, growth: int
+) -> Sign | None:
+    """A descent to the floor, at any pace and without growth up to the end, after which the loss falls no more.
+
+    Calibration ends at 2^8 or more (P5), and a scaler that finds its level goes up again after growth_interval good
+    steps (2000, torch/amp/grad_scaler.py). `growth` records without a fall must lie within or behind the descent, or
+    nothing tells it from a record of overflows alone. A loss that goes on falling shows that steps are applied: then
+    `floor` itself is no trouble yet; a scale below it makes gradients smaller than they are, and has less weight.
+    """
+    fall = next(reversed(_falls(scale, len(scale))), None)
+    if fall is None or max(scale[fall.end :]) > scale[fall.end]:
+        return None
+    low = scale[fall.end]
+    quiet = sum(b == a for a, b in itertools.pairwise(scale[fall.start :]))
+    gradual = halvings <= fall.halvings <= 4 * (fall.end - fall.start + 1)
+    if low > floor or not gradual or quiet < growth:
+        return None
+    gain = _gain(part, at[fall.end] if len(scale) - fall.end > growth else at[fall.start], len(part))
+    stands = gain is not None and gain <= _LEARNS
+    if not stands and low >= floor:
+        return None
+    note = (
+        f"the loss scale halves {fall.halvings:.0f} times and never grows, from {number(scale[fall.start - 1])}"
+        f" at {part.where(at[fall.start - 1])} to {number(low)} at {part.where(at[fall.end])}"
+    )
+    note += ", and the loss does not fall from there on" if stands else ""
+    shown = (at[fall.start], at[fall.start - 1], at[fall.end], at[-1])
+    weight = _NOT_SAID if stands else _FALLS_ON
+    return Sign(part, at[fall.start], _evidence(part, shown), note, "loss_scale", weight)
+
+
+def _gain(part: Stream, start: int, stop: int) -> float | None:
+    """Part of its level by which the loss falls from the first to the last quarter of records start..stop-1.
+
+    None where there are fewer than 20 losses, or one is not finite.
+    """
+    values = [v for v in part.column("loss")[start:stop] if v is not None]
+    if len(values) < 20 or not all(map(math.isfinite, values)):
+        return None
+    quarter = len(values) // 4
+    first, last = median(values[:quarter]), median(values[-quarter:])
+    return (first - last) / max(abs(first), 1e-12)
 
 
 def _skips(part: Stream, at: Sequence[int]) -> list[bool]:
@@ -223,7 +273,8 @@ def scale_stall(
     drop: factor from one record to the next, a step apart or over a restart; halving takes a step each (C15).
     flat: records without any change after it, to the end.
     low: only a scale under this, or one under which the gradient norm is 0 on most records (they underflow), is a
-        stall; a scaler that starts again at 65536 recalibrates and does no harm (C15).
+        stall; a scaler that starts again at 65536 recalibrates and does no harm (C15). At `low` itself, which is also
+        what a run prints that goes on in bf16, the loss must have fallen before, and have stood ever since.
     """
     import polars as pl
 
@@ -249,14 +300,17 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     grads = [g for i in at[start:] if (g := stream.column("grad_norm")[i]) is not None]
     dead = len(grads) >= flat and sum(g == 0.0 for g in grads) > 0.5 * len(grads)
     value = scale[last]
+    weight = 1.0
     if start > 0:
         before, where = scale[start - 1], stream.where(at[start - 1])
         steps = [s for i in at if (s := stream.steps[i]) is not None]
         gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
         a, b = stream.steps[at[start - 1]], stream.steps[at[start]]
         near = a is None or b is None or not gaps or b - a <= 2 * median(gaps)
-        if before < drop * max(value, 1e-30) or not near or not (value < low or dead):
+        idle = value == low and _stops_learning(stream, at[start])
+        if before < drop * max(value, 1e-30) or not near or not (value < low or dead or idle):
             return None
+        weight = 1.0 if value < low or dead else _NOT_SAID
         shown: tuple[int, ...] = (at[start], at[start - 1], at[last])
     else:
         earlier = _earlier(stream, others)
@@ -271,7 +325,16 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     note += f" (it was {number(before)} at {where})" if where else ""
     if dead:
         note += "; the gradient norm is 0: gradients underflow"
-    return Sign(stream, at[start], _evidence(stream, shown), note, "loss_scale")
+    return Sign(stream, at[start], _evidence(stream, shown), note, "loss_scale", weight)
+
+
+def _stops_learning(stream: Stream, at: int) -> bool:
+    """Whether the loss still fell just before record `at`, and does not in twice as many records (50 or more) after."""
+    width = min(at, len(stream) - at)
+    before, after = _gain(stream, at - width // 2, at), _gain(stream, at, at + width)
+    if width < 50 or before is None or after is None:
+        return False
+    return before > _LEARNS and after < 0.1 * before
 
 
 def _earlier(stream: Stream, others: Sequence[Stream]) -> tuple[str, float] | None:

@@ -102,10 +102,11 @@ def kl_negative(
 def value_loss_explosion(
     metrics: pl.DataFrame, observations: Sequence[Observation], *, factor: float = 1e3, records: int = 20
 ) -> tuple[Observation, ...]:
-    """The value loss becomes non-finite, or a thousand times what it was while the reward does not rise.
+    """The value loss becomes non-finite, or a thousand times what it was beyond what the reward explains.
 
     factor: the scale of a value loss follows the square of the returns (R3), so growth by 10 or 100 is healthy where
-        the reward improves. records: the fewest to judge by.
+        the reward improves, and more where the reward itself has become many times as large. records: the fewest to
+        judge by.
     """
 
     def look(part: Stream) -> Sign | None:
@@ -121,7 +122,10 @@ def value_loss_explosion(
             return None
         rewards = [r for r in part.column("reward") if r is not None and math.isfinite(r)]
         if rewards and median(rewards[-5:]) > median(rewards[: max(1, len(rewards) // 4)]):
-            return None
+            start, end = median(rewards[:5]), median(rewards[-5:])
+            larger = max(abs(end), end - start) / abs(start) if start else math.inf
+            if min(late) < factor * early * max(larger, 1.0) ** 2:
+                return None
         k = next(k for k in range(len(value)) if value[k] > 0.1 * factor * early and min(value[k:]) > 10 * early)
         note = f"the value loss grows from {number(early)} to {number(value[-1])}, from {part.where(at[k])} on"
         return _sign(part, at[k], (at[0], at[-1]), note, "value_loss", 0.9)
@@ -130,13 +134,21 @@ def value_loss_explosion(
 
 
 def policy_collapse(
-    metrics: pl.DataFrame, observations: Sequence[Observation], *, deviations: float = 4.0, stays: int = 20
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    deviations: float = 4.0,
+    stays: int = 20,
+    alone: bool = False,
+    lost: float = 0.8,
 ) -> tuple[Observation, ...]:
     """The reward falls far below its best and stays there, together with entropy, response length or KL.
 
     deviations: of the reward around its best level (R1 gives 2 of the first half; noise alone reaches that).
     stays: records to the end (R1). A companion is required: entropy at a tenth of its start, responses 60 % shorter, or
         a KL five times its median (R1); a fall of the reward alone may be the environment or the data.
+    alone: look for that fall alone, without a companion: at least `lost` of all that the reward had risen is gone, for
+        a tenth of the record and five times `stays` or more.
     """
 
     def look(part: Stream) -> Sign | None:
@@ -157,10 +169,18 @@ def policy_collapse(
             return None
         k = next(k for k in range(best_at + 1, len(reward)) if max(reward[k:]) < limit or k == len(reward) - stays)
         companion = _companion(part, at[k])
-        if companion is None:
+        if (companion is None) is not alone:
             return None
-        low = number(median(reward[-stays:]))
-        note = f"the reward falls from {number(best)} to {low} at {part.where(at[k])} and stays there; {companion}"
+        low = median(reward[-stays:])
+        note = f"the reward falls from {number(best)} to {number(low)} at {part.where(at[k])} and stays there"
+        if companion is not None:
+            note += f"; {companion}"
+        else:
+            first = median(reward[:10])
+            fallen = best - low >= lost * (best - first) > 0
+            if not fallen or len(reward) - k < max(5 * stays, len(reward) // 10):
+                return None
+            note += f" for {len(reward) - k} records; it began at {number(first)}"
         return _sign(part, at[k], (at[best_at], at[-1]), note, "reward", 0.9)
 
     return _each(metrics, "reward", look)

@@ -101,6 +101,7 @@ def place(data: RunData, world: World) -> RunData:
     observations = []
     for o in data.observations:
         if o.signature == LISTED:
+            observations.append(o)
             continue
         by_kernel = id(o) in system
         if by_kernel:

@@ -1,0 +1,54 @@
+"""What follows from one rank's death though it could be a cause by itself: peers refused, a job left until its limit.
+
+A refused connection needs a host that answers and a process that is gone. A time limit that ends ranks which waited for
+one that had died ends nothing that would have gone on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forensics.engine.hangs import hang_came_first
+from forensics.engine.identity import World
+from forensics.engine.steps import StepClock
+from forensics.model import Observation
+from forensics.patterns import lazy
+
+if TYPE_CHECKING:
+    from forensics.engine.causes import Candidate
+
+UNREACHED = "nccl-connect-failed"
+LIMIT = "scheduler-time-limit"
+# Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
+_OF_OTHERS = frozenset({"nccl", "collectives", "network"})
+_REFUSED = lazy(r"(?i)connection refused")
+
+
+def is_death(c: Candidate) -> bool:
+    """Whether it ends a rank by that rank's own doing."""
+    s = c.signature
+    return (
+        s.kind in ("cause", "symptom")
+        and s.verdict == "failed"
+        and (s.severity == "fatal" or bool(c.subject))
+        and s.area not in _OF_OTHERS
+    )
+
+
+def refused_by(c: Candidate, death: Candidate, world: World) -> bool:
+    """Whether connections that were refused lead to a rank that had died of something else."""
+    if c.signature.name != UNREACHED or not death.ranks or not all(_is_refusal(o) for o in c.observations):
+        return False
+    tried = {rank for o in c.observations if (rank := world.of(o)) is not None}
+    return not tried & set(death.ranks)
+
+
+def waited_after(limit: Candidate, death: Candidate, steps: StepClock) -> bool:
+    """Whether a run that reached its time limit had trained no further since a rank of it died."""
+    if limit.signature.name != LIMIT or not hang_came_first(death, limit):
+        return False
+    return steps.idle_since(death.observations[-1])
+
+
+def _is_refusal(o: Observation) -> bool:
+    return any(_REFUSED.search(e.text) for e in o.evidence)
