@@ -327,3 +327,18 @@ def test_a_checkpoint_that_grows_is_a_sign_of_life(live: Make) -> None:
         run.add("checkpoints/step_20/model.pt", b"\x93" * 4096)
         run.look()
     assert run.told() == []
+
+
+def test_a_cards_error_is_told_also_where_training_goes_on(live: Make) -> None:
+    run = live()
+    lines = [f"2026-11-28 12:54:{s:02d} [rank0] step {s} loss {3 - s / 100}\n" for s in range(60)]
+    run.add("rank0.log", "".join(lines))
+    run.add(
+        "kern.log",
+        "Nov 28 12:54:10 node-1 kernel: [12345.6] NVRM: Xid (PCI:0000:3b:00): 94, pid=4411, name=python, "
+        "Ch 00000008, Contained: SM (0x1). RST: No, D-RST: No\n",
+    )
+    run.look(3)
+    told = [(n.sign.name, n.sign.severity) for n in run.news if n.state == "started"]
+    assert told == [("gpu-ecc-uncorrectable", "warning")]
+    assert [n for n in run.news if n.state == "recovered"] == []

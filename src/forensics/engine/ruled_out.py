@@ -84,8 +84,8 @@ def ruled_out(
             if any(rule.detector == _OF_ONE for rule in signature.evidence):
                 missing.append(MissingEvidence(f"what the model was given, which would show {look.name}", _WATCH))
         elif where in held:
-            told = f"{held[where]}; it" if held[where] else "it"
-            ruled.append(RuledOut(look.name, f"{told} would show otherwise: {look.tell}", first.key.evidence[:1]))
+            told = held[where] or "nothing here says so"
+            ruled.append(RuledOut(look.name, f"{told}: {look.tell}", first.key.evidence[:1]))
         elif not any("dmesg" in item for item in first.signature.confirm if where is Witness.KERNEL):
             missing.append(MissingEvidence(f"{where.value}, which would show {look.name}: {look.tell}", _HOW[where]))
     return tuple(ruled[:MOST]), tuple(missing[:2])

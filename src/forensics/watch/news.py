@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,7 @@ _NOBODYS = "insufficient-evidence"  # says that nothing is known, which is no ne
 _SURE = frozenset(
     {"nan_loss", "nan_gradients", "nan_one_rank_first", "nan_same_step", "nonfinite_module", "scale_collapse"}
 )
+_XID = frozenset({"xid", "sxid"})  # captures that a driver's error is told by
 _LASTING = ("metrics", "collectives")  # evidence that shows a state: where it shows no more, the state is over
 
 
@@ -69,11 +70,19 @@ class News:
 
 
 def signs(diagnosis: Diagnosis, catalogue: Mapping[str, Signature]) -> list[Sign]:
-    """The findings of a diagnosis that are trouble: causes and symptoms that the run did not survive."""
+    """The findings of a diagnosis that are trouble: causes and symptoms that the run did not survive.
+
+    What a card told the driver is a warning also where training goes on: a run seldom does for long.
+    """
     if diagnosis.verdict is Verdict.RECOVERED:
         return []
     names = {f.id: f.name for f in diagnosis.findings}
-    return [
+    warned = [
+        replace(_sign(f, catalogue[f.name], names), severity="warning")
+        for f in diagnosis.findings
+        if f.name in catalogue and _is_outlived_xid(f, catalogue[f.name])
+    ]
+    return warned + [
         _sign(f, catalogue[f.name], names)
         for f in diagnosis.findings
         if f.role is not Role.CONTEXT
@@ -88,8 +97,21 @@ def survived(diagnosis: Diagnosis) -> set[str]:
     """The names of findings that turned out to do no harm, or that a later start of the run got over."""
     if diagnosis.verdict is Verdict.RECOVERED:
         return {f.name for f in diagnosis.findings}
-    names = {f.name for f in diagnosis.findings if f.role is Role.CONTEXT}
+    names = {f.name for f in diagnosis.findings if f.role is Role.CONTEXT and not _names_xid(f)}
     return names - {f.name for f in diagnosis.findings if f.role is not Role.CONTEXT}
+
+
+def _names_xid(finding: Finding) -> bool:
+    return not _XID.isdisjoint(finding.captures)
+
+
+def _is_outlived_xid(finding: Finding, signature: Signature) -> bool:
+    """Whether a card's error is context for no other reason than that training went on (engine.survival).
+
+    Not so errors of other hosts and processes, or from before the start.
+    """
+    outlived = any(words in finding.why for words in ("training went on", "went on training"))
+    return finding.role is Role.CONTEXT and _names_xid(finding) and signature.severity != "info" and outlived
 
 
 def _sign(finding: Finding, signature: Signature, names: Mapping[str, str]) -> Sign:
