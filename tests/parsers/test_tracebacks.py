@@ -121,3 +121,57 @@ def test_lines_passed_over_in_one_go_are_those_read_one_by_one(prefix: str, line
         patch.setattr(tracebacks._Writer, "pass_over", lambda self, data, at: at)
         slow = read_traceback(data, path="a.log", offset=5, line=3)
     assert fast == slow
+
+
+_RAISED = (
+    "Traceback (most recent call last):",
+    '  File "/app/train.py", line 9, in <module>',
+    "    main()",
+    "KeyError: 'caption'",
+)
+
+
+@pytest.mark.parametrize(
+    ("label", "rank"),
+    [
+        ("2026-11-01T00:00:0{n}.1234567Z ", None),
+        ("2026-11-01 00:00:0{n} ", None),
+        ("Nov 01 00:00:0{n} ", None),
+        ("Nov  1 00:00:0{n} node-1 python[123]: ", None),
+        ("2026-11-01T00:00:0{n}+0000 node-1 python[123]: ", None),
+        ("[pod/train-0/main] 2026-11-01T00:00:0{n}.123456789Z ", None),
+        ("[rank3]: 2026-11-01T00:00:0{n}Z ", 3),
+        ("3: 2026-11-01T00:00:0{n}Z ", 3),
+        ("[rank3][INFO]: ", 3),
+        ("train-worker-1 pytorch ", None),
+        ("trainer/0 ", None),
+    ],
+)
+def test_a_label_on_every_line(label: str, rank: int | None) -> None:
+    data = "".join(f"{label.format(n=n)}{line}\n" for n, line in enumerate(_RAISED)).encode()
+    found = read_traceback(data, path="x", offset=0, line=1, voted=frozenset({"srun"}))
+    assert found is not None
+    assert (found.exception, found.message) == ("KeyError", "'caption'")
+    assert found.frames == (("/app/train.py", 9, "<module>"),)
+    said = found.identity
+    assert (said.task if said.rank is None else said.rank) == rank
+
+
+def test_lines_behind_another_label_are_not_of_the_traceback() -> None:
+    other = "trainer/1 ValueError: of another\n"
+    lines = [f"trainer/0 {line}\n" for line in _RAISED]
+    found = read_traceback("".join([*lines[:3], other, lines[3]]).encode(), path="x", offset=0, line=1)
+    assert found is not None
+    assert found.exception == "KeyError"
+
+
+def test_a_head_of_the_first_line_alone_is_no_label() -> None:
+    data = ("2026-11-01 00:00:00 ERROR " + "\n".join(_RAISED) + "\n").encode()
+    found = read_traceback(data, path="x", offset=0, line=1)
+    assert found is not None
+    assert found.exception == "KeyError"
+
+
+def test_a_stamp_before_the_last_words() -> None:
+    assert tracebacks.exception_of("2026-11-01T00:00:00.1234567Z RuntimeError: boom") == ("RuntimeError", "boom")
+    assert tracebacks.exception_of("2026-11-01T00:00:00Z INFO RuntimeError: boom") is None

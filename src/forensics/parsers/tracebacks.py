@@ -17,6 +17,7 @@ from forensics.parsers.prefixes import clean, is_bare, segments
 HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
 MAX_LINES = 3000
+FIRST_FRAME = 32 << 10  # bytes below a header within which its first frame stands, other ranks' lines between included
 STRAY = 40  # foreign lines in a row, without a prefix to tell them apart, before a traceback counts as cut off
 
 NOBODY = Identity()
@@ -41,6 +42,14 @@ _IGNORED = re.compile(r"Exception ignored (?:in|on|while)\b|Error in atexit\._ru
 _REMOTE = re.compile(
     r"\bray::[^\s(]+\(\)\S* \(pid=(?P<pid>\d+)(?:, ip=(?P<node>[0-9a-fA-F.:]+))?(?:.*?\[rank=(?P<rank>\d+)\])?"
 )
+# Times that programs which pass on lines put before them: `kubectl logs --timestamps`, `docker logs -t`, GitHub Actions
+# and journald (RFC 3339), moreutils `ts` and syslog (`Nov 01 00:00:00`).
+_TIME = (
+    r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)"
+)
+_TIMES = re.compile(_TIME)
+_STAMPED = re.compile(_TIME + " ")
 _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
@@ -125,6 +134,20 @@ def _without_times(prefix: str) -> str:
     return _STAMPS.sub("", prefix)
 
 
+def _label_of(head: str, data: bytes) -> re.Pattern[str] | None:
+    """What stands before a header and, but for its time, before the frames below it; None if nothing does.
+
+    A logger's head, which the first line of a record alone bears, is no such label.
+    """
+    before = head[: head.find("Traceback")]
+    if not re.search(r"\w", before):
+        return None
+    label = _TIME.join(re.escape(part) for part in _TIMES.split(before))
+    framed = re.compile((label + r'[ \t]+File "').encode())
+    frames = (line for line in data.split(b"\n") if b'File "' in line)
+    return re.compile(label) if any(map(framed.search, frames)) else None
+
+
 def read_traceback(
     data: bytes,
     *,
@@ -154,11 +177,13 @@ def read_traceback(
     lines.mark = mark.encode()
     # A prefix without a time is the same on every line, and what is indented behind it bears no other.
     own = head.prefix if _without_times(head.prefix) == head.prefix and first[2].startswith(head.prefix) else None
-    boxed = "╭" in head.text
+    label = _label_of(head.text, data[:FIRST_FRAME]) if "Traceback" in head.text else None
+    title = head.text if label is None else label.sub("", head.text, count=1)
+    boxed = "╭" in title
     # torchelastic's table holds tracebacks behind a label, and indents their lines by as much as the label.
-    indented = head.text.lstrip().startswith(("Traceback", "traceback : Traceback"))
-    indent = len(head.text) - len(head.text.lstrip()) if indented else 0
-    if own is not None and not boxed and not indent:
+    indented = title.lstrip().startswith(("Traceback", "traceback : Traceback"))
+    indent = len(title) - len(title.lstrip()) if indented else 0
+    if own is not None and not boxed and not indent and label is None:
         lines.prefix = own.encode()
     frames = lines.frames
     stray = 0
@@ -177,6 +202,10 @@ def read_traceback(
             body = current.text
             if _without_times(current.prefix) != writer:
                 continue
+        if label is not None:
+            if (m := label.match(body)) is None:
+                continue
+            body = body[m.end() :]
         if "ray::" in body and (m := _REMOTE.search(body)):
             speaker = Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))
         text = body[indent:] if body[:indent].isspace() or not indent else body
@@ -197,7 +226,7 @@ def read_traceback(
                 exception=m["type"],
                 message=(m["message"] or "").strip()[:4000],
                 frames=tuple(frames),
-                header=Evidence(path, line, offset, head.text.strip()),
+                header=Evidence(path, line, offset, title.strip()),
                 final=Evidence(path, line + newlines, offset + at, text.rstrip()[:4000]),
                 identity=speaker.over(outer),
                 time=current.time if current.time is not None else head.time,
@@ -210,8 +239,12 @@ def read_traceback(
 
 
 def exception_of(text: str) -> tuple[str, str] | None:
-    """(type, message) where a line is the last one of a traceback beyond doubt; None otherwise."""
-    m = _FINAL.match(text.rstrip())
+    """(type, message) where a line is the last one of a traceback beyond doubt; None otherwise.
+
+    A time before it is passed over.
+    """
+    stamp = _STAMPED.match(text)
+    m = _FINAL.match(text[stamp.end() if stamp else 0 :].rstrip())
     if m is None or m["message"] is None or not m["type"].endswith(("Error", "Exception", "Interrupt")):
         return None
     return m["type"], m["message"].strip()[:4000]
