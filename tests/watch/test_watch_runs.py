@@ -331,8 +331,8 @@ def test_a_checkpoint_that_grows_is_a_sign_of_life(live: Make) -> None:
 
 def test_a_cards_error_is_told_also_where_training_goes_on(live: Make) -> None:
     run = live()
-    lines = [f"2026-11-28 12:54:{s:02d} [rank0] step {s} loss {3 - s / 100}\n" for s in range(60)]
-    run.add("rank0.log", "".join(lines))
+    lines = [f"2026-11-28 12:54:{s:02d} step {s} loss {3 - s / 100}\n" for s in range(60)]
+    run.add("train.log", "".join(lines))
     run.add(
         "kern.log",
         "Nov 28 12:54:10 node-1 kernel: [12345.6] NVRM: Xid (PCI:0000:3b:00): 94, pid=4411, name=python, "
