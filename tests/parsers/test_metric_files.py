@@ -137,6 +137,9 @@ def test_other_json_shapes(tmp_path):
     listed = written(tmp_path, "a.json", '[\n{"step": 1, "loss": 2.0},\n{"step": 2, "loss": NaN}\n]')
     assert rows(listed, "step", "value")[0] == [(1, 2.0), (2, "nan")]
     assert looks_like_metrics(listed.read_bytes(), "a.json")
+    assert looks_like_metrics(b'{"step": 1, "lr": 1e-4}', "a.json")
+    assert looks_like_metrics(b'{"lr": 1e-4}\n{"lr": 2e-4}\n', "a.json")
+    assert looks_like_metrics(b'{"lr": 1e-4, "loss": 2.0}', "a.json")
     keras = written(tmp_path, "history.json", '{"loss": [2.0, 1.5], "val_loss": [2.5, null]}')
     assert rows(keras, "epoch", "name", "value")[0] == [(1.0, "loss", 2.0), (1.0, "eval_loss", 2.5), (2.0, "loss", 1.5)]
 
@@ -150,6 +153,7 @@ def test_running_count_of_skipped_steps(tmp_path):
 NOT_METRICS = {
     "config.json": '{\n  "architectures": ["X"],\n  "dtype": "float32",\n  "vocab_size": 64\n}',
     "ds_config.json": '{"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 0}}',
+    "args.json": '{"lr": 1e-4, "gradient_accumulation_steps": 8}\n',
     "stdout.log": '{"step": 1, "loss": 2.0}\n',
     "gpu.csv": "timestamp, index, power.draw [W], memory.used [MiB]\n2026/03/03 03:00:02.000, 0, 71.2 W, 1024 MiB\n",
     "labels.csv": "id,label\n1,cat\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -351,3 +352,12 @@ def test_the_rank_that_was_waited_for_did_not_time_out(tmp_path: Path) -> None:
     (group,) = sequences(found.data, found.diagnosis.run.world_size)
     assert [(entry.ranks, entry.state) for entry in group.reached] == [((0, 1, 3), "timed out in it")]
     assert group.silent == (2,)
+
+
+def test_a_rank_that_records_no_more_steps_stands_still() -> None:
+    rows: list[Row] = [(rank, step, "loss", 1.0) for rank in (0, 1) for step in range(20)]
+    metrics = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))
+    made_of = replace(data(rows), metrics=metrics, writers=(writer(0, 0.0, 619.0), writer(1, 0.0, 25.0)))
+    lane, other = made(made_of, run(2)).swimlane.lanes
+    assert lane.spans == ((0.0, 619.0),) and lane.still == (19.0, 619.0)
+    assert other.still is None

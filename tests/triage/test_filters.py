@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from forensics.cli import main
 from forensics.signatures.schema import Signature, load_catalogue
-from forensics.triage.filters import CONDITIONS, Unknown, check_causes, check_verdicts, moment
+from forensics.triage.filters import CONDITIONS, Filter, Unknown, check_causes, check_verdicts, moment
 from tests.triage.rows import row
 
 
@@ -86,3 +86,14 @@ def test_times_without_a_zone(stated: str, modified: int | None, hour: int) -> N
     day = datetime(2026, 1, 10, tzinfo=UTC).timestamp()
     changed = day + modified * 3600 + 60 if modified is not None else None
     assert moment(row(1, "cuda-oom", time=stated, modified=changed)) == day + hour * 3600
+
+
+def test_a_node_is_met_with_its_domain_too() -> None:
+    """Rows have one name for a host that files name in two ways."""
+    job = row(1, nodes=("dgx17", "dgx18"))
+    assert (
+        Filter(node=("dgx17.hpc.uni.example",))(job) and Filter(node=("dgx1*",))(job) and Filter(node=("dgx18",))(job)
+    )
+    assert not Filter(node=("dgx1.hpc.uni.example",))(job) and not Filter(node=("10.0.0.4",))(row(2, nodes=("10",)))
+    full = row(3, nodes=("n1.a.example",))
+    assert Filter(node=("n1.a.example",))(full) and not Filter(node=("n1.b.example",))(full)

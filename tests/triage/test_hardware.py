@@ -92,6 +92,33 @@ def test_a_gpu_is_named_where_all_incidents_are_its_own() -> None:
     assert [(u.kind, u.incidents) for u in units] == [("node", 3), ("gpu", 2)]
 
 
+def on_card(n: int, hour: int, *, serial: str | None = None) -> JobResult:
+    hit = fault(100 + n, "gpu-fell-off-bus", "node-3", hour)
+    sign = replace(hit.signs[0], captures={"bdf": "0000:3b:00.0", "xid": "79"})
+    return replace(hit, signs=(sign,), devices=(Device(node="node-3", bus_id="0000:3b:00", serial=serial),))
+
+
+def test_a_gpu_is_held_against_gpus() -> None:
+    """What happened to disks and adapters of other nodes does not make a GPU look better."""
+    others = [fault(200 + n, "nic-failure", f"node-{4 + n % 4}", 12 * n) for n in range(12)]
+    rows = [*(r for r in healthy(0, 56) if r.nodes != ("node-3",)), *others]
+    rows += [row(300 + n, nodes=("node-3",)) for n in range(3)]
+    gpu = next(u for u in flaky([*rows, *(on_card(n, 20 * n) for n in range(4))]) if u.kind == "gpu")
+    assert (gpu.elsewhere.hits, gpu.here.hits, gpu.here.jobs, gpu.advice) == (0, 4, 7, DRAIN)
+    nodes = [fault(100 + n, "nic-failure", "node-3", 20 * n) for n in range(4)]
+    (node,) = [u for u in flaky([*rows, *nodes]) if u.node == "node-3"]
+    assert node.elsewhere.hits == 12
+
+
+def test_a_gpu_has_one_name_where_some_jobs_give_its_serial() -> None:
+    hits = [on_card(0, 0, serial="1320921000001"), on_card(1, 20), on_card(2, 40)]
+    (unit,) = flaky([*healthy(0, 60), *hits])
+    assert (unit.name, unit.incidents) == ("1320921000001", 3)
+    changed = [*hits, on_card(3, 60, serial="1320921000002"), on_card(4, 80, serial="1320921000002")]
+    units = {u.name: u.incidents for u in flaky([*healthy(0, 60), *changed]) if u.kind == "gpu"}
+    assert units == {"node-3 0000:3b:00": 2, "1320921000002": 2}
+
+
 def test_survived_signs_stand_in_the_timeline_and_do_not_count() -> None:
     hits = [fault(100 + n, "gpu-ecc-uncorrectable", "node-3", 10 * n) for n in range(2)]
     mild = Sign(name="gpu-row-remap", role="context", severity="info", confidence=0.9, node="node-3")

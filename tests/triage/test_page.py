@@ -309,6 +309,18 @@ def test_what_shows_over_many_jobs_is_shown_with_its_evidence() -> None:
         assert text in said, text
 
 
+def test_jobs_are_found_by_all_their_nodes_and_by_their_group() -> None:
+    insights = Insights(
+        unknown=(group("keyerror-load-01", [f"runs/{n}" for n in range(20)]),), hardware=(unit("n7", []),)
+    )
+    many = [failed(f"runs/{n}", node="gpu-b" if n else None, nodes=("gpu-b", "n7")) for n in range(20)]
+    reader = shown([*many, row("runs/x")], insights=insights)
+    also = [v for t, n, v in reader.attributes if t == "tr" and n == "data-also"]
+    assert sorted(also) == ["gpu-b n7 keyerror-load-01", *["n7 keyerror-load-01"] * 19]
+    found = {v for t, n, v in reader.attributes if t == "a" and n == "data-find"}
+    assert found == {"keyerror-load-01", "n7"} and "8 more" in reader.shown
+
+
 def test_a_timeline_has_a_mark_for_each_time_in_its_order() -> None:
     reader = shown([failed("runs/a"), failed("runs/b"), row("runs/c", node="gpu-b", modified=NOW)], insights=seen())
     marks = {}

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from forensics.triage.examine import Outcome, Setup
 from forensics.triage.filters import Filter
+from forensics.triage.insight.model import Insights
 from forensics.triage.model import Batch, Job
 from forensics.triage.page import reports, server
 from forensics.triage.page.query import BadQuery, parse
@@ -31,9 +32,9 @@ from forensics.triage.page.reports import Busy, Maker
 from forensics.triage.page.server import Site
 from forensics.triage.pool import Limits
 from forensics.triage.redacted import redacted
-from tests.triage.test_page import NOW, batch, checked, failed, row, seen
+from tests.triage.test_page import NOW, batch, checked, failed, group, row, seen
 
-LINKS = r"#[a-z-]+\Z|/\Z|\?cause=[0-9A-Za-z%._+-]+#jobs\Z|/report/[0-9a-f]{24}\Z"
+LINKS = r"#[a-z-]+\Z|/\Z|\?(?:cause|node)=[0-9A-Za-z%._+-]+#jobs\Z|/report/[0-9a-f]{24}\Z"
 SAFE = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -142,6 +143,13 @@ def test_groups_of_a_filtered_page_are_those_of_its_jobs() -> None:
     assert "keyerror-load_shard-01" in shown and "DRAIN" in shown and "320 (44" not in shown
     assert "counted over all of them" in shown
     assert "DRAIN" not in checked(page_of(where, "path=runs/ok"), LINKS).shown
+
+
+def test_a_group_is_a_filter() -> None:
+    unknown = (group("keyerror-load-0123abcd", ["runs/b"]),)
+    found = batch([failed("runs/a"), failed("runs/b")], insights=Insights(unknown=unknown))
+    text = page_of(site(found), "cause=keyerror-load-0123abcd")
+    assert "runs/b" in text and "runs/a" not in text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from forensics.cli.ending import stop
+from forensics.cli.ending import give_up_stdout, stop
 from forensics.cli.own import OWN, every_folder, with_own
 from forensics.cli.refusals import check_folder, check_output
 from forensics.since import parse_since
@@ -31,7 +31,7 @@ from forensics.since import parse_since
 @click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Where results are kept.")
 @click.option("--rerun", is_flag=True, help="Analyse everything anew.")
 @click.option("--since", metavar="WHEN", help="Only jobs that failed or ended after WHEN: 2h, 3d, or a date.")
-@click.option("--cause", multiple=True, help="Only this cause: slug, code or glob. Can be repeated.")
+@click.option("--cause", multiple=True, help="Only this cause: slug, code, glob or group. Can be repeated.")
 @click.option("--node", multiple=True, help="Only jobs on this node. Can be repeated.")
 @click.option("--verdict", multiple=True, help="Only this verdict, or error. Can be repeated.")
 @click.option("--severity", type=click.Choice(("info", "warning", "error", "fatal")), help="Only this one or graver.")
@@ -100,7 +100,16 @@ def triage(
     from forensics.signatures.schema import SignatureError
     from forensics.triage import batch as batches
     from forensics.triage import command as commands
-    from forensics.triage.filters import CONDITIONS, SEVERITIES, Filter, Unknown, check_causes, check_verdicts, failing
+    from forensics.triage.filters import (
+        CONDITIONS,
+        SEVERITIES,
+        Filter,
+        Unknown,
+        check_causes,
+        check_verdicts,
+        failing,
+        is_group,
+    )
     from forensics.triage.jobs import NoJobs
     from forensics.triage.pool import Limits
     from forensics.triage.store import StoreError
@@ -119,16 +128,23 @@ def triage(
         check_folder(reports, paths, "reports")
     if port is not None and not serve:
         raise click.UsageError("--port goes with --serve")
+    if command is not None:
+        try:
+            commands.words(command)
+        except commands.CannotWrite as error:
+            raise stop(str(error)) from None
     bar = commands.Bar() if not quiet and sys.stderr is not None and sys.stderr.isatty() else None
     limits = Limits(job_timeout, job_memory << 20)
     wanted = Filter(cause=cause, node=node, verdict=verdict, severity=severity, label=label, since=oldest)
     try:
         check_verdicts(verdict)
         project = settings.load(Path(), paths)
+        groups: tuple[str, ...] = ()
         if cause or fail_on:
             catalogue = with_own(project, signature_folders)
             check_causes(cause, catalogue)
             check_causes(fail_on, catalogue, also=(*CONDITIONS, *SEVERITIES))
+            groups = tuple(name for name in (*cause, *fail_on) if is_group(name) and name not in catalogue)
         options = batches.Options(
             store=store,
             rerun=rerun,
@@ -137,6 +153,7 @@ def triage(
             limits=limits,
             engine=batches.engine_of(engine, jobs, limits),
             wanted=wanted,
+            groups=groups,
             progress=bar,
         )
         found = batches.triage(paths, options)
@@ -155,7 +172,10 @@ def triage(
         width = shutil.get_terminal_size((120, 40)).columns
         if output is not None or format_ is not None or not serve:
             written = commands.Output(chosen, output, rows, width)
-            commands.write(found, written, asked)
+            try:
+                commands.write(found, written, asked)
+            except BrokenPipeError:  # its reader has seen enough
+                give_up_stdout()
             if output is not None and not quiet:
                 click.echo(inert(commands.told(found, written, asked), None), err=True)
         if command is not None:
@@ -164,4 +184,4 @@ def triage(
             commands.serve(found, paths, options, redact=asked, port=port)
     except (commands.CannotWrite, RedactionError) as error:
         raise stop(str(error)) from None
-    sys.exit(1 if any(map(failing(fail_on), found.results)) else 0)
+    sys.exit(1 if any(map(failing(fail_on, found.insights.unknown), found.results)) else 0)

@@ -36,6 +36,8 @@ _WATCHED = frozenset(
     {"loss", "eval_loss", "grad_norm", "loss_part", "policy_loss", "value_loss", "reward", "kl", "entropy", "accuracy",
      "eval_accuracy", "perplexity", "eval_perplexity", "lr", "loss_scale", "wer", "eval_wer", "eval_reward"}
 )  # fmt: skip
+# Of these, what a program's settings name as well: one object of them that counts no step is no record of a run.
+_SETTABLE = frozenset({"lr", "loss_scale"})
 # Several counters in one record: the first of these that it has is its step.
 _STEP_KEYS = (
     "global_step", "num_updates", "current_steps", "training/global_step", "train_num_updates", "valid_num_updates",
@@ -77,7 +79,8 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
     first = text.split("\n", 1)[0].strip()
     if first.startswith("{") and first.endswith("}"):
         names = {name for record in _parse_lines([first]) for name in _names(record[1])}
-        return bool(names & _WATCHED)
+        alone = lower.endswith(".json") and text.strip() == first and "step" not in names
+        return bool(names & (_WATCHED - _SETTABLE if alone else _WATCHED))
     if lower.endswith((".json", ".jsonl")) and text.lstrip().startswith(("{", "[")):
         keys = re.findall(r'"([^"\n]{1,80})"\s*:\s*(?:\[\s*)?(?:[-\d]|NaN|Infinity)', text)
         found = {canonical(key) for key in keys}

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from forensics.triage.examine import Outcome, Setup, Task, Tools, recipe_of
+from forensics.triage.filters import Filter, check_groups
+from forensics.triage.hosts import joined
 from forensics.triage.insight.found import insights, related
 from forensics.triage.jobs import NoJobs, Notes, find
 from forensics.triage.layouts import natural
@@ -41,6 +43,7 @@ class Options:
     limits: Limits
     engine: Engine
     wanted: Callable[[JobResult], bool] = lambda result: True
+    groups: tuple[str, ...] = ()  # names of unknown groups that have to be there
     progress: Callable[[int, int, int], None] | None = None  # (jobs done, jobs in all, errors)
 
 
@@ -48,7 +51,7 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
     """Triage the jobs under `paths`.
 
     Raises NoJobs where there are none, StoreError where the store cannot be used, SignatureError where a user's
-    signature is none.
+    signature is none, filters.Unknown where there is no group of a name.
     """
     from forensics import remote
 
@@ -68,10 +71,14 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
         recipe = recipe_of(options.signature_folders, options.exclude)
         reused = run_all(jobs, store, recipe, options)
         ordered = sorted(jobs, key=lambda job: natural(job.path))
-        every, damaged = _rows(ordered, store, recipe, options)
+        rows, damaged = _rows(ordered, store, recipe, options)
+        every = joined(rows)
         if damaged:
             notes.add(f"row{'s' * (damaged != 1)} of the store could not be read: analysed again", damaged)
-        results = tuple(filter(options.wanted, every))
+        found = insights(every)
+        check_groups(options.groups, found.unknown)
+        wanted = options.wanted.among(found.unknown) if isinstance(options.wanted, Filter) else options.wanted
+        results = tuple(filter(wanted, every))
         return Batch(
             paths=tuple(map(remote.shown, paths)),
             results=results,
@@ -82,7 +89,7 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
             store=str(file),
             notes=notes.lines(),
             jobs={job.path: job for job in jobs},
-            insights=related(insights(every), frozenset(r.path for r in results)),
+            insights=related(found, frozenset(r.path for r in results)),
         )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from forensics.report.words import plural
 from forensics.triage.model import Batch
 from forensics.triage.store import Store
+from forensics.triage.whole import whole_file, write_whole
 
 if TYPE_CHECKING:
     from forensics.triage.batch import Options
@@ -61,7 +62,7 @@ def write(batch: Batch, output: Output, redact: bool | None, patterns: Sequence[
     if output.format == "parquet":
         if output.file is None:
             raise CannotWrite("Parquet goes to a file: -o FILE.parquet")
-        show.write_parquet(batch, output.file)
+        write_whole(output.file, show.parquet(batch))
         return
     if output.format == "jsonl":
         _lines(batch, plain, store_file, output.file, whole=batch is plain)
@@ -93,7 +94,7 @@ def told(batch: Batch, output: Output, redact: bool | None) -> str:
 
 def _put(text: str, file: Path | None) -> None:
     if file is not None:
-        file.write_text(text, "utf-8")
+        write_whole(file, text.encode("utf-8", "replace"))
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
@@ -104,14 +105,13 @@ def _lines(batch: Batch, plain: Batch, store_file: str | None, file: Path | None
     from forensics.triage import show
 
     store = Store(Path(store_file)) if whole and store_file is not None and Path(store_file).exists() else None
-    out = file.open("wb") if file is not None else sys.stdout.buffer
     try:
-        for line in show.json_lines(batch, store.report if store is not None else lambda fingerprint: None):
-            out.write(line.encode("utf-8", "replace"))
-        out.flush()
+        lines = show.json_lines(batch, store.report if store is not None else lambda fingerprint: None)
+        with whole_file(file) if file is not None else contextlib.nullcontext(sys.stdout.buffer) as out:
+            for line in lines:
+                out.write(line.encode("utf-8", "replace"))
+            out.flush()
     finally:
-        if file is not None:
-            out.close()
         if store is not None:
             store.close()
 
@@ -172,6 +172,17 @@ def serve(batch: Batch, paths: Sequence[str], options: Options, *, redact: bool 
         raise CannotWrite(f"--serve: {error}") from None
 
 
+def words(command: str) -> list[str]:
+    """The words of a command, as a shell splits them. Raises CannotWrite where there are none, or a quote is open."""
+    try:
+        found = shlex.split(command)
+    except ValueError as error:
+        raise CannotWrite(f"--exec: {str(error).lower()}") from None
+    if not found:
+        raise CannotWrite("--exec: names no command")
+    return found
+
+
 def hand_over(batch: Batch, command: str) -> None:
     """Run a command (split as a shell would, without a shell) with the batch as JSON on its standard input.
 
@@ -180,9 +191,10 @@ def hand_over(batch: Batch, command: str) -> None:
     from forensics.triage import show
 
     data = show.payload(batch).encode("utf-8", "replace")
+    asked = words(command)
     try:
         # A group of its own, so that what the command started ends with it.
-        with subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, process_group=0) as process:
+        with subprocess.Popen(asked, stdin=subprocess.PIPE, process_group=0) as process:
             try:
                 process.communicate(data, timeout=EXEC_SECONDS)
             except BaseException:
@@ -191,8 +203,8 @@ def hand_over(batch: Batch, command: str) -> None:
                 raise
     except subprocess.TimeoutExpired:
         raise CannotWrite(f"--exec: took more than {EXEC_SECONDS:g} seconds") from None
-    except (OSError, ValueError, IndexError) as error:
-        raise CannotWrite(f"--exec: {getattr(error, 'strerror', None) or error}") from None
+    except (OSError, ValueError) as error:
+        raise CannotWrite(f"--exec: {asked[0][:200]}: {getattr(error, 'strerror', None) or error}") from None
     if process.returncode:
         raise CannotWrite(f"--exec: ended with status {process.returncode}")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from forensics.model import Verdict
+from forensics.triage.insight.model import UnknownGroup
+from forensics.triage.insight.unknown import named
 from forensics.triage.model import CRASHED, FAULT, NOTHING, OUT_OF_MEMORY, TIMED_OUT, UNREADABLE, JobResult
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ BRACKETED = frozenset(
     f"({word})" for word in (*(v.value for v in Verdict), CRASHED, FAULT, NOTHING, OUT_OF_MEMORY, TIMED_OUT, UNREADABLE)
 )  # `JobResult.cause` of rows without a root
 CONDITIONS = ("any", "failed", "never")  # of `failing`, beside severities and causes
+_GROUP = re.compile(r"[a-z0-9_-]+-[0-9a-f]{8}")
 AGREES = 3600.0  # seconds between a job's last time and the change of its files, in the same zone
 SEVERITIES = ("info", "warning", "error", "fatal")  # ascending
 
@@ -29,7 +33,8 @@ SEVERITIES = ("info", "warning", "error", "fatal")  # ascending
 class Filter:
     """A row must meet every field that is given, and one value of each.
 
-    cause: slugs, codes, globs on slugs, or "(timeout)" and the like. label: "name=value" or "name", globs in both.
+    cause: slugs, codes, globs on slugs, names of unknown groups once these are known (`among`), or "(timeout)" and the
+    like. label: "name=value" or "name", globs in both; a number is met however it is written.
     since: seconds since the epoch; compared with the failure's time, else the end's, else the newest file's.
     """
 
@@ -40,17 +45,27 @@ class Filter:
     label: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     since: float | None = None
+    grouped: frozenset[str] = frozenset()  # paths of the jobs of unknown groups that `cause` names
+
+    def among(self, unknown: Iterable[UnknownGroup]) -> Filter:
+        """The filter with what its causes name among the unknown groups."""
+        return replace(self, grouped=named(unknown, self.cause)) if self.cause else self
 
     def __call__(self, result: JobResult) -> bool:
         return (
-            (not self.cause or any(has_cause(result, c) for c in self.cause))
-            and (not self.node or _any(self.node, (result.node,) if result.node else result.nodes))
+            (not self.cause or result.path in self.grouped or any(has_cause(result, c) for c in self.cause))
+            and (not self.node or _on_node(self.node, (result.node,) if result.node else result.nodes))
             and (not self.verdict or (result.verdict or ERROR) in self.verdict)
             and (self.severity is None or at_least(result, self.severity))
             and (not self.label or any(_has_label(result, wanted) for wanted in self.label))
             and (not self.path or _any(self.path, (result.path,)))
             and (self.since is None or (moment(result) or 0.0) >= self.since)
         )
+
+
+def is_group(cause: str) -> bool:
+    """Whether a cause is written as names of unknown groups are (`Kind.name`)."""
+    return _GROUP.fullmatch(cause) is not None
 
 
 class Unknown(Exception):
@@ -65,6 +80,8 @@ def check_causes(causes: Sequence[str], catalogue: Mapping[str, Signature], also
     for cause in causes:
         if cause in catalogue or cause in codes or cause in BRACKETED or cause in also or set(cause) & set("*?["):
             continue
+        if is_group(cause):  # which groups there are is known when all jobs are (`check_groups`)
+            continue
         if also and cause.lower() in also:
             raise Unknown(f"{cause[:100]!r} is written {cause.lower()}")
         if cause.startswith("("):
@@ -74,6 +91,14 @@ def check_causes(causes: Sequence[str], catalogue: Mapping[str, Signature], also
         hint = f"did you mean {', '.join(near)}?" if near else "see: forensics signatures list"
         words = f" or one of {', '.join(also)}" if also else ""
         raise Unknown(f"{cause[:100]!r} is no slug, code, or glob{words}; {hint}")
+
+
+def check_groups(names: Iterable[str], unknown: Sequence[UnknownGroup]) -> None:
+    """Raises Unknown for a name of which there is no unknown group."""
+    for name in names:
+        if not named(unknown, (name,)):
+            there = ", ".join(group.name for group in unknown[:5]) or "none"
+            raise Unknown(f"there is no group {name[:100]!r} of unknown failures; there are: {there}")
 
 
 def check_verdicts(verdicts: Sequence[str]) -> None:
@@ -117,16 +142,35 @@ def _any(globs: Sequence[str], values: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(value, glob) for value in values for glob in globs)
 
 
+def _on_node(globs: Sequence[str], nodes: Sequence[str]) -> bool:
+    """A node meets its name with a domain, too, where rows have it without one (triage/hosts.py)."""
+    return _any((*globs, *(glob.partition(".")[0] for glob in globs if not glob[:1].isdigit())), nodes)
+
+
 def _has_label(result: JobResult, wanted: str) -> bool:
     name, equals, value = wanted.partition("=")
+    number = _number(value)
     return any(
-        fnmatch.fnmatchcase(key, name) and (not equals or fnmatch.fnmatchcase(found, value))
+        fnmatch.fnmatchcase(key, name)
+        and (not equals or fnmatch.fnmatchcase(found, value) or (number is not None and _number(found) == number))
         for key, found in result.labels.items()
     )
 
 
-def failing(conditions: Sequence[str]) -> Callable[[JobResult], bool]:
-    """Whether a row makes the triage fail: "any" trouble, "failed", a severity or graver, or a cause (as in Filter)."""
+def _number(text: str) -> float | None:
+    """0.01 for "1e-2": launchers and people write one number in several ways."""
+    try:
+        return float(text) if re.search(r"\d", text) else None
+    except ValueError:
+        return None
+
+
+def failing(conditions: Sequence[str], unknown: Iterable[UnknownGroup] = ()) -> Callable[[JobResult], bool]:
+    """Whether a row makes the triage fail: "any" trouble, "failed", a severity or graver, or a cause (as in Filter).
+
+    unknown: the groups that a condition may name.
+    """
+    grouped = named(unknown, conditions)
 
     def fails(result: JobResult) -> bool:
         for condition in conditions:
@@ -139,7 +183,7 @@ def failing(conditions: Sequence[str]) -> Callable[[JobResult], bool]:
             elif condition in SEVERITIES:
                 met = at_least(result, condition)
             else:
-                met = has_cause(result, condition)
+                met = has_cause(result, condition) or result.path in grouped
             if met:
                 return True
         return False

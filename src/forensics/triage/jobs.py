@@ -104,12 +104,24 @@ def find(paths: Sequence[str], *, exclude: Sequence[str] = (), notes: Notes | No
     for path in paths:  # before any work is done
         if not _is_url(path) and not os.path.lexists(path or "\0"):
             raise NoJobs(f"{path[:300]}: no such file or directory" if path else "an empty path was given")
-    seen: set[str] = set()
+    seen: set[tuple[str, ...]] = set()
     for path in paths:
+        base = path if _is_url(path) else os.path.realpath(path)
         for job in _below(path, exclude, notes):
-            if job.path not in seen:
-                seen.add(job.path)
+            place = tuple(_under(base, path, part) for part in job.parts)
+            if place not in seen:
+                seen.add(place)
                 yield job
+
+
+def _under(base: str, path: str, part: str) -> str:
+    """The place of a part of a job that was found under a given path. base: the place of that path."""
+    if _is_url(part):
+        return part
+    given = str(Path(path)).rstrip(os.sep)  # as parts are made from it
+    if part == given or part.startswith(given + os.sep):
+        return base.rstrip(os.sep) + part[len(given) :].rstrip(os.sep)
+    return os.path.realpath(part)
 
 
 def _is_url(path: str) -> bool:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from forensics.model import Fact
+from forensics.parsers.run_files.commands import options
 
 MOST = 200  # labels of a job
 LONGEST = 200  # characters of a value
 _OVERRIDES = "hydra.overrides."
 _ARGUMENTS = "wandb.args."
-_OPTION = re.compile(r"--([A-Za-z][\w.-]{0,60})(?:=(.*))?", re.S)
 # Where hyper-parameters are stated, the most telling place first; the rest of the name is the parameter's.
 _PARAMETERS = (
     _OVERRIDES,
@@ -24,6 +24,8 @@ _PARAMETERS = (
     "deepspeed.",
     "trainer.",
     "args.",
+    "command.",
+    "arguments.",
 )
 # What a Trainer's state file repeats of its settings; the rest of it is how far the run came.
 _PLANNED = frozenset("max_steps num_train_epochs train_batch_size eval_steps logging_steps save_steps".split())
@@ -32,10 +34,13 @@ _OWN = re.compile(
     r"(?:^|[._])(?:path|dir|directory|folder|file|name|id|uuid|host\w*|time\w*|date|user|url|port|cwd|class|_target_)$",
     re.I,
 )
-_IMAGE = re.compile(
-    r"^env\.(?:\w*(?:CONTAINER|DOCKER|SINGULARITY|APPTAINER|ENROOT|PYXIS)_?(?:IMAGE|NAME)?\w*|NVIDIA_PYTORCH_VERSION"
-    r"|PYTORCH_BUILD_VERSION)$|^container\.release$"
+# What names an image, the most telling first.
+_IMAGES = (
+    re.compile(r"container\.image|wandb\.docker"),
+    re.compile(r"env\.(?:(?:APPTAINER|SINGULARITY)_CONTAINER|\w*(?:CONTAINER|DOCKER|ENROOT|PYXIS)_?IMAGE(?:_NAME)?)"),
+    re.compile(r"env\.(?:NVIDIA_PYTORCH_VERSION|PYTORCH_BUILD_VERSION)|container\.release"),
 )
+_IMAGE_FILE = re.compile(r"\.(?:sif|simg|sqsh|squashfs|img)$")
 
 
 def labels_of(facts: Sequence[Fact], places: Mapping[str, str] = {}) -> dict[str, str]:
@@ -50,7 +55,7 @@ def labels_of(facts: Sequence[Fact], places: Mapping[str, str] = {}) -> dict[str
         if named is None:
             continue
         name, order = named
-        value = _value(fact).strip()[:LONGEST]
+        value = _value(name, fact).strip()[:LONGEST]
         if not value:
             continue
         if order > ranked.get(name, order):
@@ -64,8 +69,11 @@ def labels_of(facts: Sequence[Fact], places: Mapping[str, str] = {}) -> dict[str
     return dict(sorted((kept | dict(places)).items()))
 
 
-def _value(fact: Fact) -> str:
-    return fact.value.partition("=")[2] if fact.name.startswith(_OVERRIDES) else fact.value
+def _value(name: str, fact: Fact) -> str:
+    if fact.name.startswith(_OVERRIDES):
+        return fact.value.partition("=")[2]
+    # An image's file is the same one in whichever folder it was put.
+    return fact.value.rpartition("/")[2] if name == "image" and _IMAGE_FILE.search(fact.value) else fact.value
 
 
 def _from_command_lines(facts: Sequence[Fact]) -> Iterator[Fact]:
@@ -76,11 +84,7 @@ def _from_command_lines(facts: Sequence[Fact]) -> Iterator[Fact]:
         if fact.name.startswith(_ARGUMENTS) and number.isdecimal() and len(number) < 6:
             words.setdefault(fact.source, {})[int(number)] = fact.value
     for source, line in words.items():
-        for at, word in line.items():
-            if m := _OPTION.fullmatch(word):
-                after = line.get(at + 1, "")
-                value = m[2] if m[2] is not None else "true" if not after or _OPTION.fullmatch(after) else after
-                yield Fact(f"args.{m[1].replace('-', '_')}", value, source)
+        yield from (Fact(f"args.{name}", value, source) for name, value in options(line))
 
 
 def _named(fact: Fact) -> tuple[str, int] | None:
@@ -96,8 +100,9 @@ def _named(fact: Fact) -> tuple[str, int] | None:
         return "gpu", 0 if name == "gpu.name" else 1
     if name in ("torch.cuda", "driver.cuda"):
         return "cuda", 1
-    if _IMAGE.match(name):
-        return "image", 0
+    for order, pattern in enumerate(_IMAGES):
+        if pattern.fullmatch(name):
+            return "image", order
     for order, prefix in enumerate(_PARAMETERS):
         if name.startswith(prefix):
             rest = name.removeprefix(prefix)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from forensics.triage.insight.model import Insights
 
-RESULT_VERSION = 2  # of JobResult's JSON form; a stored result of another version is made anew
+RESULT_VERSION = 3  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit
@@ -118,7 +118,7 @@ class JobResult:
     attempts: int | None = None
     started: str | None = None
     ended: str | None = None
-    gpu_hours: float | None = None  # world size x (ended - started); None where either is unknown
+    gpu_hours: float | None = None  # GPUs (triage/hours.py) x (ended - started); None where either is unknown
 
     signs: tuple[Sign, ...] = ()
     nodes: tuple[str, ...] = ()  # every node that the job's files name, sorted

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
 
+from forensics.engine.diagnosis import stamp
 from forensics.engine.identity import NCCL_INIT, pci_bus
+from forensics.engine.kernel.places import LISTED
 from forensics.engine.pipeline import Analysis
-from forensics.model import Diagnosis, Finding, Role, RunData, Traceback, Writer
+from forensics.model import Diagnosis, Finding, Observation, Role, RunData, Traceback, Writer
+from forensics.parsers.run_files.whereabouts import Whereabouts, whereabouts
+from forensics.triage.aborts import ABORTED, last_words
+from forensics.triage.hosts import one_name
+from forensics.triage.hours import gpu_hours, gpus
+from forensics.triage.insight.hardware import is_hardware
 from forensics.triage.labels import labels_of
 from forensics.triage.model import VAGUE, Device, JobResult, Place, Sign, Unexplained
 
@@ -20,7 +26,8 @@ MOST_FRAMES = 24
 MOST_LINES = 8
 LONGEST = 500  # characters of a line
 CAPTURES = 12  # of a sign
-_LISTINGS = frozenset({NCCL_INIT, "gpu-listed"})
+# Causes of a machine or its GPUs beside those that speak for draining it: memory that a program took, and the like.
+_OF_A_MACHINE = ("gpu-", "host-", "cuda-")
 _UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f-]{4,27}", re.I)
 
 
@@ -40,6 +47,9 @@ def result_of(
     roots = diagnosis.of_role(Role.ROOT)
     first = roots[0] if roots else None
     run = diagnosis.run
+    told = whereabouts(data.sources)
+    started, ended = _span(diagnosis, data, told)
+    nodes = _nodes(diagnosis, data, told)
     return JobResult(
         path=path,
         layout=layout,
@@ -55,7 +65,7 @@ def result_of(
         severity=first.severity if first else None,
         confidence=first.confidence if first else None,
         ranks=first.ranks if first else None,
-        node=first.node if first else None,
+        node=_node(first, nodes),
         step=first.step if first else None,
         step_unit=first.step_unit if first else None,
         attempt=first.attempt if first else None,
@@ -65,33 +75,19 @@ def result_of(
         summary=diagnosis.summary[: 2 * LONGEST],
         world_size=run.world_size,
         attempts=run.attempts,
-        started=run.started,
-        ended=run.ended or _last(diagnosis, data),
-        gpu_hours=gpu_hours(run.world_size, run.started, run.ended or _last(diagnosis, data)),
+        started=started,
+        ended=ended,
+        gpu_hours=gpu_hours(gpus(run.world_size, diagnosis.findings, data), started, ended),
         signs=tuple(map(_sign, diagnosis.findings[:MOST_SIGNS])),
-        nodes=_nodes(diagnosis, data),
+        nodes=nodes,
         devices=_devices(diagnosis, data),
         labels=labels_of(data.facts, labels),
-        unexplained=_unexplained(first, data) if _is_unknown(first, diagnosis) else None,
+        unexplained=_unexplained(first, data) if _is_unknown(first, diagnosis) else _aborted(first, data),
     )
-
-
-def gpu_hours(world_size: int | None, started: str | None, ended: str | None) -> float | None:
-    """World size x hours from start to end (ISO 8601); one process a GPU is what launchers make. None if unknown."""
-    if not world_size or started is None or ended is None:
-        return None
-    try:
-        span = datetime.fromisoformat(ended.rstrip("Z")) - datetime.fromisoformat(started.rstrip("Z"))
-    except ValueError:
-        return None
-    hours = span.total_seconds() / 3600
-    return round(world_size * hours, 3) if hours >= 0 else None
 
 
 def _last(diagnosis: Diagnosis, data: RunData) -> str | None:
     """The last time that anything bears: where a job that hung or still runs was seen last."""
-    from forensics.engine.diagnosis import stamp
-
     times = [w.last_time for w in data.writers if w.last_time is not None]
     return stamp(max(times), False) if times and diagnosis.run.started is not None else None
 
@@ -119,10 +115,33 @@ def _sign(finding: Finding) -> Sign:
     )
 
 
-def _nodes(diagnosis: Diagnosis, data: RunData) -> tuple[str, ...]:
+def _nodes(diagnosis: Diagnosis, data: RunData, told: Whereabouts) -> tuple[str, ...]:
+    """Every node that a job's files name, each by one name."""
     found = {f.node for f in diagnosis.findings} | {s.identity.node for s in data.sources}
     found |= {o.identity.node for o in data.observations} | {t.identity.node for t in data.tracebacks}
-    return tuple(sorted(node for node in found if node))[:MOST_NODES]
+    # A container's or tracker's own name for the host is asked where nothing else names one.
+    names = {node for node in found if node} or set(told.hosts)
+    shown = one_name(names)
+    return tuple(sorted({shown.get(name, name) for name in names}))[:MOST_NODES]
+
+
+def _node(first: Finding | None, nodes: tuple[str, ...]) -> str | None:
+    """The node of a cause; of one that lies in a machine, the only node of its job."""
+    if first is None:
+        return None
+    if len(nodes) == 1 and (first.node is not None or is_hardware(first.name) or first.name.startswith(_OF_A_MACHINE)):
+        return nodes[0]
+    return first.node
+
+
+def _span(diagnosis: Diagnosis, data: RunData, told: Whereabouts) -> tuple[str | None, str | None]:
+    """(start, end) of a job, ISO 8601: of its logs, else of what its tracker wrote down."""
+    started = diagnosis.run.started
+    ended = diagnosis.run.ended or _last(diagnosis, data)
+    if told.ended is None or (started is not None and ended is not None and started < ended):
+        return started, ended
+    # An error file bears one time, of the failure, in a zone that it does not tell; the tracker's two belong together.
+    return stamp(told.started, True), stamp(told.ended, True)
 
 
 def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
@@ -139,7 +158,7 @@ def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
             continue
         key = (o.identity.node, bus, serial, o.identity.device)
         found[key] = found.get(key, False) or bool(o.evidence and o.evidence[0] in blamed)
-        if o.signature in _LISTINGS:
+        if _lists(o):
             listed.add(key)
     for f in diagnosis.of_role(Role.ROOT):
         for device in f.devices or ():
@@ -150,6 +169,11 @@ def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
         Device(node=key[0], bus_id=key[1], serial=key[2], index=key[3], blamed=named, listed=key in listed)
         for key, named in ordered[:MOST_DEVICES]
     )
+
+
+def _lists(o: Observation) -> bool:
+    """Whether a line lists a GPU whatever becomes of it; the kernel names a card with its first error only."""
+    return o.signature == NCCL_INIT or (o.signature == LISTED and "NVRM: " not in o.evidence[0].text)
 
 
 def _is_unknown(first: Finding | None, diagnosis: Diagnosis) -> bool:
@@ -170,6 +194,12 @@ def _unexplained(first: Finding | None, data: RunData) -> Unexplained:
         frames=_user_frames(traceback),
         last_lines=common,
     )
+
+
+def _aborted(first: Finding | None, data: RunData) -> Unexplained | None:
+    """What native code said before it aborted: that it did is known, and not of what."""
+    said = last_words(first, data) if first is not None and first.name == ABORTED else None
+    return Unexplained(last_lines=(said[:LONGEST],)) if said is not None else None
 
 
 def _last_line(writer: Writer) -> str:

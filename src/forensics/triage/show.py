@@ -7,7 +7,6 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from forensics import __version__
@@ -21,6 +20,7 @@ from forensics.triage.insight.unknown import members_of
 from forensics.triage.model import Batch, CauseCount, JobResult
 
 TERMINAL_ROWS = 50
+_NARROWEST = 6  # columns of a terminal's table are cut to, where it is narrow
 TERMINAL_INSIGHTS = 10
 SUMMARY_INSIGHTS = 25
 SUMMARY_ROWS = 200  # of a Markdown table: GitHub takes 65,536 characters in a comment, 1 MiB in a step summary
@@ -29,6 +29,7 @@ COLUMNS = (
     "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "time",
     "age_hours", "world_size", "gpu_hours", "started", "ended", "bytes", "files", "evidence", "fix", "summary",
     "error", "fingerprint", "report", "unknown_group",
+    "nodes", "labels",
 )  # fmt: skip
 
 
@@ -73,8 +74,11 @@ _ROWS = ["cause", "rank", "node", "step", "sure", "age", "job"]
 
 
 def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> str:
-    """Causes, insights and jobs for a terminal of this width; rows: how many jobs are listed, None for all."""
-    shown = batch.results if rows is None else batch.results[:rows]
+    """Causes, insights and jobs for a terminal of this width; rows: how many jobs are listed, None for all.
+
+    Jobs that failed stand first, and those of which nothing is wrong last, each in the order of their paths.
+    """
+    shown = sorted(batch.results, key=_trouble)[:rows]
     if not batch.results:
         return "\n".join([_totals(batch), *map(inert, batch.notes)]) + "\n"
     lines = _table(_CAUSES, list(_cause_cells(batch)), width, right={0, 1})
@@ -89,6 +93,10 @@ def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> s
         lines.append(f"... {len(batch.results) - len(shown):,} more jobs: --all, or -o FILE")
     lines += ["", _totals(batch), *map(inert, batch.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _trouble(result: JobResult) -> int:
+    return 0 if result.failed or result.error is not None else 1 if result.verdict == "unknown" else 2
 
 
 def _count(batch: Batch) -> str:
@@ -126,6 +134,8 @@ def _table(head: list[str], rows: list[list[str]], width: int, right: set[int]) 
     cells = [head, *([one_line(cell, 300) for cell in row] for row in rows)]
     wide = [max(len(row[i]) for row in cells) for i in range(len(head))]
     wide = [min(w, 40) for w in wide[:-1]] + [max(width - sum(min(w, 40) + 2 for w in wide[:-1]), 12)]
+    while sum(wide) + 2 * (len(wide) - 1) > width and max(wide[:-1]) > _NARROWEST:
+        wide[wide.index(max(wide[:-1]))] -= 1
     lines = []
     for row in cells:
         cut = [
@@ -178,6 +188,7 @@ def values(result: JobResult, batch: Batch, groups: Mapping[str, str]) -> list[A
         age(result, batch.made), result.world_size, result.gpu_hours, result.started, result.ended, result.bytes,
         result.files, f"{place.file}:{place.line or ''}: {place.text}" if place else None, result.fix, result.summary,
         result.error, result.fingerprint, batch.reports.get(result.path), groups.get(result.path),
+        " ".join(result.nodes), json.dumps(dict(result.labels), ensure_ascii=False),
     ]  # fmt: skip
 
 
@@ -199,8 +210,8 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text
 
 
-def write_parquet(batch: Batch, file: Path) -> None:
-    """COLUMNS as a Parquet file. Raises OSError."""
+def parquet(batch: Batch) -> bytes:
+    """COLUMNS as a Parquet file."""
     import polars as pl
 
     kinds = {
@@ -210,7 +221,9 @@ def write_parquet(batch: Batch, file: Path) -> None:
     schema = {name: kinds.get(name, pl.String) for name in COLUMNS}
     groups = members_of(batch.insights.unknown)
     frame = pl.DataFrame([values(r, batch, groups) for r in batch.results], schema=schema, orient="row")
-    frame.write_parquet(file)
+    out = io.BytesIO()
+    frame.write_parquet(out)
+    return out.getvalue()
 
 
 def markdown(batch: Batch) -> str:

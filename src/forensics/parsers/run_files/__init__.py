@@ -33,7 +33,8 @@ _PICKLES = 64  # training_args.bin: one a checkpoint, all alike
 
 _SUFFIXES = (".json", ".yaml", ".yml", ".toml")
 _NAMES = frozenset(
-    "latest latest_checkpointed_iteration.txt requirements.txt debug.log debug-internal.log debug-core.log".split()
+    "latest latest_checkpointed_iteration.txt requirements.txt debug.log debug-internal.log debug-core.log"
+    " commandline_args.txt".split()
 )
 _PREFIX = lazy(r"^(?:\[[a-z]*\d+\]:|\d+: )[ \t]?", re.M)  # torchrun's and srun's marks of local ranks and tasks
 _ANSI = lazy(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
@@ -129,11 +130,20 @@ def _what(source: Source) -> str | None:
         return "config"
     if source.kind is Kind.LOG:
         return "log"
-    if source.kind is Kind.METRICS and name in ("trainer_state.json", "wandb-summary.json", "params.json"):
+    if source.kind is Kind.METRICS and (name in ("trainer_state.json", "wandb-summary.json") or _named_settings(name)):
         return "state"
     if source.kind is Kind.CHECKPOINT and name == TRAINING_ARGS:
         return "pickle"
     return None
+
+
+def _named_settings(name: str) -> bool:
+    """Settings on one line can have the names of metrics: {"lr": 0.1, "reward": 1}. Records of a run have several."""
+    if not name.endswith(_SUFFIXES[0]):
+        return False
+    from forensics.parsers.run_files import frameworks
+
+    return frameworks.named_settings(name)
 
 
 def _reading(source: Source, what: str) -> Reading:

@@ -27,7 +27,8 @@ _KEY = lazy(r"""\s*(?:- )*(?:[A-Za-z_?][\w./-]{0,80}|"[^"\n]{1,80}"|'[^'\n]{1,80
 _ENTRY = lazy(r"\s*- \S")
 _CLUSTER = lazy(r"^(?:apiVersion|kind|involvedObject|status)\s*:", re.M)
 _ACCELERATE = lazy(r"^(?:compute_environment|distributed_type)\s*:", re.M)
-_NAMED = lazy(r"(?:config|args|arguments|params|hparams|settings|options|cfg)", re.I)
+_NAMED = lazy(r"config|args|arguments|params|parameters|settings|options|cfg|flags|(?:^|[_-])opts?(?:[._-])", re.I)
+_JSON_IN_TEXT = "commandline_args.txt"  # json.dump(args.__dict__, ...) under a name that many programs share
 
 
 def looks_like_yaml(head: str) -> bool:
@@ -87,9 +88,13 @@ def _is_settings(path: str, head: str) -> bool:
         return re.search(r"^\s*\[?[\w.\"-]+\]?\s*(?:=|$)", head, re.M) is not None
     text = head.lstrip("\ufeff \r\n\t")
     several = re.search(r"\}\s*\n\s*\{", text) is not None  # JSON lines are a log
-    return (
-        path.endswith(".json") and _NAMED.search(base_name(path)) is not None and text.startswith("{") and not several
-    )
+    return named_settings(path) and text.startswith("{") and not several
+
+
+def named_settings(path: str) -> bool:
+    """Whether a JSON file's name speaks of settings."""
+    name = base_name(path.lower())
+    return name == _JSON_IN_TEXT or (name.endswith(".json") and _NAMED.search(name) is not None)
 
 
 def _settings(text: str, path: str) -> Reading:

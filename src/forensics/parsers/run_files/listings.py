@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from forensics.parsers.run_files import commands, containers
 from forensics.parsers.run_files.base import is_private, item
+from forensics.parsers.run_files.commands import traced_commands
+from forensics.parsers.run_files.containers import images
 from forensics.parsers.run_files.documents import Item
 from forensics.patterns import lazy
 
@@ -37,10 +40,21 @@ _ENV_NAME = (
     r"(?:NCCL|TORCH|PYTORCH|CUDA|GLOO|OMP|MKL|KMP|SLURM|FI|UCX|OMPI|PMI|MASTER|LOCAL|GROUP|ROLE|NODE|RDZV|TORCHELASTIC"
     r"|ACCELERATE|DS|DEEPSPEED|HF|TRANSFORMERS|TOKENIZERS|WANDB|PL|XLA|TF|NVIDIA|HIP|ROCR|HSA|RCCL|ASCEND|HCCL|TRITON"
     r"|FSDP|MEGATRON|NVTE|LD|PYTHON)_[A-Z0-9_]{1,60}|WORLD_SIZE|RANK|OMP_NUM_THREADS|LD_LIBRARY_PATH|LD_PRELOAD"
-    r"|PYTHONPATH|PYTHONHASHSEED|NODE_RANK|HIP_VISIBLE_DEVICES"
+    r"|PYTHONPATH|PYTHONHASHSEED|NODE_RANK|HIP_VISIBLE_DEVICES|APPTAINER_CONTAINER|SINGULARITY_CONTAINER"
 )
 _ENV = lazy(rf"^(?:export |declare -x |set )?({_ENV_NAME})=[\"']?([^\n\"']{{0,300}})", re.M)
-_ENV_LITERALS = ("_DEVICES=", "_SIZE=", "_RANK=", "NCCL_", "_ADDR=", "_PATH=", "_THREADS=", "_DEBUG=", "_JOB_ID=")
+_ENV_LITERALS = (
+    "_DEVICES=",
+    "_SIZE=",
+    "_RANK=",
+    "NCCL_",
+    "_ADDR=",
+    "_PATH=",
+    "_THREADS=",
+    "_DEBUG=",
+    "_JOB_ID=",
+    "_CONTAINER=",
+)
 _NOT_TOLD = lazy(r"HOST|NODELIST|NODENAME|_ADDR|_IP|_USER|SUBMIT|LAUNCH_NODE|CONF_URL|_UID|_GID|WORK_DIR|_ARGS$")
 
 
@@ -137,6 +151,18 @@ _BANNERS: tuple[tuple[str, str, str], ...] = (
     ("NVSMI LOG", "driver.cuda", r"^CUDA Version +: (\d[\d.]*)"),
     ("Attached GPUs", "gpu.count", r"^Attached GPUs +: (\d+)"),
     ("Product Name", "gpu.name", r"^ +Product Name +: ([^\n]{1,80})"),
+    # What programs print of the device that they use; Lightning's line says whether it does
+    (
+        "cuda",
+        "device.used",
+        r"(?i)\b(?:device|accelerator)[\"']?(?: is| used| type|\(type)?(?: ?[=:]|) ?[\"']?(cuda(?::\d{1,2})?)\b",
+    ),
+    ("cuda", "device.used", r"\bUsing (cuda(?::\d{1,2})?) device\b"),
+    ("GPU available: True", "device.used", r"GPU available: True \((cuda)\), used: True"),
+    # torchelastic's and submitit's own words; submitit's are rank(number of ranks)
+    ("nproc_per_node ", "launch.nproc_per_node", r"^[^\n]{0,80}\bnproc_per_node\s{0,20}: (\d{1,3})\s*$"),
+    ("max_nodes ", "launch.max_nodes", r"^[^\n]{0,80}\bmax_nodes\s{0,20}: (\d{1,5})\s*$"),
+    ("JobEnvironment(", "submitit.tasks", r"JobEnvironment\([^\n]{1,400}\bglobal_rank=\d+\((\d{1,6})\)"),
     # The Trainer's banner
     ("Total optimization steps = ", "trainer.planned_steps", r"Total optimization steps = ([\d,]+)"),
     ("Gradient Accumulation steps = ", "trainer.accumulation", r"Gradient Accumulation steps = ([\d,]+)"),
@@ -295,6 +321,8 @@ _LITERALS = (
     " version: ",
     " version = ",
     ".__version__",
+    *containers.LITERALS,
+    *commands.LITERALS,
 )
 
 
@@ -312,4 +340,6 @@ LISTINGS: tuple[Callable[[str], Iterator[Item]], ...] = (
     megatron_arguments,
     stated_versions,
     printed_arguments,
+    images,
+    traced_commands,
 )

@@ -14,7 +14,7 @@ from forensics.parsers.run_files.listings import frozen
 from forensics.patterns import lazy
 
 _METADATA = lazy(
-    r"(?:os|python|cpu_count|cpu_count_logical|gpu|gpu_count|cudaVersion|cuda_version|cuda|startedAt|program|codePath"
+    r"(?:os|python|cpu_count|cpu_count_logical|gpu|gpu_count|cudaVersion|cuda_version|cuda|startedAt|program|docker|codePath"
     r"|state|args\.\d+|gpu_nvidia\.\d+\.(?:name|memoryTotal)|gpu_devices\.\d+\.(?:name|memory_total)|memory\.total|slurm\.\w+)$"
 )
 _OWN_LOG = lazy(r"\[(?:wandb_(?:setup|init|run)|internal|handler|sender)\.py:")  # until 0.17, and debug.log since

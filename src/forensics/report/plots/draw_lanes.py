@@ -112,6 +112,10 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
     ax.broken_barh(
         [(start, max(length, span / 400)) for start, length in bars], (middle - 5, 10), facecolor=COLOURS["life"]
     )
+    if lane.still is not None and (part := _clipped(*lane.still, swimlane)) is not None:
+        # Over the life's own colour, so that what shows is a paler bar within it.
+        ax.broken_barh([part], (middle - 5, 10), facecolor=COLOURS["sheet"])
+        ax.broken_barh([part], (middle - 2, 4), facecolor=COLOURS["band"])
     if not lane.spans and not lane.signs:
         _unknown(ax, swimlane, middle)
     if not lane.spans:
@@ -189,6 +193,7 @@ def _key(ax: Axes, swimlane: Swimlane) -> None:
     roots = {sign.root for lane in swimlane.lanes for sign in lane.signs}
     entries = [
         Patch(facecolor=COLOURS["life"], label="writes"),
+        *([Patch(facecolor=COLOURS["band"], label="no more steps")] if any(n.still for n in swimlane.lanes) else []),
         Line2D([], [], color=COLOURS["quiet"], linestyle=(0, (2, 2)), label="silent"),
     ]
     if True in roots:
@@ -199,6 +204,6 @@ def _key(ax: Axes, swimlane: Swimlane) -> None:
                    label="first error that follows from it")
         )  # fmt: skip
     ax.legend(
-        handles=entries, ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.3, frameon=False,
+        handles=entries, ncols=5, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.3, frameon=False,
         fontsize=9.5, labelcolor=COLOURS["fg"], handlelength=1.4, columnspacing=1.4,
     )  # fmt: skip

@@ -21,12 +21,15 @@ _COLUMNS = 240  # steps in which a band's life is told
 # The end is drawn alone where all errors lie in the last tenth of a run, and no narrower than this (seconds).
 _ZOOM, _NARROWEST = 0.1, 20.0
 _DAY = 86400.0
+# A rank whose steps bore times stands still where for so many of its usual intervals, and seconds, none was recorded.
+_STILL_INTERVALS, _STILL_SECONDS = 20.0, 60.0
 
 
 @dataclass(slots=True)
 class _Life:
     spans: dict[int | None, tuple[float, float]] = field(default_factory=dict)  # attempt -> from when to when
     signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
+    recorded: tuple[float, float] | None = None  # when the last step was recorded, and the usual interval of them
 
     def seen(self, attempt: int | None, *times: float | None) -> None:
         known = [time for time in times if time is not None and math.isfinite(time)]
@@ -41,6 +44,15 @@ class _Life:
     @property
     def last(self) -> float | None:
         return max((high for _, high in self.spans.values()), default=None)
+
+    @property
+    def still(self) -> tuple[float, float] | None:
+        """From the last recorded step to the last sign of life, where that is far longer than steps took."""
+        if self.recorded is None or self.last is None:
+            return None
+        at, usual = self.recorded
+        pause = self.last - at
+        return (at, self.last) if pause >= max(_STILL_INTERVALS * usual, _STILL_SECONDS) else None
 
     @property
     def parts(self) -> tuple[tuple[float, float], ...]:
@@ -105,6 +117,9 @@ def _lives(
             # A kernel's log tells of days before the run, whoever is blamed by one of its lines.
             if writer.source not in kernels and (own := life(writer.identity.rank, writer.source)) is not None:
                 own.seen(writer.identity.attempt, writer.first_time, writer.last_time)
+    if axis == "time":
+        for who, recorded in _last_records(data).items():
+            lives[who].recorded = recorded
     for rank, source, attempt, first, last in _spans_of_metrics(data, axis):
         if (own := life(rank, source)) is not None:
             own.seen(attempt, first, last)
@@ -144,6 +159,18 @@ def _spans_of_metrics(data: RunData, axis: str) -> list[tuple[int | None, str, i
         pl.col(axis).min().alias("low"), pl.col(axis).max().alias("high")
     )
     return [(rank, source, attempt, float(low), float(high)) for rank, source, attempt, low, high in spans.iter_rows()]
+
+
+def _last_records(data: RunData) -> dict[int, tuple[float, float]]:
+    """rank -> (when it recorded its last step, the usual seconds between two records)."""
+    import polars as pl
+
+    rows = data.metrics.filter(pl.col("time").is_finite() & pl.col("rank").is_not_null())
+    if rows.is_empty():
+        return {}
+    times = rows.select("rank", "time").unique().sort("rank", "time")
+    last = times.group_by("rank").agg(pl.col("time").max().alias("last"), pl.col("time").diff().median().alias("usual"))
+    return {rank: (at, usual) for rank, at, usual in last.iter_rows() if usual is not None}
 
 
 def _picture(
@@ -213,7 +240,7 @@ def _single(rank: int, life: _Life, culprit: bool, reached: str) -> Lane:
     root = min((s for s in life.signs.values() if s.root), key=lambda s: s.x, default=None)
     signs = [s for s in (root, first if first != root else None) if s is not None]
     ordered = tuple(sorted(signs, key=lambda s: s.x))
-    return Lane(f"rank {rank}", (rank,), life.parts, ordered, culprit=culprit, reached=reached)
+    return Lane(f"rank {rank}", (rank,), life.parts, ordered, still=life.still, culprit=culprit, reached=reached)
 
 
 def _erred(life: _Life) -> float:
@@ -269,7 +296,7 @@ def _bands(
                 ((min(firsts), max(lasts)),) if firsts else (),
                 _signs(own, start, end),
                 _alive(own, len(members), start, end),
-                bool(culprits & set(members)),
+                culprit=bool(culprits & set(members)),
             )
         )
     return lanes

@@ -28,6 +28,7 @@ class Lane:
     spans: tuple[tuple[float, float], ...] = ()  # x of the first and the last sign of life, of each attempt
     signs: tuple[Sign, ...] = ()
     alive: tuple[tuple[float, float], ...] = ()  # of a band: (x, share of its ranks that still write from there on)
+    still: tuple[float, float] | None = None  # the part of the last span in which no step was recorded any more
     culprit: bool = False
     reached: str = ""  # the last collective: "#1234 all_reduce, started"
 

@@ -29,6 +29,7 @@ CAUSES = frozenset({
 # Signatures of one's own count where their name begins like this.
 PREFIXES = ("hardware-", "host-", "network-", "node-")
 _NOT = frozenset({"host-oom", "host-oom-cgroup", "host-oom-ray-monitor"})  # memory that a program took
+_OF_GPUS = ("gpu-", "gsp-", "nvlink-", "cuda-", "pcie-", "hardware-gpu")
 
 LEVEL = 0.05
 LEAST_INCIDENTS = 2
@@ -71,12 +72,14 @@ class _Hit:
 def flaky(results: Iterable[JobResult]) -> tuple[FlakyUnit, ...]:
     """Units with LEAST_INCIDENTS or more; those to drain first, then most incidents.
 
-    A GPU is compared with the jobs of other nodes, as its own node is: how many GPUs those have is not known, which can
-    only make it look better. Where all incidents of a node are of one GPU, that GPU alone is named.
+    A node is compared with the incidents of the other nodes, a GPU with those of their GPUs: what their disks and
+    adapters had says nothing of it. How many GPUs they have is not known, which can only make it look better. Where all
+    incidents of a node are of one GPU, that GPU alone is named.
     """
     jobs = once(r for r in results if r.error is None)
     ran: Counter[str] = Counter(node for job in jobs for node in _nodes(job))
-    hits = [hit for job in jobs for hit in _hits(job)]
+    serials = _serials(jobs)
+    hits = [_with_serial(hit, serials) for job in jobs for hit in _hits(job)]
     on_node: dict[str, list[HardwareEvent]] = defaultdict(list)
     on_card: dict[_Card, list[HardwareEvent]] = defaultdict(list)
     for hit in hits:
@@ -85,10 +88,14 @@ def flaky(results: Iterable[JobResult]) -> tuple[FlakyUnit, ...]:
             on_card[hit.card].append(hit.event)
     lines = {node: _timeline(events) for node, events in on_node.items()}
     incidents = {node: _incidents(line) for node, line in lines.items()}
+    of_gpus = {
+        node: _incidents(_timeline([e for e in events if e.cause.startswith(_OF_GPUS)]))
+        for node, events in on_node.items()
+    }
     units = [_unit("node", _Card(node, None, None, None), node, line, ran, incidents) for node, line in lines.items()]
     for card, events in on_card.items():
         if card.node is not None:
-            units.append(_unit("gpu", card, card.name, _timeline(events), ran, incidents))
+            units.append(_unit("gpu", card, card.name, _timeline(events), ran, of_gpus))
     judged = _judged([u for u in units if u.incidents], len(ran) + len(on_card))
     kept = [u for u in _most_precise(judged) if u.incidents >= LEAST_INCIDENTS]
     kept.sort(key=lambda u: (u.advice != DRAIN, -u.incidents, u.adjusted if u.adjusted is not None else 1.0, u.name))
@@ -123,6 +130,27 @@ def _hits(job: JobResult) -> Iterator[_Hit]:
         yield _Hit(event, node, cards[0] if len(cards) == 1 else None)
 
 
+def _serials(jobs: Iterable[JobResult]) -> dict[tuple[str, str], str]:
+    """(node, bus id) -> the serial or UUID that all jobs give for it; a card that was changed has none here."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for job in jobs:
+        nodes = _nodes(job)
+        only = next(iter(nodes)) if len(nodes) == 1 else None
+        for device in job.devices:
+            node = device.node or only
+            if node and device.bus_id and device.serial:
+                found[node, device.bus_id].add(device.serial)
+    return {slot: next(iter(names)) for slot, names in found.items() if len(names) == 1}
+
+
+def _with_serial(hit: _Hit, serials: Mapping[tuple[str, str], str]) -> _Hit:
+    """A hit of a card that its job names by its bus id alone, with the serial that other jobs give for it."""
+    card = hit.card
+    if card is None or card.node is None or card.bus_id is None or card.serial is not None:
+        return hit
+    return replace(hit, card=replace(card, serial=serials.get((card.node, card.bus_id))))
+
+
 def _what(sign: Sign) -> str:
     told = [f"{name} {sign.captures[name]}" for name in _TOLD if sign.captures.get(name)]
     if bus := _bus(sign):
@@ -145,7 +173,7 @@ def _cards(job: JobResult, sign: Sign, node: str) -> list[_Card]:
     bus, serial = _bus(sign), sign.captures.get("serial") or sign.captures.get("uuid")
     if bus is None and serial is None and not sign.devices:
         return []
-    if not sign.name.startswith(("gpu-", "gsp-", "nvlink-", "cuda-", "pcie-", "hardware-gpu")):
+    if not sign.name.startswith(_OF_GPUS):
         return []  # a bus id of an adapter
     found = []
     for index in sign.devices or (None,):

@@ -7,6 +7,7 @@ group too.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import re
 import unicodedata
@@ -14,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from forensics.triage.aborts import ABORTED
 from forensics.triage.insight import templates
 from forensics.triage.insight.model import UnknownGroup
 from forensics.triage.model import VAGUE, JobResult, Unexplained
@@ -28,7 +30,7 @@ ALIKE_ANYWHERE = 0.8
 _TROUBLE = re.compile(
     r"(?<![A-Za-z_])(?i:errors?|errno|exception|fatal|panic|abort(?:ed|ing)?|crash(?:ed)?|killed|core dumped|segfault"
     r"|segmentation fault|fail(?:ed|ure)|cannot|unable to|denied|refused|no such|corrupt(?:ed)?)(?![A-Za-z_])"
-    r"|[a-z](?:Error|Exception)\b"
+    r"|[a-z](?:Error|Exception)\b|\bCRITICAL\b|\bwhat\(\): |\bterminate called "
 )
 _SLASH = re.compile(r"[/\\]")
 _PLAIN = frozenset({"<module>", "<lambda>", "main", "__init__", "__call__", "forward", "run", "wrapper", "inner"})
@@ -68,7 +70,8 @@ def slug(text: str) -> str:
 def is_unknown(result: JobResult) -> bool:
     """Whether a job failed of something that has no signature, and left something to group it by."""
     rest = result.unexplained
-    if rest is None or result.error is not None or not (result.root is None or result.root in VAGUE):
+    vague = result.root is None or result.root in VAGUE or result.root == ABORTED
+    if rest is None or result.error is not None or not vague:
         return False
     return rest.exception is not None or (bool(rest.last_lines) and (result.failed or telling(rest) is not None))
 
@@ -196,6 +199,16 @@ def retold(group: UnknownGroup, text: Callable[[str], str]) -> UnknownGroup:
 def members_of(groups: Iterable[UnknownGroup]) -> dict[str, str]:
     """Path of each job -> the name of its group."""
     return {path: found.name for found in groups for path in found.jobs}
+
+
+def named(groups: Iterable[UnknownGroup], globs: Sequence[str]) -> frozenset[str]:
+    """Paths of the jobs of groups of which a name meets one of the globs."""
+    return frozenset(
+        path
+        for group in groups
+        if any(fnmatch.fnmatchcase(alias, glob) for alias in group.aliases for glob in globs)
+        for path in group.jobs
+    )
 
 
 def find(groups: Sequence[UnknownGroup], name: str) -> UnknownGroup | None:

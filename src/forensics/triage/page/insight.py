@@ -15,7 +15,7 @@ from forensics.triage.insight.model import (
     Share,
     UnknownGroup,
 )
-from forensics.triage.page.links import bar, job_link, job_links
+from forensics.triage.page.links import bar, job_link, job_links, rows_link
 from forensics.triage.page.material import Page
 from forensics.triage.page.rows import hours_words
 from forensics.triage.page.timeline import Lane, axis, lane, span
@@ -76,7 +76,7 @@ def _common(group: UnknownGroup, page: Page, opened: bool) -> Markup:
         tag("div", "in ", *_in_between(group.frames), class_="next") if group.frames else None,
         tag("div", "printed ", tag("code", group.line), class_="next") if group.line else None,
         tag("small", "read first ", job_link(group.representative, page)),
-        tag("small", "jobs ", job_links(group.jobs, page, _MEMBERS)),
+        tag("small", "jobs ", job_links(group.jobs, page, _MEMBERS, group.name)),
         open=opened,
     )
 
@@ -191,7 +191,7 @@ def _unit(unit: FlakyUnit, drawn: Lane, ends: tuple[float, float] | None, page: 
     return tag(
         "div",
         tag("h3", tag("span", unit.advice.upper(), class_="verdict"), " ", title, tag("code", unit.name), *_at(unit)),
-        tag("p", _against(unit), class_="said"),
+        tag("p", _against(unit), *_jobs_of(unit, page), class_="said"),
         lane(drawn, ends) if ends is not None else None,
         tag("p", causes, class_="said") if causes else None,
         tag(
@@ -202,6 +202,11 @@ def _unit(unit: FlakyUnit, drawn: Lane, ends: tuple[float, float] | None, page: 
         ),
         class_=f"unit {kind}",
     )
+
+
+def _jobs_of(unit: FlakyUnit, page: Page) -> list[Markup | str]:
+    """To the jobs of the unit's node."""
+    return [" ", rows_link(f"Jobs on {unit.node}", "node", unit.node, page.asked)] if unit.node else []
 
 
 def _at(unit: FlakyUnit) -> list[Markup | str]:

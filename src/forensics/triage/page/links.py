@@ -23,6 +23,16 @@ def cause_link(cause: str, asked: Asked | None) -> Markup:
     return tag("a", cause, href="#jobs", data_cause=cause)
 
 
+def rows_link(words: str, field: str, value: str, asked: Asked | None) -> Markup:
+    """To the jobs of a node or group: by the script in a file, by the address where the page is served.
+
+    field: the filter that finds them there ("node", "cause").
+    """
+    if asked is not None:
+        return tag("a", words, href=f"?{urlencode({field: value})}#jobs")
+    return tag("a", words, href="#jobs", data_find=value)
+
+
 def job_link(path: str, page: Page) -> Markup:
     """The job's path below the folder of all, linked to its report where there is one."""
     link = page.batch.reports.get(path)
@@ -30,11 +40,12 @@ def job_link(path: str, page: Page) -> Markup:
     return tag("a", name, href=link) if link else tag("code", name)
 
 
-def job_links(paths: Sequence[str], page: Page, most: int) -> Markup:
-    """The first jobs, one after the other, and how many more there are."""
+def job_links(paths: Sequence[str], page: Page, most: int, group: str | None = None) -> Markup:
+    """The first jobs, one after the other, and how many more there are. group: whose jobs they all are, to link to."""
     parts: list[Markup | str] = []
     for path in paths[:most]:
         parts += [", ", job_link(path, page)] if parts else [job_link(path, page)]
     if len(paths) > most:
-        parts.append(f" and {len(paths) - most:,} more")
+        more = f"{len(paths) - most:,} more"
+        parts += [" and ", rows_link(more, "cause", group, page.asked) if group is not None else more]
     return join(*parts)

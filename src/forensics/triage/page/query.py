@@ -43,5 +43,17 @@ def parse(query: str, now: float) -> tuple[Filter, tuple[tuple[str, str], ...]]:
         since = parse_since(single["since"], now) if "since" in single else None
     except ValueError as error:
         raise BadQuery(f"since: {error}") from None
-    lists = {name: tuple(v for key, v in values if key == name) for name in REPEATED}
-    return Filter(**lists, severity=severity, since=since), values
+
+    def given(field: str) -> tuple[str, ...]:
+        return tuple(value for name, value in values if name == field)
+
+    wanted = Filter(
+        cause=given("cause"),
+        node=given("node"),
+        verdict=given("verdict"),
+        label=given("label"),
+        path=given("path"),
+        severity=severity,
+        since=since,
+    )
+    return wanted, values

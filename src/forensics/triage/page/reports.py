@@ -19,6 +19,7 @@ from forensics.report.words import plural
 from forensics.triage.examine import Outcome, Setup, Task, Tools, why
 from forensics.triage.model import OUT_OF_MEMORY, UNREADABLE, Batch, Job
 from forensics.triage.pool import Limits, Work
+from forensics.triage.whole import write_whole
 
 KEPT = 32 << 20  # bytes of reports that a server keeps
 WAIT = 30.0  # seconds that a request waits for the report that is being made before it
@@ -125,7 +126,7 @@ def write_reports(
         for done, outcome in enumerate(made, 1):
             name = names[outcome.path][0]
             if outcome.error is None:
-                _put(folder / name, outcome.report)
+                write_whole(folder / name, outcome.report)
                 links[outcome.path] = f"{base}/{name}"
             else:
                 failed += 1
@@ -162,21 +163,6 @@ def _is_ours(file: Path) -> bool:
             return is_report(opened.read(4096))
     except FileNotFoundError:
         return False
-
-
-def _put(file: Path, page: bytes) -> None:
-    """A whole file or none, also where the program is ended."""
-    handle, name = tempfile.mkstemp(prefix=".report-", dir=file.parent)
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(page)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)  # noqa: PTH101 - mkstemp's own mode lets nobody else read what is to be shared
-        os.replace(name, file)  # noqa: PTH105
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 class Busy(Exception):

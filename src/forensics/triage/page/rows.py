@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from forensics.rank_ranges import rank_ranges
 from forensics.report.html.markup import Markup, join, tag
@@ -13,6 +14,7 @@ from forensics.triage.model import JobResult
 MOST_ROWS = 20_000  # of one page, some 4 MB; what stands further down is said to be left out
 FIRST = 100  # rows that stand open where no script runs
 PART = 1_000  # rows of each part that is folded
+_MOST_NODES = 64  # of a job, that it is found by
 _LONGEST = 300  # characters of a path
 _HEADS = ("cause", "job", "rank", "node", "step", "sure", "age", "GPU h")
 
@@ -33,19 +35,26 @@ def common_folder(paths: Sequence[str]) -> str:
     return low[: low.rfind("/", 0, same) + 1]
 
 
-def jobs_table(results: Sequence[JobResult], folder: str, links: Mapping[str, str], now: float) -> Markup:
-    """Rows in the order of `ordered`, with a search that the script turns on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What rows show beside their results."""
 
-    folder: what their paths have in common. links: path of a job -> address of its report. now: seconds since the
-    epoch.
-    """
+    folder: str  # that all paths lie in
+    links: Mapping[str, str]  # path of a job -> address of its report
+    groups: Mapping[str, str]  # path of a job -> name of its unknown group
+    now: float  # seconds since the epoch
+
+
+def jobs_table(results: Sequence[JobResult], beside: Beside) -> Markup:
+    """Rows in the order of `ordered`, with a search that the script turns on."""
+    folder = beside.folder
     shown = ordered(results)[:MOST_ROWS]
     left = len(results) - len(shown)
-    parts = [_table(shown[:FIRST], folder, links, now)]
+    parts = [_table(shown[:FIRST], beside)]
     for start in range(FIRST, len(shown), PART):
         part = shown[start : start + PART]
         title = f"Jobs {start + 1:,} to {start + len(part):,}"
-        table = _table(part, folder, links, now)
+        table = _table(part, beside)
         parts.append(tag("details", tag("summary", title), table, class_="further long"))
     return join(
         tag("p", "All below ", tag("code", folder), ". Failures first, the newest at the top.", class_="note")
@@ -76,15 +85,18 @@ def _finder() -> Markup:
     )
 
 
-def _table(rows: Iterable[JobResult], folder: str, links: Mapping[str, str], now: float) -> Markup:
+def _table(rows: Iterable[JobResult], beside: Beside) -> Markup:
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in _HEADS)))
-    body = tag("tbody", *(_row(r, folder, links.get(r.path), now) for r in rows))
+    body = tag("tbody", *(_row(r, beside) for r in rows))
     return tag("div", tag("table", head, body, class_="jobs"), class_="wide")
 
 
-def _row(result: JobResult, folder: str, link: str | None, now: float) -> Markup:
-    hours = _age(result, now)
-    name = _cut(result.path.removeprefix(folder) or result.path)
+def _row(result: JobResult, beside: Beside) -> Markup:
+    hours = _age(result, beside.now)
+    name = _cut(result.path.removeprefix(beside.folder) or result.path)
+    link = beside.links.get(result.path)
+    # What no cell shows, and other parts of the page name the job by.
+    also = [*(n for n in result.nodes[:_MOST_NODES] if n != result.node), beside.groups.get(result.path, "")]
     return tag(
         "tr",
         tag("td", result.cause, class_=tone(result)),
@@ -99,6 +111,7 @@ def _row(result: JobResult, folder: str, link: str | None, now: float) -> Markup
         tag("td", sure(result.confidence)),
         tag("td", age_words(hours), data_v=hours) if hours is not None else tag("td"),
         tag("td", hours_words(result.gpu_hours)),
+        data_also=" ".join(filter(None, also)) or None,
     )
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from forensics.report.html.frame import Section
 from forensics.report.html.markup import Markup, join, tag
 from forensics.report.words import plural
+from forensics.triage.insight.unknown import members_of
 from forensics.triage.model import Batch, CauseCount, JobResult
 from forensics.triage.page import insight
 from forensics.triage.page.links import bar, cause_link, job_link
 from forensics.triage.page.material import Page
-from forensics.triage.page.rows import hours_words, jobs_table, tone
+from forensics.triage.page.rows import Beside, hours_words, jobs_table, tone
 
 _CAUSES = 25  # shown at once; the rest is folded
 _MOST_CAUSES = 1_000
@@ -34,7 +35,7 @@ def sections(page: Page) -> list[Section]:
     add("concentrations", "What causes go with", insight.concentrations(page))
     add("hardware", "Flaky hardware", insight.hardware(page))
     if batch.results:
-        add("jobs", "Jobs", jobs_table(batch.results, page.folder, batch.reports, batch.made))
+        add("jobs", "Jobs", jobs_table(batch.results, _beside(page)))
     notes = (*page.notes, *batch.notes, *batch.insights.notes)
     add("notes", "Left out", tag("ul", *(tag("li", note) for note in notes)) if notes else None)
     return found
@@ -63,6 +64,12 @@ def headline(page: Page, made: str) -> Markup:
         tag("p", "; ".join(batch.paths), class_="run"),
         class_=f"head {kind}",
     )
+
+
+def _beside(page: Page) -> Beside:
+    batch = page.batch
+    groups = members_of(batch.insights.unknown)
+    return Beside(folder=page.folder, links=batch.reports, groups=groups, now=batch.made)
 
 
 def lost(failed: Sequence[JobResult]) -> str | None:

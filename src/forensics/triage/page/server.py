@@ -87,9 +87,10 @@ class Site:
 
     def _page(self, query: str) -> Answer:
         try:
-            wanted, values = parse(query, self._shown.made)
+            asked, values = parse(query, self._shown.made)
         except BadQuery as error:
             return _said(HTTPStatus.BAD_REQUEST, str(error))
+        wanted = asked.among(self._shown.insights.unknown)
         with self._one:  # a page of many jobs takes a second of one CPU
             body = self._pages.get(values)
             if body is None:

@@ -11,7 +11,8 @@
   const held = rows.map(function (row) {
     const cells = Array.from(row.cells);
     const values = cells.map(function (cell) { return cell.getAttribute("data-v") || cell.textContent.trim(); });
-    return { row: row, values: values, text: cells.map(function (c) { return c.textContent; }).join("\n").toLowerCase() };
+    const said = cells.map(function (cell) { return cell.textContent; }).concat(row.getAttribute("data-also") || []);
+    return { row: row, values: values, text: said.join("\n").toLowerCase() };
   });
   section.querySelectorAll("details.further").forEach(function (part) { part.remove(); });
   const find = document.getElementById("find");
@@ -62,6 +63,9 @@
   next.addEventListener("click", function () { turn(1); });
   document.querySelectorAll("a[data-cause]").forEach(function (link) {
     link.addEventListener("click", function () { cause.value = link.getAttribute("data-cause"); find.value = ""; filter(); });
+  });
+  document.querySelectorAll("a[data-find]").forEach(function (link) {
+    link.addEventListener("click", function () { find.value = link.getAttribute("data-find"); cause.value = ""; filter(); });
   });
   const order = new Intl.Collator("en", { numeric: true });
   function number(text) { return Number(text.replace(/^</, "").replace(/[,%]/g, "")); }

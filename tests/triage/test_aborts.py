@@ -1,0 +1,71 @@
+"""Native code that aborted is grouped by what it said; levels of loggers count as trouble."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.triage.batch import Options, triage
+from forensics.triage.insight.unknown import telling
+from forensics.triage.model import Batch, Unexplained
+from forensics.triage.pool import Limits
+from tests.triage.test_batch import here
+
+STEPS = "step 10 loss 2.1\nstep 20 loss 2.0\n"
+
+
+def batch_of(tmp_path: Path, *ends: str) -> Batch:
+    for n, end in enumerate(ends):
+        (tmp_path / "jobs" / f"{n}").mkdir(parents=True)
+        (tmp_path / "jobs" / f"{n}" / "train.log").write_text(STEPS + end)
+    return triage([str(tmp_path / "jobs")], Options(store=tmp_path / "s", engine=here, limits=Limits()))
+
+
+def thrown(what: str, shell: int = 1) -> str:
+    return (
+        f"terminate called after throwing an instance of 'std::out_of_range'\n  what():  {what}\n"
+        f"run.sh: line {shell}: {shell}77 Aborted                 (core dumped) ./trainer --cfg x.json\n"
+    )
+
+
+def test_what_was_thrown_makes_the_group(tmp_path: Path) -> None:
+    found = batch_of(
+        tmp_path,
+        thrown("token 17 of shard 3 is beyond the table", 1),
+        thrown("token 4711 of shard 12 is beyond the table", 2),
+        thrown("the mixture has no weights", 3),
+    )
+    assert {r.root for r in found.results} == {"rank-sigabrt"}
+    assert sorted((g.template, len(g.jobs)) for g in found.insights.unknown) == [
+        ("what(): the mixture has no weights", 1),
+        ("what(): token <n> of shard <n> is beyond the table", 2),
+    ]
+
+
+def test_glogs_check_makes_the_group(tmp_path: Path) -> None:
+    glog = (
+        "F1119 08:03:01.120334 41223 sampler.cc:88] Check failed: n_tokens <= cap ({} vs. 8192) \n"
+        "*** Check failure stack trace: ***\n    @     0x7f0c6c2fa1c3  google::LogMessage::Fail()\n"
+    )
+    (found,) = batch_of(tmp_path, glog.format(8193), glog.format(9001)).insights.unknown
+    assert len(found.jobs) == 2 and found.template.startswith("Check failed: n_tokens")
+
+
+def test_an_abort_without_a_word_is_in_no_group(tmp_path: Path) -> None:
+    found = batch_of(tmp_path, "run.sh: line 3: 4177 Aborted                 (core dumped) ./trainer\n")
+    assert found.results[0].root == "rank-sigabrt" and found.insights.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "trouble"),
+    [
+        ("2026-11-19 08:03:01,120 CRITICAL train.py:310 reward model checksum differs from the manifest", True),
+        ("CRITICAL:root:reward model checksum differs", True),
+        ("2026-11-19 08:03:01,120 FATAL train.py:310 checksum differs", True),
+        ("the critical batch size is 512", False),
+        ("2026-11-19 08:03:01,120 INFO train.py:310 what comes next", False),
+    ],
+)
+def test_levels_of_loggers(line: str, trouble: bool) -> None:
+    assert (telling(Unexplained(last_lines=(line,))) is not None) == trouble
