@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from forensics.cli import main
-from forensics.compare import calls, messages, render, settings
+from forensics.compare import calls, messages, render, settings, sides
 from forensics.compare.curves import Curve
 from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
 from forensics.compare.partings import part, summarised
@@ -349,3 +349,10 @@ def test_as_github_renders_it_nothing_of_a_log_acts_and_it_fits_into_an_issue() 
     assert not re.search(r"@\w|#\d|\w://|:tada:", _prose(page))
     (table,) = page.iter("table")
     assert {len(row) for row in table.iter("tr")} == {3}
+
+
+@pytest.mark.parametrize(("last", "told"), [(190, False), (189, True)])
+def test_a_last_step_within_one_record_is_no_difference(last: int, told: bool) -> None:
+    good = Side("good", "healthy", "", 1, 1, 1, 0, 199, stride=1)
+    bad = Side("bad", "healthy", "", 1, 1, 1, 0, last, stride=10)
+    assert [change.name for change in sides.shape((good,), bad)] == (["last step"] if told else [])

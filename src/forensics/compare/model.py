@@ -19,6 +19,7 @@ class Side:
     attempts: int
     first_step: int | None
     last_step: int | None
+    stride: int | None = None  # steps between two records, usually
 
 
 @dataclass(frozen=True, slots=True)
