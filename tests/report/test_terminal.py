@@ -52,7 +52,9 @@ def test_wide_characters_take_two_columns() -> None:
 
 def test_a_cascade_of_a_cascade_belongs_to_its_root() -> None:
     report = terminal.render(FAILED, width=200, colour=False)
-    assert "explained by it: collective-timeout waiting for ranks 0, 1, 3 (7 lines), launcher-summary (1 line)" in report
+    assert (
+        "explained by it: collective-timeout waiting for ranks 0, 1, 3 (7 lines), launcher-summary (1 line)" in report
+    )
 
 
 def test_a_ring_of_explanations_ends() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forensics.model import Diagnosis, Evidence, Kind, RunData, Source
+from forensics.parsers.prefixes import strip_ansi
 from forensics.patterns import lazy
 
 AROUND = 3  # lines before and after
@@ -122,11 +123,11 @@ def _around(source: Source, evidence: Evidence, offset: int) -> Context | None:
 
 
 def _text(line: bytes) -> str:
-    """A line as text: of a progress bar what stood there last."""
+    """A line as text: without colours, which would part names from values; of a progress bar what stood there last."""
     line = line.removesuffix(b"\r")
     text = line[-_LONGEST:] if b"\r" in line[-_LONGEST:] else line[:_LONGEST]
     text = text.rsplit(b"\r", 1)[-1]
-    return text.decode("utf-8", "surrogateescape")
+    return strip_ansi(text.decode("utf-8", "surrogateescape"))
 
 
 _BEGIN, _END = lazy(r"-----BEGIN [A-Z0-9 ]{3,40}-----"), lazy(r"-----END [A-Z0-9 ]{3,40}-----")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from forensics.model import Diagnosis, RunData
 from forensics.report.html.context import Context, Place, contexts, without_keys
 from forensics.report.plots.model import Pictures
+
+if TYPE_CHECKING:
+    from forensics.report.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +44,23 @@ def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
     redactor = Redactor(patterns=patterns)
     around = {place: without_keys(context) for place, context in material.contexts.items()}
     redact_diagnosis(material.diagnosis, redactor, told=material.told)  # learns
-    for part in (tuple(around.values()), material.pictures):  # so do these: a host may stand in one of them only
-        redact_tree(part, redactor)
+    for context in around.values():  # so do these: a host may stand in one of them only
+        _redacted(context, redactor)
+    redact_tree(material.pictures, redactor)
     return replace(
         material,
         diagnosis=redact_diagnosis(material.diagnosis, redactor),
         pictures=redact_tree(material.pictures, redactor),
         contexts={
-            (redact_tree(file, redactor), line): redact_tree(context, redactor)
+            (redact_tree(file, redactor), line): _redacted(context, redactor)
             for (file, line), context in around.items()
         },
         told=(),
         redacted=True,
     )
+
+
+def _redacted(context: Context, redactor: Redactor) -> Context:
+    texts = redactor.lines([text for _, text, _ in context.lines])
+    lines = tuple((number, text, key) for (number, _, key), text in zip(context.lines, texts, strict=True))
+    return Context(redactor.again(redactor.redact(context.file)), context.line, lines)

@@ -23,13 +23,14 @@ _ADDRESS_BEFORE = lazy(
 _ADDRESS_AFTER = lazy(r"[:<]\d|/\d|%")
 # Loopback, unspecified, netmasks, and the metadata service that is the same in every cloud.
 _OPEN_IPS = lazy(r"(?:127\.|0\.0\.0\.0\Z|255\.255\.|169\.254\.169\.254\Z)", re.ASCII)
-# After a colon too: NCCL prints `[1]eth0:fe80::1%eth0<0>`.
-_IPV6 = lazy(r"(?:(?<![\w:.])|(?<=\w:))[0-9A-Fa-f:]{4,40}(?![\w:]|\.\d)", re.ASCII)
+# After a colon too: NCCL prints `[1]eth0:fe80::1%eth0<0>`, and `remoteGidsfe80::1`.
+_IPV6 = lazy(r"(?:(?<![\w:.])|(?<=\w:)|(?<=Gids))[0-9A-Fa-f:]{4,40}(?![\w:]|\.\d)", re.ASCII)
+_MAC_BY_DOTS = lazy(r"(?<![\w.])(?=[0-9.]*[a-f])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])", re.ASCII | re.I)  # Cisco
 _MAC = lazy(
     r"(?<![0-9A-Fa-f:-])(?:(?:[0-9A-Fa-f]{2}:){5,19}|(?:[0-9A-Fa-f]{2}-){5,7})[0-9A-Fa-f]{2}(?![0-9A-Fa-f:-])", re.ASCII
 )
 _UUID = lazy(
-    r"(?P<gpu>\b(?:GPU|MIG)-(?:GPU-)?)?(?<![0-9A-Fa-f-])"
+    r"(?P<gpu>\b(?:GPU|MIG)-(?:GPU-)?)?(?:(?<![0-9A-Fa-f-])|(?<=\bpod)|(?<=\bpvc-))"
     r"(?P<uuid>[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})(?:/\d{1,3}/\d{"
     r"1,3})?(?![0-9A-Fa-f-])",
     re.ASCII,
@@ -41,7 +42,7 @@ _SERIAL = lazy(
     re.ASCII,
 )
 _GUID = lazy(
-    r"(?i)(\b(?:node|port|sys(?:tem)?|board|sys_image)?[ _]?guid\\?[\"']?\s{0,40}[:=]\s{0,4})(0x[0-9a-f]{1"
+    r"(?i)(\b(?:node|port|sys(?:tem)?|board|sys_image)?[ _]?guid\\?[\"']?(?:\s{0,40}[:=]\s{0,4}|[ \t]))(0x[0-9a-f]{1"
     r"2,16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b",
     re.ASCII,
 )
@@ -107,6 +108,7 @@ def addresses(text: str, memory: Memory) -> str:
     if ":" in text or "-" in text:
         text = _MAC.sub(lambda match: _mac(match, memory), text)
     if "." in text:
+        text = _MAC_BY_DOTS.sub(lambda match: memory.of("mac", match[0].lower()), text)
         text = _IPV4.sub(lambda match: _v4(match, memory), text)
     if ":" in text:
         text = _IPV6.sub(lambda match: _v6(match, memory), text)

@@ -10,8 +10,11 @@ from typing import Any, TypeVar
 from forensics.model import Diagnosis
 from forensics.report.redaction.memory import telling
 from forensics.report.redaction.redactor import Redactor
+from forensics.report.redaction.settings import told_names
 
 _HOST_CAPTURES = frozenset({"host", "hostname", "node", "nodename", "peer_host", "master_addr"})
+# Captures that are lines of text: their names say nothing of a value, and would hide where the line begins.
+_TEXTS = frozenset({"message", "text", "line", "error", "detail"})
 # What no log can reach: identities of signatures, links between findings and the words of the contract.
 _OURS: Mapping[str, frozenset[str]] = {
     "Diagnosis": frozenset({"fingerprint"}),
@@ -48,6 +51,8 @@ def _captured(redactor: Redactor, key: str, value: str) -> str:
     """A captured value, whose name may say what its shape does not."""
     if key in _HOST_CAPTURES:
         return redactor.host(redactor.redact(value), everywhere=telling(value))
+    if key in _TEXTS:
+        return redactor.again(redactor.redact(value))
     return redactor.setting(key, value)
 
 
@@ -92,6 +97,10 @@ def redact_diagnosis(
     for finding in diagnosis.findings:
         for key, value in finding.captures.items():
             _captured(redactor, key, value)
+    environment = list(zip(told_names(diagnosis.environment), diagnosis.environment, strict=True))
+    for name, fact in environment:
+        if name != fact.name:
+            _captured(redactor, name, fact.value)
     redactor.learn(told)
     known: dict[str, str] = {}
 
@@ -116,8 +125,8 @@ def redact_diagnosis(
             for before, after in zip(diagnosis.coverage, redacted.coverage, strict=True)
         ),
         environment=tuple(
-            dataclasses.replace(after, value=_captured(redactor, before.name, before.value))
-            for before, after in zip(diagnosis.environment, redacted.environment, strict=True)
+            dataclasses.replace(after, value=_captured(redactor, name, before.value))
+            for (name, before), after in zip(environment, redacted.environment, strict=True)
         ),
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from forensics.report.redaction.stand_ins import StandIns, is_stand_in
-from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PUBLIC_OWNERS
+from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PROGRAMS, PUBLIC_OWNERS
 
 # Names that say what a machine is for and nothing about whose it is: the story of a report is told in them.
 _PLAIN_HOST = re.compile(
@@ -23,6 +23,11 @@ _ANYWHERE = frozenset(
 _PROGRAM = re.compile(
     r"(?:[\w.-]+\.(?:py|sh|bash|sbatch|slurm|ipynb)|python[\d.]*|torchrun|accelerate|deepspeed|mpirun|srun|bash|sh|wrap|batch"
     r"|extern|interactive)\Z",
+    re.ASCII,
+)
+# Folders of programs and of models, in which a word is a word: `site-packages/apex/`, `torch/optim/adam/`.
+_PACKAGE = re.compile(
+    r"(?:(?:site|dist)-packages|torch|transformers|megatron|deepspeed|optim(?:izers?)?|models?|modeling)/(?:[\w.-]+/)*\Z",
     re.ASCII,
 )
 _SHORTEST = 8  # characters of such a text
@@ -108,7 +113,7 @@ class Memory:
 
     def _person(self, kind: str, name: str, common: frozenset[str]) -> str:
         lowered = name.lower()
-        if lowered in common or not name or is_stand_in(name) or name.startswith(_PLACEHOLDER):
+        if lowered in common or lowered in _NOTHING or not name or is_stand_in(name) or name.startswith(_PLACEHOLDER):
             return name
         if lowered not in self._people:
             self._people[lowered] = self.stand_ins.of(kind, lowered)
@@ -131,13 +136,20 @@ class Memory:
                 if anywhere
                 else None,
             )
-        for pattern in self._people_patterns:
-            if pattern is not None:
-                text = pattern.sub(lambda match: self._people.get(match[0].lower(), match[0]), text)
+        in_paths, everywhere = self._people_patterns
+        text = in_paths.sub(self._in_path, text)
+        if everywhere is not None:
+            text = everywhere.sub(lambda match: self._people.get(match[0].lower(), match[0]), text)
         return text
 
+    def _in_path(self, match: re.Match[str]) -> str:
+        before = match.string[max(0, match.start() - 160) : match.start()]
+        if not self._no_word(match[0].lower()) and _PACKAGE.search(before):
+            return match[0]
+        return self._people.get(match[0].lower(), match[0])
+
     def _no_word(self, name: str) -> bool:
-        if name in ORDINARY or name in self.spoken or len(name) < 3:
+        if name in ORDINARY or name in PROGRAMS or name in self.spoken or len(name) < 3:
             return False
         return len(name) > 3 or any(char.isdigit() for char in name)
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 
 from forensics.patterns import lazy
+from forensics.report.redaction.keys import is_key
 from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.passes import is_password
 from forensics.report.redaction.stand_ins import is_stand_in
 
 _KEY = lazy(
-    r"(?i)(?P<key>pass(?:word|wd|phrase)|passwd|pwd|passcode|(?<![A-Za-z])pass|(?-i:(?<=[a-z])Pass)|"
+    r"(?i)(?P<key>(?P<word>pass(?:word|wd|phrase)|passwd|pwd|passcode)|(?<![A-Za-z])pass|(?-i:(?<=[a-z])Pass)|"
     r"secret(?:s|[ _-]?(?:access[ _-]?)?key)?|api[ _-]?key|"
     r"access[_-]?key(?:[_-]?id)?|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
     r"(?:encryption|license|signing|hmac|consumer|deploy|webhook|jwt)[_-]?key|credentials?|client[_-]?secret|token|"
     r"x-amz-security-token|sig(?:nature)?)"
-    r"(?P<sep>\\?[\"']?[ \t]{0,3}(?::=|=>|[=:](?![=:]))[ \t]{0,3}|[ \t]{1,3})"
+    r"(?P<sep>\\?[\"']?[ \t]{0,3}(?::=|=>|[=:](?![=:]))[ \t]{0,3}(?:b(?=[\"']))?|[ \t]{1,3})"
     r"(?:(?P<escaped>\\[\"'])(?P<value1>(?:(?!(?P=escaped))[^\n]){1,1000})"  # \"password\": \"hunter2\"
     r"|(?P<quote>[\"'])(?P<value2>(?:\\.|(?!(?P=quote))[^\\\n]){1,1000})(?=(?P=quote)|\Z)"
-    r"|(?P<value3>[^\s,;&\"'<>()\[\]{}|\\]{1,1000}))",
+    # A password may hold what otherwise ends a value, unless a name and its value follow.
+    r"|(?P<value3>[^\s\0,;&\"'<>()\[\]{}|\\]{1,1000}(?(word)(?:[,;&]+(?![A-Za-z_][\w.-]{0,40}(?: Id)?[=:])"
+    r"[^\s\0,;&\"'<>()\[\]{}|\\]{1,200}){0,10})))",
     re.ASCII,
 )
 # These words have other uses than to name a secret: they need more than a name and a value.
@@ -42,9 +45,12 @@ _NO_SECRET = lazy(
 _ENVIRONMENT = lazy(
     r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD"
     r"|PASSPHRASE|PWD|CREDENTIALS?|AUTH"
-    r"|PAT|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS))\\?[\"']?[ \t]{0,2}[=:][ \t]{0,2}\\?)"
-    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)"
-    r"[^\s\"',]{1,1000}){0,20}))",
+    r"|PAT|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS)"
+    r"|(?:[A-Z][A-Z0-9_]{0,40}_)?(?:SECRET|PASSWORD|PASSWD|PASSPHRASE)_[A-Z0-9_]{0,40}"
+    r"(?<!_FILE)(?<!_PATH)(?<!_DIR)(?<!_NAME)(?<!_LENGTH)(?<!_URL)(?<!_HASH_ALGORITHM))"
+    r"\\?[\"']?[ \t]{0,2}[=:][ \t]{0,2}(?:b(?=[\"']))?\\?)"
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\0\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)"
+    r"[^\s\0\"',]{1,1000}){0,20}))",
     re.ASCII,
 )
 _KEY_OF_DATA = lazy(
@@ -52,6 +58,19 @@ _KEY_OF_DATA = lazy(
     r"|DATA|FEATURE|MISSING"
     r"|UNEXPECTED|PUBLIC|STATE|PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL|MAX|MIN|NUM|NEXT|STOP|FORCE|USE"
     r"|NO)_(?:\w+_)?(?:KEYS?|TOKENS?|AUTH)\Z",
+    re.ASCII,
+)
+# Other names that end in `key`, also `key` below the name of a service: `wandb_key=`, `--hf-key x`, `api.key: x`.
+_ANY_KEY = lazy(
+    r"(?P<head>(?<![A-Za-z0-9_.-])(?P<option>--?)?(?P<prefix>[A-Za-z][\w.-]{0,80}?)(?:[_./-](?:[Kk]ey|KEY)|(?<=[a-z])Key)"
+    r"(?:(?P<is>\\?[\"']?[ \t]{0,3}[=:](?![=:])[ \t]{0,3}(?:b(?=[\"']))?)|(?(option)[ \t]{1,3}|(?!)))\\?)"
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\\\n]{1,1000})|(?P<plain>[^\s\0,;&\"'<>()\[\]{}|\\]{1,1000}))",
+    re.ASCII,
+)
+# csh and fish: `setenv DB_PASSWORD x`, `set -gx DB_PASSWORD x`.
+_SET = lazy(
+    r"(?P<head>\b(?:setenv|set[ \t]+-[A-Za-z]{1,6}|set[ \t]+--export)[ \t]+(?P<name>[A-Za-z_]\w{1,60})[ \t]+)"
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"';]{1,1000}))",
     re.ASCII,
 )
 
@@ -152,6 +171,28 @@ def _assigned(text: str, memory: Memory) -> str:
     return _KEY.sub(replace, text)
 
 
+def _any_key(text: str, memory: Memory) -> str:
+    def replace(match: re.Match[str]) -> str:
+        value = match["quoted"] or match["plain"]
+        call = match["plain"] and match.string.startswith("(", match.end())
+        if call or _NO_SECRET.match(value) or is_stand_in(value) or value.startswith("-"):
+            return match[0]
+        if not is_key(match["prefix"], value):
+            return match[0]
+        return match["head"] + (match["quote"] or "") + memory.secret(value)
+
+    return _ANY_KEY.sub(replace, text)
+
+
+def _set(text: str, memory: Memory) -> str:
+    def replace(match: re.Match[str]) -> str:
+        value = match["quoted"] or match["plain"]
+        secret = match["head"] + (match["quote"] or "") + memory.secret(value)
+        return secret if is_secret(match["name"], value) else match[0]
+
+    return _SET.sub(replace, text)
+
+
 def named_secrets(text: str, memory: Memory) -> str:
     """`text` without values whose names say that they are secret, and without passwords in known command lines."""
     for pattern in _COMMANDS:
@@ -162,7 +203,12 @@ def named_secrets(text: str, memory: Memory) -> str:
         text = _NETRC.sub(lambda m: m[1] + memory.user(m[2]) + m[3] + memory.secret(m[4]), text)
     if "{" in text:
         text = _mappings(text, memory)
-    return _said(_assigned(_environment(text, memory), memory), memory)
+    if "setenv" in text or "set -" in text:
+        text = _set(text, memory)
+    text = _assigned(_environment(text, memory), memory)
+    if "key" in text or "Key" in text or "KEY" in text:
+        text = _any_key(text, memory)
+    return _said(text, memory)
 
 
 def is_secret(name: str, value: str) -> bool:

@@ -6,7 +6,9 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
+from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
+from forensics.report.redaction.words import ORDINARY
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `user@1000.service`: an instance of a unit of systemd.
@@ -20,14 +22,37 @@ _PROMPT = lazy(
 _SSH = lazy(
     r"(\b(?:ssh|scp|sftp|rsync|mosh|autossh)\s(?:[^\n|;&]{0,160}?\s)?)([A-Za-z_][\w.-]{0,31})@([\w.-]{1,253})", re.ASCII
 )
-# In `/home/x`, and where homes lie elsewhere: `/mnt/home/x`, `/lustre/users/x`, `/scratch/users/x`.
+# In `/home/x`, and where homes lie elsewhere: `/mnt/home/x`, `/lustre/users/x`, `/home/users/x`, `/p/home/jusers/x`.
 _HOME = lazy(
-    r"((?:/home\d?|/Users|/users|/homes?|/user|[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings))[\\/]{1,2})"
+    r"((?:/home\d{0,3}(?:[\\/]{1,2}(?:j?users|staff|students?|people|faculty)(?=[\\/]{1,2}\w))?|/Users|/users|/homes?|/user"
+    r"|[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings))[\\/]{1,2})(?![a-z0-9]/(?:\w\w/)?user-\d)"
     r"([^\s\\/:\"'<>|,;)\]}]+(?<!\.))"
 )
+# Homes by first letters: `/home/s/sjones7`, `/afs/cell/user/f/fbianchi`, `/home/s/sj/sjones7`.
+_BY_LETTER = lazy(
+    r"(/(?:home\d{0,3}|homes|users?|u)/(?P<letter>[a-z0-9])/(?:(?P=letter)\w/)?)(?P<user>(?P=letter)[a-z0-9._-]{1,31})(?=[/\s\"']|\Z)",
+    re.ASCII,
+)
+# Of Windows also with spaces: `C:\Users\Maria Lopez\x`.
+_WINDOWS_HOME = lazy(
+    r"([A-Za-z]:(?P<slash>[\\/]{1,2})(?:Users|Documents and Settings)(?P=slash))"
+    r"(?P<user>[\w.'-]{1,32}(?: [\w.'-]{1,32}){1,3})(?=(?P=slash)(?!\s))"
+)
+# Allocations: `/project/def-smith/smithj/x`, `/projects/p200123/jsmith`. Others there are sooner folders of programs.
+_GROUP = lazy(
+    r"((?<![\w./:])/(?:[\w.-]{1,32}/)?projects?/)((?:def|rrg|rpp|ctb)-[a-z0-9-]{1,31}|(?=[a-z]+[_-]?\d)[a-z][a-z0-9_-]{1,31})"
+    r"(/)([a-z][a-z0-9_-]{2,31})(?=[/\s\"']|\Z)",
+    re.ASCII,
+)
+_FOLDERS = frozenset(
+    "configs conf results outputs notebooks docs tests apps etc venv env envs launch shared common utils misc sources "
+    "containers images repos software modules jobs slurm sbatch weights wandb runs tmp scratch home build dist".split()
+)
+# The same, percent-encoded in an address.
+_ENCODED_HOME = lazy(r"(?i)(%2F(?:home\d?|Users)%2F)([a-z_][\w.-]{0,31})(?=%|[\s\"'&]|\Z)", re.ASCII)
 # Places that are a user's own by custom. `/scratch/x` may also be a project: it is replaced all the same.
 _OWN_PLACE = lazy(
-    r"((?<![\w.])/(?:var/(?:spool/)?mail|run/user|media|u|afs/[\w.]{1,60}/user|net/scratch|scratch\d?"
+    r"((?<![\w.])/(?:var/(?:spool/)?mail|run/user|media|u|afs/[\w.]{1,60}/user|net/scratch|scratch\d?(?:/(?:gpfs|lustre|beegfs|vast|ssd|users?))?"
     r"|gscratch|lscratch|work\d?/users)/)"
     r"([a-z_][a-z0-9._-]{1,31})(?=/)",
     re.ASCII,
@@ -40,16 +65,24 @@ _USER_KEY = lazy(
     r"\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?)([A-Za-z_][\w.-]{1,31})(?![\w(/])",
     re.ASCII,
 )
-_USER_OPTION = lazy(r"(--(?:user|username|login|owner|author|uid)[= ])([A-Za-z_][\w.-]{1,31})(?![\w:])", re.ASCII)
+_USER_OPTION = lazy(rf"(--(?:user|username|login|owner|author|uid){TO})([A-Za-z_][\w.-]{{1,31}})(?![\w:])", re.ASCII)
 # `uid=1001(alice) gid=...`, `UserId=alice(1001)`.
 _IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
 _ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
 _SAID = (
     lazy(
-        r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"']?)([A-Za-z_][\w.-]{1,63})",
+        r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{1,63})",
         re.ASCII,
     ),
     lazy(r"(\bsudo:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
+    # sshd and cron
+    lazy(
+        r"(\b(?:Accepted|Failed|Postponed) [\w/-]{3,40} for (?:invalid user )?"
+        r"|\bpam_unix\(\S+\): session \w+ for user )"
+        r"([A-Za-z_][\w.-]{0,31})(?=[\s(]|\Z)",
+        re.ASCII,
+    ),
+    lazy(r"(\bCRON\[\d+\]: \(|\bcrond?\[\d+\]: \()([A-Za-z_][\w.-]{0,31})(?=\) )", re.ASCII | re.I),
     lazy(
         r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
         re.ASCII,
@@ -89,11 +122,23 @@ def emails(text: str, memory: Memory) -> str:
     return _PROMPT.sub(prompt, _EMAIL.sub(replace, _SSH.sub(login, text)))
 
 
+def _allocation(match: re.Match[str], memory: Memory) -> str:
+    if match[4] in ORDINARY or match[4] in _FOLDERS:
+        return match[0]
+    return match[1] + memory.account(match[2]) + match[3] + memory.user(match[4])
+
+
 def users(text: str, memory: Memory) -> str:
     """`text` without names of users: in home directories, behind the words that name them, and where they are known."""
     if "/" in text or "\\" in text or "~" in text:
+        for pattern in (_WINDOWS_HOME, _BY_LETTER):
+            text = pattern.sub(lambda match: match[1] + memory.user(match["user"]), text)
         for pattern in (_HOME, _OWN_PLACE, _TILDE):
             text = second(pattern, memory.user, text)
+        if "/project" in text:
+            text = _GROUP.sub(lambda match: _allocation(match, memory), text)
+    if "%2F" in text or "%2f" in text:
+        text = second(_ENCODED_HOME, memory.user, text)
     for pattern in (_USER_KEY, _USER_OPTION, _IDS, _ID_PAIR, *_SAID):
         text = second(pattern, memory.user, text)
     return memory.known_people(text)

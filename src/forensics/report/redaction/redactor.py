@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
+from forensics.report.redaction.apart import apart, line_by_line
 from forensics.report.redaction.hosts import host_names, node_lists, pods
+from forensics.report.redaction.listings import listings
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.named import is_secret, named_secrets
 from forensics.report.redaction.people import emails, phones, users
@@ -18,8 +20,8 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
-    shaped_secrets, signed_urls, buckets, url_users, named_secrets, chats, repositories, trackers, accounts, emails,
-    users, phones, hardware, addresses, node_lists, pods, host_names,
+    shaped_secrets, signed_urls, buckets, url_users, apart, named_secrets, chats, repositories, trackers, accounts,
+    emails, users, listings, phones, hardware, addresses, node_lists, pods, host_names,
 )  # fmt: skip
 
 
@@ -48,6 +50,8 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """`text` with stand-ins; redacting the result again changes nothing."""
+        if "\0" in text:  # an environment as the kernel keeps it: what ends at a NUL is not one value with what follows
+            return "\0".join(map(self.redact, text.split("\0")))
         # What one rule leaves can be another's: repeat until nothing changes (two rounds, the second to see that).
         for _ in range(_MAX_PASSES):
             redacted = self._once(text)
@@ -55,6 +59,10 @@ class Redactor:
                 break
             text = redacted
         return text
+
+    def lines(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Consecutive lines of a file with stand-ins; each by itself, but for secrets named on the line above."""
+        return tuple(self.again(self.redact(line)) for line in line_by_line(lines, self.memory))
 
     def setting(self, name: str, value: str) -> str:
         """`value` with stand-ins, as the value of a setting of that name: the name can say that it is a secret, also

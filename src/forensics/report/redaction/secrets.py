@@ -31,6 +31,7 @@ _TOKENS = lazy(
     r"|xox[abcdeoprs]-[\w-]{10,}|xoxe\.[\w.-]{10,}|xapp-[\w-]{10,}"  # Slack
     r"|eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|eyJ[\w-]{40,}={0,2}"  # JWT; Neptune's base64 of JSON
     r"|wandb_v\d_\w{16,}|nvapi-[\w-]{16,}|gsk_[A-Za-z0-9]{16,}|xai-\w{16,}|r8_[A-Za-z0-9]{16,}|dapi[0-9a-f]{24,}"
+    r"|fw_[A-Za-z0-9]{20,}|a[ks]-[A-Za-z0-9]{10,}(?![\w-])"  # Fireworks, Modal
     r"|KGAT_\w{16,}|pplx-\w{16,}|csk-\w{16,}|rpa_[A-Z0-9]{16,}\w*|pcsk_\w{16,}|lsv2_[a-z]{2}_\w{16,}|jina_\w{16,}"
     r"|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_(?:pat|oat)_[\w-]{10,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]{10,}"
     r"|hv[sbr]\.[\w-]{20,}|glsa_\w{16,}|glc_[\w+/=]{16,}|tskey-[\w-]{10,}|lin_api_\w{16,}|ntn_\w{16,}|figd_[\w-]{16,}"
@@ -57,9 +58,12 @@ _NEAR_NAME = (
 )
 _AUTHORIZATION = lazy(
     r"(?i)(\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest|negotiate|apikey|"
-    r"aws4-hmac-sha256)\s+)?)([^\s\"'\\,;]{3,})",
+    r"aws4-hmac-sha256)\s+)?)(?!username=|digest\s)([^\s\"'\\,;]{3,})",
     re.ASCII,
 )
+# RFC 7616: what stands in quotes behind `Digest`.
+_DIGEST = lazy(r"(?i)(\bdigest\s(?=[^\n]*?\b(?:nonce|response)=))([^\n]{8,4000})", re.ASCII)
+_DIGEST_PART = lazy(r"(?i)(\b(username|response|c?nonce|opaque|uri|realm)=\\?[\"'])([^\"'\\\n]{1,500})", re.ASCII)
 _BEARER = lazy(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
 _BASIC = lazy(r"(\b[Bb]asic\s{1,3})([A-Za-z0-9+/]{8,400}={0,2})(?![A-Za-z0-9+/=])", re.ASCII)
 _COOKIE = lazy(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
@@ -72,6 +76,12 @@ _SIGNED = lazy(
     r"(?i)([?&](?:x-(?:amz|goog|oss)-(?:signature|credential|security-token)|awsaccesskeyid|googleaccessid|signature|"
     r"sig|policy|key-pair-id|ossaccesskeyid|access_token|api_?key|key|token|auth|code|password|pwd|secret)=)"
     r"([^\s&\"'<>#]{2,})",
+    re.ASCII,
+)
+# The same in an address that is itself a parameter, percent-encoded.
+_ENCODED = lazy(
+    r"(?i)((?:%3F|%26|\b|(?<=[a-z])_)(?:access_?token|api_?key|token|password|passwd|pwd|secret|signature|sig)%3D)"
+    r"((?:[^\s&\"'<>%]|%(?!26|22|27|20|0A)[0-9A-F]{2}){2,500})",
     re.ASCII,
 )
 _URL_USER = lazy(r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/\"'<>]{1,300})@", re.ASCII)
@@ -89,6 +99,16 @@ def _basic(value: str, memory: Memory) -> str:
     return memory.secret(value) if b":" in decoded and decoded.isascii() else value
 
 
+def _digest(text: str, memory: Memory) -> str:
+    def part(match: re.Match[str]) -> str:
+        name = match[2].lower()
+        if name in ("uri", "realm"):
+            return match[0]
+        return match[1] + (memory.user(match[3]) if name == "username" else memory.secret(match[3]))
+
+    return second(_DIGEST, lambda parts: _DIGEST_PART.sub(part, parts), text)
+
+
 def shaped_secrets(text: str, memory: Memory) -> str:
     """`text` without tokens, keys, credentials in headers and signatures in URLs."""
     if "-----BEGIN" in text:
@@ -97,6 +117,8 @@ def shaped_secrets(text: str, memory: Memory) -> str:
         text = second(_SSH_KEY, memory.secret, text)
     if "SHA256:" in text:
         text = second(_FINGERPRINT, memory.secret, text)
+    if "igest" in text or "DIGEST" in text:
+        text = _digest(text, memory)
     text = second(_AUTHORIZATION, memory.secret, text)
     if "ookie" in text.lower():
         text = second(_COOKIE, memory.secret, text)
@@ -113,6 +135,8 @@ def shaped_secrets(text: str, memory: Memory) -> str:
 
 def signed_urls(text: str, memory: Memory) -> str:
     """`text` without what signs a URL or opens it."""
+    if "%3D" in text or "%3d" in text:
+        text = second(_ENCODED, memory.secret, text)
     if "=" in text and ("?" in text or "&" in text):
         text = second(_SIGNED, lambda value: value if value.startswith(("$", "{", "<")) else memory.secret(value), text)
     return text

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
-from forensics.report.redaction.shapes import HOST, IS, NAME
+from forensics.report.redaction.shapes import HOST, IS, NAME, TO
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import PUBLIC_OWNERS
+from forensics.report.redaction.words import ORDINARY, PUBLIC_OWNERS
 
 _BUCKETS = (
     lazy(
@@ -25,9 +25,10 @@ _BUCKETS = (
     ),
     lazy(
         r"(?i)(\bhttps?://(?:s3[.-][a-z0-9.-]*amazonaws\.com|storage\.(?:googleapis|cloud\.google)\.com)/)"
-        r"([^\s/\"'<>?]+)",
+        r"(?!(?:upload/|download/)?storage/v1/|batch/)([^\s/\"'<>?]+)",
         re.ASCII,
     ),
+    lazy(r"(\b(?:upload/|download/)?storage/v1/b/)([a-z0-9][\w.-]{2,221})", re.ASCII),  # the JSON API of Google's
     lazy(
         r"(?i)(\b(?:bucket|container)(?:[_ -]?name)?\\?[\"']?\s?[=:]\s?\\?[\"'])([a-z0-9][a-z0-9._-]{2,62})(?="
         r"\\?[\"'])",
@@ -60,17 +61,18 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(
-        r"(?i)(\b(?:gcp_|google_cloud_|gcloud_|vertex_)?project(?:_id|id)?=)([a-z][a-z0-9-]{4,29}[a-z0-9])(?![\w./(])",
+        r"(?i)(\b(?:gcp_|google_cloud_|gcloud_|vertex_|cloud_ml_)?project(?:_id|id)?=)([a-z][a-z0-9-]{4,29}[a-z0-9])(?![\w./(])",
         re.ASCII,
     ),
     lazy(r"(?i)(\\?[\"']project(?:_id|Id)?\\?[\"']\s?:\s?\\?[\"'])([a-z][\w-]{2,63})(?=\\?[\"'])", re.ASCII),
     lazy(
-        r"(--project(?:[-_](?:name|id))?[= ]|--wandb[-_]project[= ]|\bWANDB_PROJECT=|\bCOMET_PROJECT_NAME="
+        rf"(--(?:wandb[-_])?project(?:[-_](?:name|id))?{TO}|\bWANDB_PROJECT=|\bCOMET_PROJECT_NAME="
         r"|\bNEPTUNE_PROJECT=)([\w./-]{2,80})",
         re.ASCII,
     ),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
     lazy(r"(?i)(\bresourceGroups/)([\w.()-]{1,90})", re.ASCII),
+    lazy(r"(?i)(\bresourceGroups/[\w.()-]{1,90}/(?:providers/[\w.]{1,80}/)?workspaces/)([\w.-]{1,90})", re.ASCII),
 )
 _RESOURCE = lazy(
     r"()(?<![\w-])((?:vpc|subnet|sg|vol|eni|ami|fs|snap|lt|asg|eks|pg|fsx|r|igw|rtb)-[0-9a-f]{8,17})(?![\w-])", re.ASCII
@@ -85,10 +87,12 @@ _WANDB_URL = lazy(
 )
 _COMET_URL = lazy(rf"(?i)(\bcomet\.(?:com|ml)/)(?!docs\b|site\b|api\b){NAME}/{NAME}(?:(/)([\w-]{{1,64}}))?", re.ASCII)
 _NEPTUNE_URL = lazy(
-    rf"(?i)(\bapp\.neptune\.ai/(?:o/)?){NAME}/(?:(?:-|org)/)?{NAME}(?:(/(?:e|runs?"
+    rf"(?i)(\b(?:[a-z][\w-]*\.)?neptune\.ai/(?!docs\b|blog\b|api\b)(?:o/)?){NAME}/(?:(?:-|org)/)?{NAME}(?:(/(?:e|runs?"
     r"|m)/)([\w.?=-]{1,128}))?",
     re.ASCII,
 )
+# https://swanlab.cn/@USER/PROJECT/runs/ID
+_SWANLAB_URL = lazy(rf"(?i)(\bswanlab\.(?:cn|com|dev)/@){NAME}(?:/{NAME})?(?:(/runs/)([\w-]{{1,64}}))?", re.ASCII)
 _MLFLOW = lazy(
     r"(\b(?:mlruns/\w{1,40}/|experiments/\d{1,20}/runs/|/runs/|run_id[=:]\s?[\"']?|MLFLOW_RUN_ID=))([0-9a-f]{32})\b",
     re.ASCII,
@@ -105,14 +109,14 @@ _WANDB_RUN = (
         re.ASCII,
     ),
     lazy(
-        r"(--(?:wandb[-_])?(?:run[-_]?(?:id|name)|name|job[-_]name|experiment[-_]name|exp[-_]name)[= ])([\w.-]{3,128})",
+        rf"(--(?:wandb[-_])?(?:run[-_]?(?:id|name)|name|job[-_]name|experiment[-_]name|exp[-_]name){TO})([\w.-]{{3,128}})",
         re.ASCII,
     ),
     lazy(r"(\b(?:SLURM_JOB_NAME|JobName|WANDB_NAME|WANDB_RUN_ID|WANDB_RUN_GROUP|job_name)=)([\w.-]{2,128})", re.ASCII),
 )
 _WANDB_LOGIN = lazy(rf"(\blogged in as:? ){NAME}( \(){NAME}(?=\))", re.ASCII)
 _ENTITY = lazy(
-    r"(--(?:wandb[-_])?entity[= ]|--team[= ]|--org[= ]|\bWANDB_ENTITY=|\bCOMET_WORKSPACE=)([\w.-]{2,64})", re.ASCII
+    rf"(--(?:wandb[-_])?(?:entity|team|org){TO}|\bWANDB_ENTITY=|\bCOMET_WORKSPACE=)([\w.-]{{2,64}})", re.ASCII
 )
 
 _HUB_URL = lazy(
@@ -125,10 +129,32 @@ _HUB_CACHE = lazy(
     r"(\b(?:models|datasets|spaces)--)([A-Za-z0-9][\w.]*(?:-[\w.]+)*)--([A-Za-z0-9][\w.]*(?:-[\w.]+)*)", re.ASCII
 )
 _HUB_OPTION = lazy(
-    r"((?:--)?hub[-_](?:model|dataset|repo)[-_]id\\?[\"']?[= :]\s?\\?[\"']?"
-    rf"|push_to_hub\(\s?[\"']){NAME}/{NAME}",
+    rf"((?:--)?(?:hub[-_](?:model|dataset|repo)[-_]id|repo_id|(?:dataset|adapter|reward_model|teacher_model)_name"
+    rf"|(?:base_|draft_|ref_)?(?:model|tokenizer|adapter)(?:_name|_id)?(?:_or_path)?|pretrained_model_name_or_path|model_id)"
+    rf"(?:{TO}\\?[\"']?|\\?[\"']?\s?[=:]\s?\\?[\"']?)"
+    rf"|\b(?:push_to_hub|from_pretrained|load_dataset|snapshot_download|create_repo)\(\s?[\"']){NAME}/{NAME}(?![\w/])",
     re.ASCII,
 )
+# What transformers, datasets and huggingface_hub say of a repository that they do not find.
+_HUB_SAID = (
+    lazy(
+        rf"((?<![\w./-])){NAME}/{NAME}(?= is not a local folder| does not appear to have a file"
+        rf"| is not the path to a dir"
+        r"| is a private| is gated|' is not a valid model| is awaiting a review)",
+        re.ASCII,
+    ),
+    lazy(
+        rf"(\b(?:Dataset|dataset|model|Model|tokenizer for|config(?:uration)? for|Repository|repo"
+        rf"(?:sitory)?) ['\"`]){NAME}/{NAME}(?=['\"`])",
+        re.ASCII,
+    ),
+    lazy(rf"(\brequest to access (?:model|dataset) ){NAME}/{NAME}", re.ASCII),
+)
+# Owners in what may as well be a path: folders of a run.
+_FOLDERS = frozenset(
+    "outputs results ckpts pretrained saves saved_models workspace mnt tmp opt srv custom ours".split()
+)
+_FILE = lazy(r"\.(?:pt|pth|bin|json|jsonl|yaml|yml|txt|csv|parquet|safetensors|gguf|py|tar|npy|h5|model)\Z", re.ASCII)
 _GIT_URL = lazy(
     r"(?i)(\b(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|raw\.githubusercontent\.com"
     rf"|ghcr\.io)[/:]|\bgit@{HOST}:|"
@@ -178,7 +204,7 @@ def accounts(text: str, memory: Memory) -> str:
     ):
         for pattern in _ACCOUNT:
             text = second(pattern, memory.account, text)
-    if "roject" in text or "PROJECT" in text or "resourceGroups" in text or "gcr.io" in text or "pkg.dev" in text:
+    if "roject" in text or "PROJECT" in text or "resourcegroups" in lowered or "gcr.io" in text or "pkg.dev" in text:
         for pattern in _PROJECT:
             text = second(pattern, lambda name: memory.of("project", name), text)
     return second(_RESOURCE, lambda name: memory.of("resource", name), text) if "-" in text else text
@@ -219,17 +245,28 @@ def trackers(text: str, memory: Memory) -> str:
         text = _COMET_URL.sub(lambda match: _tracked(match, memory), text)
     if "neptune" in lowered:
         text = _NEPTUNE_URL.sub(lambda match: _tracked(match, memory), text)
+    if "swanlab" in lowered:
+        text = _SWANLAB_URL.sub(lambda match: _tracked(match, memory), text)
     text = second(_ENTITY, memory.account, text)
     for pattern in (_MLFLOW, *_WANDB_RUN):
         text = second(pattern, lambda name: memory.of("run", name), text)
     return text
 
 
+def _is_path(match: re.Match[str]) -> bool:
+    """Whether what looks like owner and name is a path of two parts."""
+    owner = match[2].lower()
+    return owner.startswith(".") or owner in ORDINARY or owner in _FOLDERS or _FILE.search(match[3]) is not None
+
+
 def repositories(text: str, memory: Memory) -> str:
     """`text` without repositories of code and models; those of well-known publishers stay."""
     if "/" in text:
-        for pattern in (_HUB_URL, _HUB_OPTION, _GIT_URL, _GIT_REMOTE):
-            text = pattern.sub(_owned("repo", memory), text)
+        owned = _owned("repo", memory)
+        for pattern in (_HUB_URL, _GIT_URL, _GIT_REMOTE):
+            text = pattern.sub(owned, text)
+        for pattern in (_HUB_OPTION, *_HUB_SAID):
+            text = pattern.sub(lambda match: match[0] if _is_path(match) else owned(match), text)
     if "git@" in text:
         public = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "hf.co")
         text = second(_GIT_HOST, lambda name: name if name.lower() in public else memory.host(name), text)

@@ -7,3 +7,5 @@ IS = r"\\?[\"']?\s?[=:]\s?\\?[\"']?"
 # An owner, project, repository or run as services name them: none allows more than 128 characters.
 NAME = r"([\w.-]{1,128})"
 HOST = r"[\w.-]{1,253}"  # RFC 1035, 2.3.4
+# Between an option and its value: on a command line, or in a list of arguments as Python prints it.
+TO = r"(?:[= ]|\\?[\"']\s?,\s?\\?[\"'])"

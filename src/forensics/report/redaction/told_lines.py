@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from forensics.files import opened
 from forensics.model import Fact, Kind, RunData, Source
 from forensics.patterns import lazy
+from forensics.report.redaction.settings import pairs
 
 HEAD, TAIL = 32 << 10, 8 << 10  # bytes of a file: programs say at their start where they run, and errors at their end
 FILES = 256  # files that are read; of more a sample that is spread evenly
@@ -25,8 +26,10 @@ _KINDS = frozenset({Kind.LOG, Kind.METRICS, Kind.CONFIG, Kind.ERROR_FILE})
 _TELLING = lazy(
     rb"(?i)@|://|/home\d?/|[/\\]users[/\\]|/scratch/|logged in|kubectl|pod/|successfully assigned"
     rb"|nccl info (?:bootstrap|net/)|slurm_|jobid=|srun: |slurmstepd|master_addr|rdzv|endpoint| kernel: |sshd|\bip="
-    rb"|node id|tfevents"
-    rb"|--[\w-]*(?:pass(?:word|wd|phrase)?|token|secret|user|entity|project|name|addr|repo|model_id|account|bucket|host|key)\b"
+    rb"|node id|tfevents|addr=\[|keep-alive|mpiexec@|proxy:0|world info dict|node failure|pdsh|^-[r-][w-]"
+    rb"|accepted \w+ for |cron"
+    rb"|local folder|\bvalid model|dataset '|from_pretrained|repo_id|setenv |set -gx"
+    rb"|--[\w-]*(?:pass(?:word|wd|phrase)?|token|secret|user|entity|project|name|addr|repo|model_id|path|include|account|bucket|host|key)\b"
     rb"|\b[\w-]*(?:user(?:name)?|node(?:name)?|owner|author|account|entity|host(?:name)?|namespace|nodelist|bucket|project|team|workspace"
     rb"|run_?(?:name|id)|job_?name|pass(?:word|wd|phrase|code)?|pwd|secrets?|token|credentials?|passwords"
     rb"|(?:api|access|secret|account|private|auth|encryption|license|signing|hmac|consumer|deploy|webhook|jwt|shared)"
@@ -44,8 +47,8 @@ _ROWS = 20  # of a table
 
 
 def told(data: RunData) -> tuple[str, ...]:
-    """What to learn from, the most telling first: values of lists of arguments, names of metrics, lines of files."""
-    return (*_arguments(data.facts), *_metric_names(data), *told_by(data.sources))
+    """What to learn from, the most telling first: settings that others name, arguments, metrics, lines of files."""
+    return (*pairs(data.facts), *_arguments(data.facts), *_metric_names(data), *told_by(data.sources))
 
 
 def _arguments(facts: Sequence[Fact]) -> list[str]:

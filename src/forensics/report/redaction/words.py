@@ -16,16 +16,39 @@ COMMON_USERS = frozenset(
 ORDINARY = frozenset(
     "ai art april august base batch bench bert bill bin bob build cache chase check checkpoint checkpoints "
     "christian ckpt class cloud cluster code compute config core cuda data dataset datasets dean deep "
-    "deepspeed demo dev device dist drew engine error eval exp experiment experiments faith file files "
-    "forward frank fsdp full gene gloo gpt gpu grace grad grant guy hand hope home host hydra image info "
-    "input jack job jobs june lab lance lane large lib lightning linear llama local log login logs loss main "
-    "mark max may megatron meta mini mistral ml mode model models module multi nccl net network nick nlp nemo "
-    "node norm norman object open optim optimizer output page pat path phi pipeline process prod program "
-    "project projects python pytorch qwen rank ray recipe red release remote research rich rob robin rose run "
-    "runs sample saved scale script scripts server service session skip small some source spark src stage "
-    "star state step steps storage store sue summer swift system task team temp tensor tensorboard time tmp "
-    "token tokens tom tool tools torch torchrun train trainer training transformer transformers user val "
-    "valid validation version vision wandb weight weights will world zero".split()
+    "deepspeed demo dev device dist drew engine error eval exp experiment experiments faith file files forward "
+    "frank fsdp full gene gloo gpt gpu grace grad grant guy hand hope home host hydra image info input jack "
+    "job jobs june lab lance lane large lib lightning linear llama local log login logs loss main mark max may "
+    "megatron meta mini mistral ml mode model models module multi nccl net network nick nlp nemo node norm "
+    "norman object open optim optimizer output page pat path phi pipeline process prod program project "
+    "projects python pytorch qwen rank ray recipe red release remote research rich rob robin rose run runs "
+    "sample saved scale script scripts server service session skip small some source spark src stage star "
+    "state step steps storage store sue summer swift system task team temp tensor tensorboard time tmp token "
+    "tokens tom tool tools torch torchrun train trainer training transformer transformers user val valid "
+    "validation version vision wandb weight weights will world zero".split()
+)
+
+# The same holds of names of optimizers, models, libraries and GPUs, which are also called after people; machines are
+# named so as well, and of those such a name does go.
+PROGRAMS = frozenset(
+    # optimizers and schedules
+    "adam adamw adamax adagrad adadelta adafactor adabelief nadam radam rmsprop sgd lamb lars lion muon "
+    "shampoo soap sophia ranger prodigy galore apollo came momentum nesterov cosine warmup plateau polynomial "
+    "constant rprop lbfgs "
+    # models and their families
+    "albert roberta gemma bart deberta electra camembert longformer bigbird reformer pegasus marian falcon "
+    "gemini claude alpaca vicuna koala dolly bloom mamba jamba mixtral zephyr orca yi olmo pythia opt palm "
+    "chinchilla gopher bard titan nova cohere command granite starcoder codellama deepseek baichuan chatglm "
+    "whisper wav2vec hubert clip blip flamingo llava resnet resnext densenet inception mobilenet efficientnet "
+    "swin vit deit beit dino mae unet vgg alexnet lenet yolo detr sam diffusion stable flux imagen dalle gan "
+    "vae elmo ernie luke fred flan xlnet rwkv retro switch sparse dense graphcast perceiver lora qlora dora "
+    "adapter elsa otter sky galactica nemotron hermes molmo pixtral "
+    # libraries and services
+    "accelerate apex aim catalyst colossal comet composer dask fabric fairseq fire flash flax flower gradio "
+    "hopper horovod ignite jax jasper keras kubeflow lancedb luigi marlin maxtext metaflow mosaic neptune "
+    "numpy omegaconf optax optuna orbax pandas peft petastorm pillow polars prefect pydantic pyro ruby scipy "
+    "skypilot slurm sphinx streaming tensorflow timm torchtune triton trax trl tune unsloth vllm xformers zarr "
+    "ampere blackwell turing volta ada pascal kepler maxwell lovelace rubin".split()
 )
 
 # Whose names in an address say where to read more, and not whose run it was. Suffixes.
@@ -42,7 +65,8 @@ PUBLIC_HOSTS = frozenset(
     "openucx.org llvm.org openmp.org facebook.com fb.me meta.com x.com twitter.com apple.com jetbrains.com "
     "rust-lang.org golang.org nodejs.org npmjs.com unidata.ucar.edu json.org yaml.org swagger.io "
     "letsencrypt.org sentry.io grafana.com prometheus.io modelscope.cn paddlepaddle.org.cn mmcv.io "
-    "openmmlab.com eleuther.ai ai.meta.com vllm.ai unsloth.ai example.com example.org example.net".split()
+    "openmmlab.com swanlab.cn swanlab.com swanlab.dev eleuther.ai ai.meta.com vllm.ai unsloth.ai "
+    "example.com example.org example.net".split()
 )
 
 # Publishers of code and models that everybody uses: their repositories say what ran, and not who ran it.

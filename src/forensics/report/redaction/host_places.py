@@ -1,0 +1,117 @@
+"""Places in which programs print the name of a host, whatever it looks like."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from forensics.patterns import lazy
+from forensics.report.redaction.shapes import TO
+
+
+class Place(NamedTuple):
+    """Group 2 of the pattern is the name; only texts that hold one of the words need be searched."""
+
+    pattern: re.Pattern[str]
+    words: tuple[str, ...] = ()
+
+
+def _place(pattern: str, *words: str) -> Place:
+    return Place(lazy(pattern, re.ASCII | re.M), words)
+
+
+NAME = r"[A-Za-z][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*"
+PLACES = (
+    # TensorBoard puts it into file names
+    _place(rf"(tfevents\.\d+\.)({NAME}?)(?=\.\d+\.\d+|\.profile|\.v2|[\s\"']|\Z)", "tfevents"),
+    _place(rf"((?:^|[\s\]>|]))({NAME})(?=:\d+:\d+ (?:\[\d+\] )?(?:[\w./]+:\d+ )?NCCL )", "NCCL"),
+    _place(rf"(\[)({NAME})(?=:\d+:\d+ - \d+\] (?:[\w./]+:\d+ )?NCCL )", "NCCL"),
+    # NCCL: `connect to host<port>`
+    _place(rf"(\b(?:to|from|with|peer) )({NAME})(?=<\d{{2,5}}>)", "NCCL", "onnect", "ocket"),
+    # syslog, the journal
+    _place(rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"),
+    _place(
+        rf"^(\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}(?:Z|[+-]\d\d:?\d\d) )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"
+    ),
+    _place(
+        rf"(\b(?:HOSTNAME|MASTER_ADDR|SLURMD_NODENAME|NODENAME|COMPUTERNAME|USERDOMAIN|SLURM_SUBMIT_HOST"
+        rf"|SLURM_TOPOLOGY_ADDR|PBS_O_HOST|PBS_SERVER|LSB_SUB_HOST|"
+        rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host_name|Hostname|fqdn|master_addr|master-addr"
+        rf"|main_process_ip|node_?name"
+        rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:\s?[=:][ \t]{{0,16}}"
+        rf"|\s)\\?[\"']?)({NAME})(?![\w(\[])"
+    ),
+    _place(rf"(\\?[\"'](?:host|node|machine|server|peer)\\?[\"']\s?:\s?\\?[\"'])({NAME})(?=\\?[\"'])"),  # JSON
+    _place(
+        rf"(--(?:master[-_]addr|rdzv[-_]endpoint|main_process_ip|head[-_]node|hostname|host|hosts|address"
+        rf"|local[-_]addr){TO})({NAME})",
+        "--",
+    ),
+    _place(rf"(\b(?:rdzv_)?endpoint\s*[:=]\s*[\"']?)({NAME})(?=:\d)", "endpoint"),
+    _place(rf"(\bhost\s{{1,10}}: )({NAME})", "host"),  # torchrun's summary of a failure
+    # Open MPI, collect_env
+    _place(rf"(\b(?:(?:Local|Remote|Peer) host|Host|Hostname|Node name|Node|System name):\s{{1,12}})({NAME})(?=\s*$)"),
+    _place(rf"(\bon (?:node|host|vnode) )({NAME})", "on node ", "on host ", "on vnode "),
+    _place(rf"(^\[)({NAME})(?=:\d+\])"),  # Open MPI: [host:pid]
+    _place(rf"(\[)({NAME})(?=:\d+ ?:\d+\] )", ":"),  # UCX: [host:pid :tid]
+    _place(rf"(\[(?:mpiexec|proxy:\d+(?::\d+)?|press)@)({NAME})(?=\])", "@"),  # MPICH's Hydra
+    _place(rf"(\bRUNNING AT )({NAME})", "RUNNING AT"),
+    _place(
+        rf"(\bconnect(?:ed|ing)? to (?:\[|\(|host |peer |server "
+        rf"|store )?[\"']?)({NAME})(?=\]?[\"']?[:,] ?\d)",
+        "connect",
+    ),  # c10d sockets
+    # torch: SocketImpl(fd=.., addr=[..]:..); in a template of many messages with `<n>` for numbers
+    _place(rf"(\b(?:addr|remote|local)=\[)({NAME})(?=(?:<n>[\w.-]*)*\]:)", "=["),
+    _place(rf"(\bThe node ')({NAME})(?=_\d+_\d+' has )", "The node '"),  # torch's dynamic rendezvous
+    _place(rf"(\baddresses of \()({NAME})(?=, \d)", "addresses of"),
+    _place(
+        rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup"
+        rf"|reach) \[?[\"']?)({NAME})(?=\]?[\"']?:\d)"
+    ),
+    _place(rf"(\bssh: (?:connect to host|Could not resolve hostname) )({NAME})", "ssh: "),
+    _place(rf"(\b(?:Linux|Darwin) )({NAME})(?= \d+\.\d+)", "Linux ", "Darwin "),  # uname -a
+    # Slurm
+    _place(rf"(\bsrun: error: )({NAME})(?=: task)", "srun: "),
+    _place(rf"(\bON )({NAME})(?= CANCELLED)", " CANCELLED"),
+    _place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
+    _place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
+    _place(rf"(\b[Nn]odes? )({NAME})(?= (?:not responding|now responding|rebooted|unexpectedly|returned to|is down))"),
+    _place(rf"(\bREASON=[^\n]{{1,80}} : )({NAME})", "REASON="),
+    # DeepSpeed's launcher; pdsh puts the host before each line
+    _place(rf"(\bfor node )(?=[\w.]*\d|[\w.]+-)({NAME})", "for node "),
+    _place(rf"^()({NAME})(?=: \[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\] \[)", "] ["),
+    _place(
+        rf"^()({NAME}\d+)(?=: (?:\[rank\d+\]|Traceback \(most recent|ssh: |srun: |slurmstepd: |pdsh@|\w+Error: ))", ": "
+    ),
+    _place(rf"(\bpdsh@)({NAME})(?=: )", "pdsh@"),
+    # LSF, PBS
+    _place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
+    _place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
+    _place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
+    _place(rf"(\bvnode )({NAME})", "vnode "),
+    # mounts: `mount nas:/export on /home`, `nas:/export /home nfs4`
+    _place(rf"(\bmount(?:\.nfs4?)?:? )({NAME})(?=:/)", "mount"),
+    # libpq: host=pg7 dbname=study
+    _place(rf"(\bhost=)({NAME})(?=[ ;](?:dbname|port|user|password)\s?=)", "host="),
+    # slots of a hostfile
+    _place(rf"^()({NAME})(?= slots=\d)", " slots="),
+)
+# Lists of hosts by comma; group 2 is the list.
+LISTS = (
+    _place(rf"(\bpdsh [^\n]{{0,80}}?-w |\bparallel-ssh [^\n]{{0,80}}?-H )({NAME}(?:,{NAME})*)", "pdsh", "parallel-ssh"),
+    _place(rf"(\bsrun: error: )({NAME}(?:,{NAME})+)(?=: task)", "srun: "),
+)
+# DeepSpeed: `WORLD INFO DICT: {'h1': [0, 1], 'h2': [0, 1]}`, `--include h1:0,1@h2:2`; group 2 holds the names.
+DICTS = (
+    _place(
+        r"(\b(?:WORLD INFO DICT|global_rank_mapping|world_info|active_resources"
+        r"|resource_pool)\W{1,6}\{)([^\n{}]{1,20000})", "WORLD INFO",
+        "mapping", "world_info", "resource",
+    ),
+    _place(r"(\bdefaultdict\(<class 'list'>, \{)([^\n{}]{1,20000})", "defaultdict("),
+    _place(
+        rf"(--(?:include|exclude){TO}\\?[\"']?)([A-Za-z][\w.-]*(?=:\d|@)(?::[\d,]+)?(?:@[A-Za-z][\w.-]*"
+        rf"(?::[\d,]+)?)*)", "lude"),
+)  # fmt: skip
+IN_DICTS = lazy(rf"((?:\A|[@,{{\s])[\"']?)({NAME})(?=[\"']?\s?: ?[\[\d]|@|\Z)", re.ASCII)
