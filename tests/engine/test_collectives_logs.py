@@ -239,6 +239,25 @@ def test_a_rank_ahead_of_all_others(tmp_path: Path) -> None:
     assert "Rank 3 is ahead" in found.notes[0]
 
 
+def test_a_rank_stuck_in_a_later_or_an_earlier_call_is_said_to_be_ahead_or_behind(tmp_path: Path) -> None:
+    for rank, seq, direction in (
+        (29, 4288, "Rank 29 is behind: it has not reached #4300"),
+        (2, 4301, "Rank 2 is ahead"),
+    ):
+        lines = [*trained(64), *(line for r in range(64) for line in waited(r, seq if r == rank else 4300))]
+        found = first(diagnose(tmp_path, {"run.out": lines}))
+        assert (found.name, found.ranks) == ("collective-desync", (rank,))
+        assert direction in found.notes[0]
+        assert f"rank {rank} at #{seq}" in found.notes[0]
+        assert ("behind" in found.notes[0]) is (seq < 4300)
+
+
+def test_no_side_is_ahead_where_half_wait_in_each_call(tmp_path: Path) -> None:
+    lines = [*trained(4), *(line for r in range(4) for line in waited(r, 812 if r < 2 else 813))]
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert not any(word in note for note in found.notes for word in ("ahead", "behind"))
+
+
 def test_rank_0_ahead_of_all_others(tmp_path: Path) -> None:
     lines = [*trained(4), *waited(0, 501), *(told(r, 500, 500) for r in (1, 2, 3))]
     found = first(diagnose(tmp_path, {"run.out": lines}))

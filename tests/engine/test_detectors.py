@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import REGISTRY, run_detectors
 from forensics.model import METRICS_COLUMNS, Evidence, Observation, schema
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError, load_catalogue
@@ -430,6 +431,30 @@ def test_norms_that_part() -> None:
     assert not seen(frame(*local))
 
 
+def evaluated(held_out: Sequence[float], loss: Sequence[float] | None = None) -> pl.DataFrame:
+    """An evaluation after every ten of some training losses."""
+    trained = loss or falling(10 * len(held_out))
+    parts = []
+    for n, value in enumerate(held_out):
+        begin = 11 * n
+        parts.append(rows({"loss": trained[10 * n : 10 * n + 10]}, first=10 * n + 1, first_line=begin + 1))
+        parts.append(rows({"eval_loss": [value]}, first=10 * n + 10, first_line=begin + 11))
+    return frame(*parts)
+
+
+def test_held_out_loss_that_is_no_number() -> None:
+    assert seen(evaluated([NAN] * 4))["nan_held_out"].step == 10
+    assert seen(evaluated([2.0, 1.9, math.inf, NAN]))["nan_held_out"].step == 30
+    beside = {"loss": falling(6), "eval_loss": [2.0, 1.9, 1.8, 1.7, NAN, NAN]}
+    assert seen(frame(rows(beside)))["nan_held_out"].step == 5
+    fills = {"loss": falling(60), "eval_loss": [1.9 if i % 10 == 0 else NAN for i in range(60)]}
+    assert "nan_held_out" not in seen(frame(rows(fills)))
+    assert "nan_held_out" not in seen(evaluated([NAN, 1.9, 1.8, 1.7]))
+    assert "nan_held_out" not in seen(evaluated([2.0, 1.9, 1.8, NAN]))
+    assert "nan_held_out" not in seen(evaluated([NAN] * 4, [*falling(20), *[NAN] * 20]))
+    assert "nan_held_out" not in seen(evaluated([NAN] * 4, [*falling(20), *[0.0] * 20]))
+
+
 # --- resume ---------------------------------------------------------------------------------------------------------
 
 
@@ -488,6 +513,73 @@ def test_resume_within_one_file_by_its_message() -> None:
         signature="resumed-from-checkpoint", weight=0.9, evidence=(Evidence(LOG, 150, None, "resumed"),)
     )
     assert set(seen(frame(table), [resumed])) == {"lr_reset"}
+
+
+def resumed_epoch(epoch: int, line: int, file: str = "train.log") -> Observation:
+    evidence = (Evidence(file, line, None, f"resumed epoch: {epoch}, iter: 3500"),)
+    return Observation(signature="run-resumed", weight=0.9, evidence=evidence, captures={"epoch": str(epoch)})
+
+
+def batches(epochs: Iterable[int], first_line: int) -> Rows:
+    """Ten records an epoch, whose steps are the batches of the epoch."""
+    made: Rows = []
+    for n, epoch in enumerate(epochs):
+        made += rows({"loss": [2.0] * 10}, epochs=[epoch] * 10, every=50, first=50, first_line=first_line + 10 * n)
+    return made
+
+
+def test_epoch_restart_where_steps_are_batches_of_an_epoch() -> None:
+    before = batches(range(1, 8), 1)
+    found = seen(frame(before, batches(range(1, 4), 72)), [resumed_epoch(7, 71)])
+    assert set(found) == {"epoch_restart"}
+    assert found["epoch_restart"].epoch == 1
+    table = frame(before, batches(range(1, 4), 72))
+    (said,) = (
+        o for o in run_detectors(load_catalogue(), table, [resumed_epoch(7, 71)]) if o.epoch == 1 and o.step is not None
+    )
+    assert (said.step, said.step_unit) == (50, "batch")
+    assert not seen(frame(before, batches(range(8, 11), 72)), [resumed_epoch(7, 71)])
+    assert not seen(frame(before, batches(range(1, 4), 72)), [resumed_epoch(7, 71, "other.log")])
+
+
+def test_a_run_s_own_steps_are_no_batches() -> None:
+    before = rows({"loss": falling(150)}, epochs=[i // 50 for i in range(150)])
+    wrong = rows({"loss": [1.5] * 120}, epochs=[i // 50 for i in range(120)], first=151, first_line=200)
+    told = run_detectors(load_catalogue(), frame(before, wrong), [resumed_epoch(3, 199)])
+    assert {(o.step, o.step_unit) for o in told if o.signature == "epoch-restart-on-resume"} == {(151, None)}
+
+
+def test_last_batches_of_epochs_are_batches() -> None:
+    """A line at each epoch's end: the same count at each, and none that goes back."""
+    last = frame(*(rows({"loss": [2.0]}, epochs=[e], first=390, first_line=e) for e in range(1, 5)))
+    assert counting_batches(last) == {"train.log"}
+    run = frame(*(rows({"loss": [2.0]}, epochs=[e], first=390 * e, first_line=e) for e in range(1, 5)))
+    assert not counting_batches(run)
+    fractions = frame(rows({"loss": [2.0] * 40}, epochs=[i / 20 for i in range(40)], every=10))
+    assert not counting_batches(fractions)
+
+
+def test_schedule_that_begins_anew_where_only_epochs_are_told() -> None:
+    """Two files without times or steps are in the order of their epochs; so are two parts of one that says so."""
+    old = rows({"lr": warm_up(150)}, steps=False, epochs=[(i + 1) / 20 for i in range(150)])
+    again = rows({"lr": warm_up(100)}, steps=False, epochs=[7 + i / 20 for i in range(100)], first_line=200)
+    resumed = Observation(signature="run-resumed", weight=0.9, evidence=(Evidence("train.log", 199, None, "resumed"),))
+    found = seen(frame(old, again), [resumed])
+    assert set(found) == {"lr_reset"}
+    assert found["lr_reset"].epoch == 7
+    assert not seen(frame(old, again))
+    on = rows({"lr": warm_up(250)[140:]}, steps=False, epochs=[7 + i / 20 for i in range(110)], first_line=200)
+    assert not seen(frame(old, on), [resumed])
+
+
+def test_files_without_times_are_in_the_order_of_their_steps() -> None:
+    before = rows({"lr": warm_up(150)}, source="a.log")
+    after = rows({"lr": warm_up(100)}, source="b.log", first=121)
+    found = seen(frame(after, before))
+    assert set(found) == {"lr_reset"}
+    assert found["lr_reset"].step == 121
+    on = rows({"lr": warm_up(250)[120:]}, source="b.log", first=121)
+    assert not seen(frame(on, before))
 
 
 def test_phases_of_one_process_are_no_resume() -> None:

@@ -190,15 +190,14 @@ def test_an_exit_status_is_the_last_word(tmp_path: Path, line: str, status: str)
         ("python: malloc.c:2617: sysmalloc: Assertion `(old_top == 0)' failed.", "heap-corruption"),
         ("ERROR: LoadError: DimensionMismatch: A has dimensions (32,64)", "other-program-error"),
         ("thread 'main' panicked at src/loader.rs:88:21:", "other-program-error"),
+        ("2026-01-05T09:01:31Z RuntimeError: boom", "python-exception"),
     ],
 )
 def test_a_signal_or_an_uncaught_error_that_ends_a_log_is_found(tmp_path: Path, line: str, name: str) -> None:
     assert roots(diagnose(tmp_path, run=steps(60) + line + "\n")) == [name]
 
 
-@pytest.mark.parametrize(
-    "line", ["fatal: CUDA driver lost", "2026-01-05T09:01:31Z RuntimeError: boom", "error: lost the lease"]
-)
+@pytest.mark.parametrize("line", ["fatal: CUDA driver lost", "error: lost the lease"])
 def test_a_log_that_ends_in_an_error_of_no_known_kind_is_not_healthy(tmp_path: Path, line: str) -> None:
     assert diagnose(tmp_path, run=steps(60) + line + "\n").verdict is Verdict.UNKNOWN
     assert diagnose(tmp_path, run=steps(30) + line + "\n" + steps(60, 31)).verdict is Verdict.HEALTHY
@@ -299,3 +298,63 @@ def test_of_several_hosts_that_fail_alike_none_is_named(tmp_path: Path) -> None:
         (tmp_path / f"worker-{n}" / "stderr.log").write_text(message)
     found = analyse([str(tmp_path)], Options(threads=1), catalogue())
     assert (first(found).name, first(found).node) == ("checkpoint-corrupt", None)
+
+
+TABLE = """E1103 09:23:10.221000 4021 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -15) local_rank: 1 (pid: 501) of binary: python
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-03_09:23:09
+  host      : node-1
+  rank      : 2 (local_rank: 2)
+  exitcode  : 1 (pid: 502)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-03_09:23:08
+  host      : node-1
+  rank      : 1 (local_rank: 1)
+  exitcode  : -15 (pid: 501)
+  error_file: <N/A>
+  traceback : Signal 15 received by PID 501
+============================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "announced", "root"),
+    [
+        ("KeyError: 'mask'", False, "python-exception"),
+        ("ZeroDivisionError: division by zero", True, "python-exception"),
+        # What its peers' end looks like to a rank is no error of its own.
+        (
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2395, remote process exited or there "
+            "was a network error, NCCL version 2.21.5",
+            False,
+            "external-sigterm",
+        ),
+    ],
+)
+def test_the_worker_that_was_seen_dead_first_had_been_stopped(
+    tmp_path: Path, raised: str, announced: bool, root: str
+) -> None:
+    for rank in range(4):
+        steps = "".join(f"[rank{rank}] step {n} | loss {2.5 - n / 100:.4f}\n" for n in range(1, 13))
+        error = (
+            "[rank2]: Traceback (most recent call last):\n"
+            '[rank2]:   File "/app/train.py", line 152, in train_step\n'
+            f"[rank2]:     out = model(batch)\n[rank2]: {raised}\n"
+        )
+        (tmp_path / f"rank_{rank}.log").write_text(steps + (error if rank == 2 else ""))
+    sent = (
+        "W1103 09:23:09.100000 4021 torch/distributed/elastic/multiprocessing/api.py:898] Sending process 501 closing "
+    )
+    (tmp_path / "launcher.log").write_text((f"{sent}signal SIGTERM\n" if announced else "") + TABLE)
+    found = analyse([str(tmp_path)])
+    assert found.findings[0].name == root
+    assert found.findings[0].ranks == ((2,) if root == "python-exception" else None)

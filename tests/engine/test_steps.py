@@ -79,3 +79,23 @@ def test_phases_of_a_text_count_each_for_itself() -> None:
     records: list[Record] = [(n, n, "loss") for n in range(1, 40)] + [(40 + n, n, "reward") for n in range(1, 5)]
     assert steps(records)[-1] == 4
     assert steps([(n, n, "loss") for n in range(1, 40)] + [(41, 2, "eval_loss")])[-1] == 39
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    ("bars", "last"),
+    [
+        ([4650], 200),  # the batches of an evaluation
+        ([15, 30], 200),
+        ([201, 203, 207], 207),  # the training's own bar goes on from its records
+    ],
+)
+def test_bars_of_other_things_are_no_steps(bars: list[int], last: int) -> None:
+    own: list[Record] = [(step, step, "loss") for step in range(1, 201)]
+    beside: list[Record] = [(201 + n, bar, "progress") for n, bar in enumerate(bars)]
+    assert steps(own + beside)[-1] == last
+
+
+@pytest.mark.usefixtures("way")
+def test_where_bars_alone_count_they_are_the_steps() -> None:
+    assert steps([(n, 100 * n, "progress") for n in range(5)]) == [0, 100, 200, 300, 400]

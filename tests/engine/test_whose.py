@@ -260,3 +260,36 @@ def test_the_device_in_nccls_lines(
     (tmp_path / "train.log").write_text(text)
     found = pipeline.analyse([str(tmp_path)], pipeline.Options(threads=1)).of_role(Role.ROOT)[0]
     assert (found.name, found.ranks, found.devices) == ("nccl-cuda-oom", ranks, devices)
+
+
+PEER_GONE = (
+    VALUE.rpartition("\n")[0] + "\ntorch.distributed.DistBackendError: NCCL error in: "
+    "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2395, remote process exited or there was a network error, "
+    "NCCL version 2.21.5\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "silent", "ranks"),
+    [
+        ("task 1", (1,), (1,)),
+        ("tasks 1-2", (1, 2), (1, 2)),
+        ("tasks 1,3", (1, 3), (1, 3)),
+        ("task 1", (2,), None),  # two tasks, each of two ranks
+        ("task 1", (), None),
+        ("task 1", (0, 1, 2, 3), None),
+        ("tasks 0-3", (1,), None),
+        ("task 0", (0,), None),  # rank 0 is of task 0 however many ranks that drives
+    ],
+)
+def test_a_task_is_the_rank_of_its_number_where_that_one_alone_is_silent(
+    tmp_path: Path, told: str, silent: tuple[int, ...], ranks: tuple[int, ...] | None
+) -> None:
+    files = {}
+    for rank in range(4):
+        text = STEPS if rank in silent else f"{STEPS}\n{PEER_GONE}"
+        files[f"rank_{rank}.log"] = prefixed(f"[rank{rank}] ", text)
+    files["slurm-8812.out"] = f"srun: error: gpu-c03: {told}: Out Of Memory\nsrun: Terminating StepId=8812.0"
+    found = root(tmp_path, files)
+    assert found.name == "host-oom-cgroup"
+    assert found.ranks == ranks

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forensics.engine import aftermath, kernel, survival, whose
+from forensics.engine import aftermath, beforehand, kernel, survival, whose
 from forensics.engine.finishes import FINISHED, absolved, was_over
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
@@ -284,6 +284,7 @@ def explain(
     finished = [c for c in found if c.signature.name == FINISHED]
     survival.set_aside(found, live, steps, world)
     kernel.set_aside(found, steps)
+    beforehand.set_aside(live, ENDS_A_RUN)
     live = [c for c in live if c.context is None]
     _mark_overcome(live, steps)
     live.sort(key=_order)

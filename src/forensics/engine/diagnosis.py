@@ -14,6 +14,7 @@ from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.ruled_out import ruled_out
+from forensics.engine.samples import NAMED
 from forensics.engine.steps import StepClock
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
@@ -50,6 +51,7 @@ _HOW_MADE = {
     "dumps": re.compile(r"^ *TORCH_FR_BUFFER_SIZE\b"),
     "stacks": re.compile(r"^ *py-spy dump\b"),
     "traceback": re.compile(r"^ *torchrun --redirects\b.*@record\b"),
+    "samples": re.compile(r"^ *log the indices of each batch\b"),
 }
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
@@ -374,8 +376,9 @@ def where(finding: Finding) -> str:
     if finding.node:
         parts.append(f"({finding.node})" if parts else f"on {finding.node}")
     if finding.step is not None:
-        about = {"exact": "at step", "first_logged": "at or before step"}.get(finding.step_is or "", "after step")
-        parts.append(f"{about} {finding.step}")
+        about = {"exact": "at", "first_logged": "at or before"}.get(finding.step_is or "", "after")
+        unit = "batch" if finding.step_unit == "batch" else "step"
+        parts.append(f"{about} {unit} {finding.step}")
     elif finding.epoch is not None:
         parts.append(f"at epoch {finding.epoch:g}")
     return " ".join(parts)
@@ -428,6 +431,7 @@ def _held(first: Candidate, data: RunData) -> set[str]:
         "dumps": data.collectives.height > 0,
         "stacks": any(o.signature == STACKS for o in data.observations),
         "traceback": any((t.final.file, t.final.line) in own and t.frames for t in data.tracebacks),
+        "samples": any(NAMED in o.captures for o in first.observations),
     }
     return {kind for kind, held in there.items() if held}
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from forensics.engine import whose
 from forensics.engine.environment import stated_world
 from forensics.engine.kernel import FACT, UNPLACED
-from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source
+from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source, Traceback
 from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
 
 if TYPE_CHECKING:
     import polars as pl
 
-NCCL_INIT, HOST_DOWN = "nccl-init", "node-failure"
+NCCL_INIT, HOST_DOWN, TASK_KILLED = "nccl-init", "node-failure", "host-oom-cgroup"
+# What a rank says when another one is gone.
+PEER_LOST = ("nccl-remote-error", "nccl-watchdog-abort", "gloo-connection-closed", "collective-timeout")
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
 _Launch = tuple[str, int]  # a launch folder, and the number of the attempt in its path
@@ -202,7 +204,13 @@ def know_world(data: RunData) -> World:
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)
     size = stated or max(ranks | mapped, default=-1) + 1 or None
-    tasks_are_ranks = _tasks_are_ranks(identities, size, several, _many_tasks_on_a_host(data.observations))
+    tasks_are_ranks = _tasks_are_ranks(
+        identities,
+        size,
+        several,
+        many_on_a_host=_many_tasks_on_a_host(data.observations),
+        silent=_silent_tasks(data.observations, data.tracebacks, ranks),
+    )
     if not several:
         ranks |= locals_seen
     if tasks_are_ranks:
@@ -256,17 +264,46 @@ def _many_tasks_on_a_host(observations: Iterable[Observation]) -> bool:
     return False
 
 
+def _silent_tasks(observations: Sequence[Observation], tracebacks: Sequence[Traceback], ranks: Collection[int]) -> bool:
+    """Whether the tasks of which srun tells in one line are just the ranks that say of no failure while most others do.
+
+    A task that drives several ranks, its number above 0, drives none that bears that number.
+    """
+    failed = {t.identity.rank for t in tracebacks} | {o.identity.rank for o in observations if o.signature in PEER_LOST}
+    silent = set(ranks) - failed
+    if not silent or 2 * len(silent) > len(ranks):
+        return False
+    told = (_task_list(o) for o in observations)
+    return any(max(tasks) > 0 and set(tasks) == silent for tasks in told if tasks)
+
+
+def _task_list(o: Observation) -> tuple[int, ...]:
+    """The tasks that a line of srun's names; empty where it names none, or several hosts with theirs."""
+    if re.search(r"[\[,]", o.captures.get("node", "[")):
+        return ()
+    return tuple(rank_list((o.captures.get("tasks") or o.captures.get("task") or "").strip("[]")))
+
+
 def _tasks_are_ranks(
-    identities: Sequence[Identity], size: int | None, several: bool, many_on_a_host: bool = False
+    identities: Sequence[Identity],
+    size: int | None,
+    several: bool,
+    *,
+    many_on_a_host: bool = False,
+    silent: bool = False,
 ) -> bool:
     """Whether each Slurm task drives one rank, so that its number is that rank's.
 
     The other common way is one task a host, which drives the ranks of all its devices. Then tasks are half as many as
-    ranks or fewer, and only task 0 bears the number of one of its ranks.
+    ranks or fewer, and only task 0 bears the number of one of its ranks. silent: see `_silent_tasks`.
     """
     tasks = {i.task for i in identities if i.task is not None}
     both = {(i.task, i.rank) for i in identities if i.task is not None and i.rank is not None}
-    if not tasks or any(task != rank for task, rank in both):
+    if any(task != rank for task, rank in both):
+        return False
+    if silent:
+        return True
+    if not tasks:
         return False
     if any(task for task, _ in both) or many_on_a_host:
         return True
@@ -379,6 +416,10 @@ def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observat
     if told.get("victim", "").isdigit():
         rank = world.rank_of_pid.get((o.identity.node, int(told["victim"])))
         return o if rank is None else replace(o, culprits=(rank,))
+    if o.signature == TASK_KILLED and o.identity.task is None and world.tasks_are_ranks:
+        tasks = _task_list(o)
+        if tasks and world.size is not None and len(tasks) < world.size:  # what ends all of them names none
+            return replace(o, culprits=tasks)
     if o.signature == HOST_DOWN and "node" in told and (ranks := hosts.all_ranks(told["node"], world.size)):
         return replace(o, culprits=ranks)
     return o

@@ -30,7 +30,7 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import accounting, error_files, kernel, metric_lines, pods, run_files, stacks
+from forensics.parsers import accounting, error_files, json_logs, kernel, metric_lines, pods, run_files, stacks
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
 from forensics.report.fingerprint import fingerprint
@@ -213,6 +213,19 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
                 problem or ("empty" if source.kind is Kind.EMPTY else None),
             )
         )
+    for source in run.sources:
+        if source.kind not in (Kind.LOG, Kind.METRICS):
+            continue
+        quoted = _quoted(source, matcher, dated)
+        tracebacks += quoted.tracebacks
+        if quoted.observations:  # the scan of the raw lines has found some of these
+            had = {(o.signature, e.file, e.line) for o in observations for e in o.evidence[:1]}
+            observations += [
+                o for o in quoted.observations if (o.signature, source.path, o.evidence[0].line) not in had
+            ]
+        if quoted.problem:
+            faults[source.path] = quoted.problem
+    coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
     if traced is not None and not any(frame["op"].drop_nulls().len() for frame in collectives):
         collectives.append(traced)  # dumps say the same, and what became of the calls
     saved = _checkpoints(run, options.deep) if _has_checkpoints(run) else None
@@ -336,6 +349,24 @@ def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_
         return error_files.ErrorFile(problem=_fault(error))
 
 
+def _quoted(source: Source, matcher: Matcher, dated: float | None) -> json_logs.Quoted:
+    """What JSON lines of a log or a metric file quote."""
+    if source.kind is Kind.LOG and not _starts_as_json(source):
+        return json_logs.Quoted()
+    try:
+        return json_logs.read(source, matcher, reference=dated if dated is not None else _modified(source))
+    except OSError as error:
+        return json_logs.Quoted(problem=error.strerror or str(error))
+    except Exception as error:
+        return json_logs.Quoted(problem=_fault_of(error))
+
+
+def _starts_as_json(source: Source) -> bool:
+    """Whether a log begins with an object of JSON, so that it may be a log of JSON lines."""
+    with source.file.open("rb") as raw:
+        return raw.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b'{"')
+
+
 def _has_checkpoints(run: Run) -> bool:
     """Whether any file is a checkpoint, or one of those that name the files of one."""
     return any(
@@ -378,7 +409,7 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 
 def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Analysis:
     """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
-    from forensics.engine import collectives, configs, detectors, probed, schedules
+    from forensics.engine import collectives, configs, detectors, probed, samples, schedules
 
     data = named.confirmed(identity.number_attempts(data))
     kernels = joins.concerns(data)
@@ -399,7 +430,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found = collectives.still_standing(collectives.told(data.observations), clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
     data = streams_left_out(data)
-    found = probed.tell(found, data)
+    found = samples.told(probed.tell(found, data), data.sources)
     found += schedules.rate_stands_still(data.metrics, data.facts)
     everyone = range(world.size) if world.size else None
     found = collectives.told_apart(found, everyone)
@@ -416,7 +447,8 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found = joins.settle(found, catalogue) if kernels else found
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
-    found = often_enough(teardowns.settle(found, clock), catalogue)
+    found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
+    found = often_enough(found, catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
     rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}

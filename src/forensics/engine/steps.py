@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forensics.engine.counters import counting_batches
 from forensics.engine.few import Row, few
 from forensics.model import Evidence, Observation
 from forensics.parsers.names import axis_of
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 VIEWS = 4096  # of marks that are kept; most runs need a handful
 _HELD_OUT = "eval_"  # the names of parsers.names that are measured on held-out data begin so
 VIEWS_OF_ATTEMPTS = 4  # each can hold all marks of a file
+
+
+_OF_BARS = ("progress", "total_steps")  # what a progress bar alone gives
+STRIDES = 50  # intervals between records that a bar may be ahead of the last one
 
 
 class _Mark(NamedTuple):
@@ -277,17 +283,46 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
                 pl.col("time").first(),
                 pl.col("attempt").first(),
                 pl.col("value").filter(pl.col("name") == "progress").first().alias("progress"),
+                pl.col("name").is_in(_OF_BARS).all().alias("bare"),
             )
         )
         counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
     stepped: dict[str, list[_Mark]] = {}
     bars: dict[str, list[_Mark]] = {}
-    for source, line, step, rank, time, attempt, progress in counted:
+    bare_bars: dict[str, set[_Mark]] = defaultdict(set)
+    for source, line, step, rank, time, attempt, progress, bare in counted:
         where, count = (bars, int(progress)) if step is None else (stepped, step)
-        where.setdefault(source, []).append(_Mark(line, time, count, rank, attempt))
+        mark = _Mark(line, time, count, rank, attempt)
+        where.setdefault(source, []).append(mark)
+        if bare and step is not None:
+            bare_bars[source].add(mark)
+    for source, of_bars in bare_bars.items():
+        stepped[source] = _without_strange_bars(stepped[source], of_bars)
     unit = dict.fromkeys(bars, "progress bar") | dict.fromkeys(stepped, "global step")
+    unit |= dict.fromkeys(counting_batches(metrics) & stepped.keys(), "batch")
     marked = {source: tuple(marks) for source, marks in (bars | stepped).items()}
     return StepClock(marked, unit, attempts, _losses(metrics))
+
+
+def _without_strange_bars(marks: Sequence[_Mark], of_bars: Set[_Mark]) -> list[_Mark]:
+    """The marks of a source without those of bars that count something else, such as the batches of an evaluation.
+
+    A bar of training goes on from what the source's own records have counted, and not by many of their intervals at
+    once. Where a source has no records of its own, its bars are all that counts.
+    """
+    own = [m.step for m in marks if m not in of_bars]
+    if len(own) < 2:
+        return list(marks)
+    strides = sorted(b - a for a, b in pairwise(own) if b > a)
+    most = STRIDES * max(strides[len(strides) // 2] if strides else 1, 1)
+    kept: list[_Mark] = []
+    reached: int | None = None
+    for mark in marks:
+        if mark in of_bars and reached is not None and not reached <= mark.step <= reached + most:
+            continue
+        kept.append(mark)
+        reached = mark.step
+    return kept
 
 
 def counting_training(metrics: pl.DataFrame) -> pl.DataFrame:
@@ -346,7 +381,11 @@ def _of_training(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
-    """(source, line, step, rank, time, attempt, progress) of the records that bear a step or a bar's count."""
+    """(source, line, step, rank, time, attempt, progress, bare) of the records that bear a step or a bar's count.
+
+    bare: whether a bar alone stands there.
+    """
+    own: set[tuple[Any, ...]] = set()
     firsts: dict[tuple[Any, ...], Row] = {}
     progress: dict[tuple[Any, ...], float | None] = {}
     for row in rows:
@@ -354,10 +393,12 @@ def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
         firsts.setdefault(place, row)
         if row.name == "progress":
             progress.setdefault(place, row.value)
+        if row.name not in _OF_BARS:
+            own.add(place)
     for place, first in firsts.items():
         count = progress.get(place)
         if first.step is not None or (count is not None and math.isfinite(count)):
-            yield (*place, first.time, first.attempt, count)
+            yield (*place, first.time, first.attempt, count, place not in own)
 
 
 def _losses(metrics: pl.DataFrame) -> dict[str, list[tuple[int, bool]]]:

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.steps import StepClock
-from forensics.model import Observation
+from forensics.model import Observation, Traceback
 from forensics.patterns import lazy
 
 KILLED = "sigkill-unknown-sender"
 STOPPED = "external-sigterm"
 REPORT = "srun-task-exited"
+BY_LAUNCHER = "sigterm-to-children"
 # Distinct steps between an announcement and a kill from which on they are of different job steps: ranks that are
 # stopped may still print what they had under way.
 STEPS_BETWEEN = 5
@@ -27,6 +28,10 @@ _TERMINATES = lazy(
 )
 _CANCELLED = lazy(r"\*\*\* (?:STEP|JOB) (?P<step>\S+) ON \S+ CANCELLED AT ")
 _ABORTED = lazy(r"\bsrun: Job step aborted")
+_NOT_OWN = lazy(
+    r"(?i)SignalException|KeyboardInterrupt|SystemExit|ChildFailed|Dist(?:Backend|Network|Store)Error|nccl|gloo|c10d"
+    r"|connection (?:reset|closed|refused|aborted)|broken pipe|socket|SIGTERM|Signal 15|remote process|TCPStore|EOFError"
+)
 _OF_A_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: ")
 
 
@@ -49,6 +54,29 @@ def settle(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
         return list(found)
     lines = {file: sorted(at) for file, at in announced.items()}
     return [_as_report(o) if _is_own_stop(o, terminated) or _is_announced_kill(o, lines, steps) else o for o in found]
+
+
+def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:
+    """The observations, with workers that torchelastic's agent stopped as the effect that they are.
+
+    Its line names the first worker that it *saw* dead, which may be one that it had stopped because of another: where
+    it said so of this process, or a worker raised an error of its own in the same attempt, SIGTERM came from there.
+    """
+    stopped = {pid for o in found if o.signature == BY_LAUNCHER and (pid := o.captures.get("pid"))}
+    raised = {t.identity.attempt or 0 for t in tracebacks if _is_own_error(t)}
+    return [
+        replace(o, signature=BY_LAUNCHER, rule=None, culprits=())
+        if o.signature == STOPPED
+        and o.captures.get("exitcode") == "-15"
+        and (o.captures.get("pid") in stopped or (o.identity.attempt or 0) in raised)
+        else o
+        for o in found
+    ]
+
+
+def _is_own_error(t: Traceback) -> bool:
+    """Whether an exception is of a rank's own program: not how it was stopped, nor what its peers' end looks like."""
+    return t.chained is None and t.identity.rank is not None and not _NOT_OWN.search(f"{t.exception}: {t.message}")
 
 
 def _is_own_stop(o: Observation, terminated: Mapping[tuple[str, str], int]) -> bool:

@@ -16,7 +16,7 @@
     step, epoch     positions; `progress` (how far a bar is) and `total_steps` (where it ends)
     step_time, data_time   seconds (see `factor`);  throughput: whatever is counted, per second
     samples_seen, tokens   consumed since the start; batch_size: samples in a global batch
-    memory, mfu, tflops    as printed
+    memory, host_memory, mfu, tflops    as printed
     accuracy, perplexity, wer, kl, entropy, policy_loss, value_loss, reward, reward_std, frac_reward_zero_std,
     margin, reward_chosen, reward_rejected, logp_chosen, logp_rejected, clip_fraction, clipped_ratio,
     response_length, explained_variance
@@ -97,8 +97,10 @@ _SPELLINGS: dict[str, str] = {
         "memory max_mem mem gpu_mem memory_max_reserved max_memory_reserved max_memory_allocated memallocated "
         "peak_memory_reserved peak_memory_alloc peak_memory_active max_reserved max_active vram_allocated "
         "vram_reserved mem_allocated_bytes mem_reserved_bytes peak_reserved_mem peak_allocated_mem "
-        "max_memory_allocated_gb max_memory_reserved_gb cuda_max_memory_reserved memory_allocated"
+        "max_memory_allocated_gb max_memory_reserved_gb cuda_max_memory_reserved memory_allocated memory_reserved "
+        "mem_allocated mem_reserved mem_gb memory_gb gpu_mem_gb gpu_memory gpu_memory_gb memory_allocated_gb"
     ),
+    "host_memory": "host_memory host_memory_gb rss rss_gb rss_mb rss_bytes host_rss process_rss cpu_memory_gb ram_gb",
     "accuracy": (
         "accuracy acc acc_step acc_epoch train_acc train_accuracy mean_token_accuracy token_accuracy tokenaccuracy "
         "acc@1 top1 acc1 top_1 accuracy_top1 epoch_accuracy rewards_accuracies accuracies top1_acc acc_top1"

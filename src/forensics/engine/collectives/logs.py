@@ -187,8 +187,11 @@ def _stuck_apart(
     seqs = {rank: int(o.captures["seq"]) for rank, o in ranks.items()}
     if len(set(seqs.values())) > 1:
         _, odd = vote(seqs)
-        said = "; ".join(f"rank {rank} at #{seq}" for rank, seq in sorted(seqs.items())[:8])
-        end = "" if odd else f" {no_majority(len(seqs))}"
+        at: dict[int, list[int]] = defaultdict(list)
+        for rank, seq in seqs.items():
+            at[seq].append(rank)
+        said = "; ".join(f"{spoken(there)} at #{seq}" for seq, there in sorted(at.items())[:8])
+        end = _directions(seqs, odd) if odd else f" {no_majority(len(seqs))}"
         return from_lines(
             "collective-desync", 0.7, odd, ordered(ranks, odd), f"The ranks are stuck apart{where}: {said}.{end}"
         )
@@ -214,6 +217,30 @@ def _stuck_apart(
                 signature, 0.8 if group else 0.6, odd, ordered(calls, odd), f"At #{seq}{where} {said}.{end}"
             )
     return None
+
+
+def _directions(seqs: Mapping[int, int], odd: Collection[int]) -> str:
+    """Sentences that say which of the odd ranks are ahead of the number where all the rest wait, and which are behind.
+
+    seqs: rank -> number of the call in which it waits; all ranks outside `odd` share one.
+    """
+    usual = next(seq for rank, seq in seqs.items() if rank not in odd)
+    ahead = [rank for rank in odd if seqs[rank] > usual]
+    behind = [rank for rank in odd if seqs[rank] < usual]
+    said = ""
+    if ahead:
+        it = plural(ahead, "it is", "they are")
+        said += (
+            f" {spoken(ahead).capitalize()} {plural(ahead, 'is', 'are')} ahead: {it} past #{usual}, in which the "
+            "others wait, and made a call that those did not make, or did not wait for them in one."
+        )
+    if behind:
+        it = plural(behind, "it has", "they have")
+        said += (
+            f" {spoken(behind).capitalize()} {plural(behind, 'is', 'are')} behind: {it} not reached #{usual}, in which "
+            f"the others wait, and skipped a call of theirs or {plural(behind, 'hangs', 'hang')} in an earlier one."
+        )
+    return said
 
 
 def _behind_in_logs(
@@ -249,7 +276,10 @@ def _behind_in_logs(
         return [ahead]
     said = "; ".join(f"rank {r} had enqueued up to #{o.captures['enqueued']}" for r, o in sorted(behind.items())[:8])
     minority = len(behind) < len(victims)
-    end = "" if minority else " They are no minority, so that nobody is blamed for it."
+    end = " They are no minority, so that nobody is blamed for it."
+    if minority:
+        is_behind, has = plural(behind, "is behind: it has", "are behind: they have"), f"not reached #{seq}"
+        end = f" {spoken(behind).capitalize()} {is_behind} {has}."
     return [
         from_lines(
             "straggler-rank",

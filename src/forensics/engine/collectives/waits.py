@@ -155,7 +155,11 @@ def _behind(
         weight = 0.85
         culprits = tuple(sorted(roots))
         first_line = _first_other_line(group, culprits)
-        note = f"{tail} while {head}.{first_line}"
+        is_behind = plural(culprits, "is behind: it has", "are behind: they have")
+        reached = (
+            f" {spoken(culprits).capitalize()} {is_behind} not reached #{stuck.seq}." if set(culprits) == late else ""
+        )
+        note = f"{tail} while {head}.{reached}{first_line}"
         if not assumed:
             note += _where_it_hangs(culprits, groups, stuck)
     else:

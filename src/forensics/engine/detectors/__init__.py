@@ -17,20 +17,26 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import (
     dynamics,
+    held_out,
     instruments,
     loss_reset,
     loss_scale,
     loss_shape,
+    memory,
     modules_nonfinite,
     names,
     nonfinite,
+    pace,
     ranks,
     rates,
     resume,
     rl,
     series,
+    skips,
+    standstill,
     units,
     updates,
 )
@@ -50,6 +56,7 @@ REGISTRY: Mapping[str, Detector] = {
         nonfinite.nan_gradients,
         nonfinite.nan_one_rank_first,
         nonfinite.nan_same_step,
+        held_out.nan_held_out,
         loss_scale.scale_collapse,
         loss_scale.scale_stall,
         loss_reset.loss_reset,
@@ -84,6 +91,12 @@ REGISTRY: Mapping[str, Detector] = {
         rates.logged_rate_stale,
         ranks.ranks_share_samples,
         ranks.ranks_end_apart,
+        pace.throughput_collapse,
+        pace.slow_rank,
+        memory.memory_creep,
+        skips.steps_often_skipped,
+        standstill.loss_constant,
+        standstill.loss_at_chance,
         instruments.frozen_weights_moved,
         instruments.dead_units,
         instruments.logits_grow,
@@ -132,10 +145,14 @@ def _rules(catalogue: Same[Mapping[str, Signature]]) -> tuple[tuple[Signature, i
 def _run(
     catalogue: Mapping[str, Signature], metrics: pl.DataFrame, observations: Sequence[Observation]
 ) -> Iterator[Observation]:
+    batches: frozenset[str] | None = None  # asked for where a step is to be named
     for signature, index, rule, detector in _rules(Same(catalogue)):
         try:
             seen = detector(metrics, observations, **rule.parameters)
         except TypeError as error:
             raise SignatureError(f"{signature.file}: {rule.detector}: {error}") from error
         for o in seen:
+            if o.step is not None and o.step_unit is None and o.evidence:
+                batches = counting_batches(metrics) if batches is None else batches
+                o = replace(o, step_unit="batch" if o.evidence[0].file in batches else None)
             yield replace(o, signature=signature.name, weight=o.weight * rule.weight, rule=index)

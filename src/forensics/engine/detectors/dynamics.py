@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.names import has, how_many, names_where
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
-from forensics.patterns import lazy
+from forensics.parsers.instruments import MACRO_F1, is_update_ratio, raw_names, recall_class
 
 if TYPE_CHECKING:
     import polars as pl
 
-_RATIO = lazy(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
-_RECALL = lazy(r"(?i)recall[a-z_/]*\d+$")
+_CLASSES = 20  # more of them, and a macro F1 no longer tells their number
 
 
 def _finite(values: Sequence[float | None]) -> list[float]:
@@ -27,13 +25,14 @@ def _finite(values: Sequence[float | None]) -> list[float]:
 def weights_not_updated(
     metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 50
 ) -> tuple[Observation, ...]:
-    """The ratio of update to weights is exactly zero in every record although there are gradients and a learning rate.
+    """The ratio of update to weights is exactly zero in every record although there are gradients.
 
-    records: the fewest to judge by. Every step skipped by a loss scaler looks alike (P10): a falling scale is no case.
+    A learning rate that is logged must not be zero. records: the fewest to judge by. Every step skipped by a loss
+    scaler looks alike (P10): a falling scale is no case.
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in names_where(metrics, _RATIO.search):
+    for name in names_where(metrics, is_update_ratio):
         for stream in streams(metrics, (name, "grad_norm", "lr", "loss", "loss_scale")):
             if name not in stream.columns:
                 continue
@@ -43,7 +42,7 @@ def weights_not_updated(
             scales = _finite(stream.column("loss_scale"))
             if len(ratio) < records or any(ratio) or (scales and min(scales) < max(scales)):
                 continue
-            if len(norms) < records or min(norms) <= 0 or not rates or median(rates) <= 0:
+            if len(norms) < records or min(norms) <= 0 or (rates and median(rates) <= 0):
                 continue
             note = f"{name} is exactly 0 in all {len(ratio)} records while grad_norm is up to {number(max(norms))}"
             shown = tuple(stream.evidence(i, "loss", "grad_norm", "lr", name) for i in (at[0], at[-1]))
@@ -66,7 +65,7 @@ def learning_rate_too_low(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in names_where(metrics, _RATIO.search):
+    for name in names_where(metrics, is_update_ratio):
         for stream in streams(metrics, (name, "grad_norm", "lr", "loss")):
             if name not in stream.columns or "loss" not in stream.columns:
                 continue
@@ -272,37 +271,96 @@ def clipped_while_scaled(
 
 
 def majority_class(
-    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 10, flat: float = 0.005
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    records: int = 10,
+    evaluations: int = 5,
+    flat: float = 0.005,
 ) -> tuple[Observation, ...]:
-    """Accuracy stands still in the second half of the record, with the recall of a class exactly 0 all that time.
+    """Accuracy stands still in the second half of the record at what one class alone gives.
 
-    records: the fewest in that half. flat: range of the accuracy there (V6: 0.5 %).
+    Recalls say so (1 for one class and exactly 0 for all others, all that time), or the macro F1 (`_of_one`).
+    records, evaluations: the fewest accuracies of training batches and of held-out data in that half. flat: range of
+        the accuracy there (V6: 0.5 %).
     """
-    recalls = names_where(metrics, _RECALL.search)
-    if len(recalls) < 2:
+    recalls = names_where(metrics, recall_class)
+    scores = names_where(metrics, MACRO_F1.search)
+    if len(recalls) < 2 and not scores:
         return ()
     signs: list[Sign] = []
     found: list[Stream] = []
-    for stream in streams(metrics, ("accuracy", "loss", *recalls)):
-        if "accuracy" not in stream.columns:
+    for stream in streams(metrics, ("accuracy", "eval_accuracy", "loss", *recalls, *scores)):
+        if not {"accuracy", "eval_accuracy"} & stream.columns.keys():
             continue
         found.append(stream)
-        at, accuracy = stream.curve("accuracy")
-        half = at[len(at) // 2 :]
-        if len(half) < records or max(accuracy[len(at) // 2 :]) - min(accuracy[len(at) // 2 :]) > flat:
-            continue
-        later = {name: [stream.column(name)[i] for i in half] for name in recalls if name in stream.columns}
-        none = [name for name, values in later.items() if all(v == 0.0 for v in values)]
-        full = [name for name, values in later.items() if all(v is not None and v > 0.99 for v in values)]
-        if not none or len(full) != 1:
-            continue
-        values = stream.column(none[0])
-        start = next(i for k, i in enumerate(at) if not any(values[j] for j in at[k:]))
-        stands = number(accuracy[-1])
-        note = f"{none[0]} is 0 from {stream.where(start)} on, {full[0]} 1, and the accuracy stands at {stands}"
-        shown = tuple(stream.evidence(i, "accuracy", "loss", *none, *full) for i in (start, at[0], at[-1]))
-        signs.append(Sign(stream, start, shown, note, "accuracy"))
+        told = (
+            _one_class(stream, name, recalls, scores, least, flat)
+            for name, least in (("eval_accuracy", evaluations), ("accuracy", records))
+        )
+        signs.extend([sign for sign in told if sign is not None][:1])
     return merge(signs, found, ())
+
+
+def _one_class(
+    stream: Stream, name: str, recalls: Sequence[str], scores: Sequence[str], least: int, flat: float
+) -> Sign | None:
+    """The sign that an accuracy, `name`, is that of one class alone; None where it is not, or too little is told."""
+    at, accuracy = stream.curve(name)
+    half = len(at) // 2
+    later = accuracy[half:]
+    if len(later) < least or not all(map(math.isfinite, later)) or max(later) - min(later) > flat:
+        return None
+    given = {
+        other: {i: v for i, v in zip(*stream.curve(other), strict=True) if i >= at[half]}
+        for other in (*recalls, *scores)
+        if other in stream.columns
+    }
+    stands = number(accuracy[-1])
+    if (found := _one_recalled({r: given[r] for r in recalls if r in given}, least)) is not None:
+        one, none = found
+        records, values = stream.curve(none[0])
+        start = next(i for k, i in enumerate(records) if not any(values[k:]))
+        note = f"{none[0]} is 0 from {stream.where(start)} on, {one} 1, and the accuracy stands at {stands}"
+        shown = tuple(stream.evidence(i, name, "loss", *none[:4], one) for i in (start, at[0], at[-1]))
+        return Sign(stream, start, shown, note, name)
+    for score in (s for s in scores if s in given):
+        pairs = [(share, f1) for i, f1 in given[score].items() if (share := stream.column(name)[i]) is not None]
+        classes = {_of_one(share, f1) for share, f1 in pairs}
+        if len(pairs) < least or len(classes) != 1 or (count := classes.pop()) is None:
+            continue
+        note = (
+            f"{score} is {number(pairs[-1][1])} and the accuracy stands at {stands}, which is what {count} classes give"
+            " where every sample gets the most frequent one"
+        )
+        shown = tuple(stream.evidence(i, name, "loss", score) for i in (at[half], at[0], at[-1]))
+        return Sign(stream, at[half], shown, note, name)
+    return None
+
+
+def _one_recalled(recalls: Mapping[str, Mapping[int, float]], least: int) -> tuple[str, list[str]] | None:
+    """(the recall that is 1, those that are 0) where these are all that there are, `least` times or more."""
+    none = [name for name, values in recalls.items() if not any(values.values())]
+    full = [name for name, values in recalls.items() if all(v > 0.99 for v in values.values())]
+    enough = all(len(values) >= least for values in recalls.values())
+    if not enough or len(full) != 1 or not none or len(none) + 1 != len(recalls):
+        return None
+    return full[0], none
+
+
+def _of_one(share: float, macro: float, close: float = 3e-3) -> int | None:
+    """How many classes there are if every sample gets one class; None where the numbers do not fit that.
+
+    A class that makes up `share` of the data, and is given to all of it, has precision `share` and recall 1, and so an
+    F1 of 2 * share / (1 + share). All others have 0; the macro F1 is the mean. close: relative, for rounded numbers.
+    """
+    if not (0 < share < 1 and 0 < macro < 1):
+        return None
+    classes = 2 * share / (1 + share) / macro
+    count = round(classes)
+    if not 2 <= count <= _CLASSES or abs(classes - count) > close * count or share * count < 1 - close:
+        return None
+    return count
 
 
 def average_lost(
@@ -314,13 +372,7 @@ def average_lost(
     a resume without its state does (C16).
     """
     names = set(names_where(metrics, bool))
-    pairs = {
-        (name, raw)
-        for name in names
-        if re.search(r"(?i)(?:^|[/_])ema(?:$|_)", name)
-        for raw in (re.sub(r"(?i)_?ema", "_raw", name, count=1), re.sub(r"(?i)_?ema", "", name, count=1))
-        if raw in names and raw != name
-    }
+    pairs = {(name, raw) for name in names for raw in raw_names(name) if raw in names and raw != name}
     signs: list[Sign] = []
     found: list[Stream] = []
     for averaged, raw in sorted(pairs):

@@ -1,6 +1,6 @@
 """Series that people log to watch for one particular fault: they say what they stand for in their names.
 
-Names of this kind are not canonical (parsers/names.py), so each detector states which ones it takes.
+Names of this kind are not canonical: parsers/instruments.py says which ones stand for what.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.names import names_where
+from forensics.engine.detectors.names import has, names_where
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
-from forensics.patterns import lazy
+from forensics.parsers.instruments import FROZEN, LOGITS, is_average_precision, is_dead_share
 
 if TYPE_CHECKING:
     import polars as pl
-
-_FROZEN = lazy(r"(?i)(?:^|[/_.])frozen[a-z0-9_]*[/_.](?:norm|mean|std|sum|checksum)$")
-_DEAD = lazy(r"(?i)(?:^|[/_.])dead[a-z0-9_]*[/_.](?:frac|fraction|ratio|share)(?:$|[/_.])")
-_LOGITS = lazy(
-    r"(?i)(?:^|[/_.])(?:max_(?:attn_|attention_|output_)?logits?|(?:attn_|attention_|output_)?logits?_max"
-    r"|log_?z|logsumexp)(?:_mean)?$"
-)
-_DETECTION = lazy(
-    r"(?i)(?:^|[/_.])(?:(?:bbox|segm|coco|val|box)_)?m?ap(?:[_-]?(?:50|75|0\.5|0\.50))?(?:[_-](?:95|0\.95))?(?:\(b\))?$"
-)
 
 
 def _quarters(values: Sequence[float]) -> tuple[float, float]:
     """Medians of the first and the last quarter."""
     quarter = max(1, len(values) // 4)
     return median(values[:quarter]), median(values[-quarter:])
+
+
+def _while_finite(part: Stream, *names: str) -> Stream:
+    """The records before the first that has NaN or Inf under one of some names: what led there shows in them."""
+    columns = [part.column(name) for name in names]
+    ends = (
+        i
+        for i, row in enumerate(zip(*columns, strict=True))
+        if any(v is not None and not math.isfinite(v) for v in row)
+    )
+    end = next(ends, len(part))
+    return part if end == len(part) else part.cut(0, end)
 
 
 def frozen_weights_moved(
@@ -45,7 +47,7 @@ def frozen_weights_moved(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in names_where(metrics, _FROZEN.search):
+    for name in names_where(metrics, FROZEN.search):
         for part in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
             found.append(part)
             at, values = part.curve(name)
@@ -78,8 +80,9 @@ def dead_units(
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in names_where(metrics, _DEAD.search):
-        for part in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
+    for name in names_where(metrics, is_dead_share):
+        for whole in (p for s in streams(metrics, (name, "lr", "loss")) if name in s.columns for p in segments(s)):
+            part = _while_finite(whole, name)
             found.append(part)
             at, values = part.curve(name)
             if len(values) < 2 * records or not all(0 <= v <= 1 for v in values):
@@ -107,15 +110,17 @@ def logits_grow(
 
     growth: last over first quarter; order: rank correlation with time (P15, L6: threefold, Spearman 0.8, 200 points).
     gain: part of the loss that is gained over the second half of the record. Growth while the loss falls is learning.
+    A record that ends in NaN is judged by what is finite: that is where such growth leads.
     """
     signs: list[Sign] = []
     found: list[Stream] = []
-    for name in names_where(metrics, _LOGITS.search):
-        for part in (p for s in streams(metrics, (name, "loss")) if name in s.columns for p in segments(s)):
+    for name in names_where(metrics, LOGITS.search):
+        for whole in (p for s in streams(metrics, (name, "loss")) if name in s.columns for p in segments(s)):
+            part = _while_finite(whole, name, "loss")
             found.append(part)
             at, values = part.curve(name)
             losses = [v for v in part.column("loss") if v is not None]
-            if len(values) < records or len(losses) < records or not all(map(math.isfinite, (*values, *losses))):
+            if len(values) < records or len(losses) < records:
                 continue
             first, last = _quarters(values)
             before, after = _quarters(losses[len(losses) // 2 :])
@@ -149,14 +154,15 @@ def detection_metric_zero(
 
     evaluations: the fewest; early ones may well be 0. gain: part of the loss that is gained from the first to the last
         quarter (V3: 20 %). A value of -1 means that there is no ground truth of that size and counts as no value.
+    Ultralytics logs the terms of its loss and no total; then they are what has to fall.
     """
-    names = names_where(metrics, _DETECTION.search)
+    names = names_where(metrics, is_average_precision)
     if not names:
         return ()
-    losses = [s for s in streams(metrics, ("loss",)) if not s.names & RL_NAMES]
+    total = "loss" if has(metrics, "loss") else "loss_part"
     fell = []
-    for stream in losses:
-        _, curve = stream.curve("loss")
+    for stream in (s for s in streams(metrics, (total,)) if not s.names & RL_NAMES):
+        _, curve = stream.curve(total)
         if len(curve) >= evaluations and all(map(math.isfinite, curve)):
             first, last = _quarters(curve)
             fell.append(first > 0 and last < (1 - gain) * first)

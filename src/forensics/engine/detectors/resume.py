@@ -1,7 +1,8 @@
 """What a resumed run lost: compare the end of one record with the beginning of the record that continues it.
 
-A record continues another where both are of one rank, it is later (by attempt, time, or place in the same file), and
-its steps go on from within the other's. A second run that starts at step 0 is a run of its own and is left alone.
+A record continues another where both are of one rank, it is later (by attempt, time, place in the same file, or by its
+steps where no record bears a time), and its steps go on from within the other's. A second run that starts at step 0 is
+a run of its own and is left alone. A loop that prints no steps is followed by its epochs where it says that it resumes.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ def remembered_pairs(
     heads: list[Stream] = []
     tails: list[Stream] = []
     for stream in streams(metrics, _NAMES):
-        parts = [p for p in segments(stream, marks.get(stream.source, ())) if any(s is not None for s in p.steps)]
+        said = marks.get(stream.source, ())
+        parts = [p for p in segments(stream, said) if _known(p) and (said or any(s is not None for s in p.steps))]
         if not parts:
             continue
-        said = marks.get(stream.source, ())
         pairs.extend((a, b) for a, b in itertools.pairwise(parts) if _continues(a, b) and _is_new_start(a, b, said))
         heads.append(parts[0])
         tails.append(parts[-1])
@@ -117,11 +118,21 @@ def _precedes(before: Stream, after: Stream) -> bool:
     if before.attempt is not None and after.attempt is not None and before.attempt != after.attempt:
         return before.attempt < after.attempt
     end, begin = _end(before), next((t for t in after.times if t is not None), None)
+    if end is None and begin is None and _end(after) is None:
+        a, b = _known(before), _known(after)
+        return bool(a and b) and a[0] < b[0] and a[-1] < b[-1]
     return end is not None and begin is not None and end <= begin
 
 
+def _positions(stream: Stream) -> Sequence[int | None]:
+    """The steps; thousandths of epochs where a stream has no steps at all."""
+    if any(s is not None for s in stream.steps):
+        return stream.steps
+    return [None if e is None or not math.isfinite(e) else round(1000 * e) for e in stream.epochs]
+
+
 def _known(stream: Stream) -> list[int]:
-    return [s for s in stream.steps if s is not None]
+    return [s for s in _positions(stream) if s is not None]
 
 
 def _continues(before: Stream, after: Stream) -> bool:
@@ -198,7 +209,42 @@ def epoch_restart(
         )
         return Sign(after, at, evidence, note, "loss" if "loss" in after.columns else "lr")
 
-    return _run(metrics, observations, look)
+    signs = _run(metrics, observations, look)
+    return signs or _epoch_as_told(metrics, observations, least)
+
+
+def _epoch_as_told(metrics: pl.DataFrame, observations: Sequence[Observation], least: float) -> tuple[Observation, ...]:
+    """A line says at which epoch the run goes on, and the next record of its file is of an epoch long before.
+
+    Loops that count the batches of an epoch have no step that would go on.
+    """
+    told = [
+        (o.evidence[0], float(o.captures["epoch"]))
+        for o in observations
+        if "resum" in o.signature and o.evidence[0].line is not None and o.captures.get("epoch", "").isdigit()
+    ]
+    if not told:
+        return ()
+    signs: list[Sign] = []
+    for stream in streams(metrics, _NAMES):
+        for evidence, was in told:
+            if evidence.file != stream.source:
+                continue
+            after = (
+                (i, e)
+                for i, (n, e) in enumerate(zip(stream.lines, stream.epochs, strict=True))
+                if n is not None and e is not None and n > (evidence.line or 0)
+            )
+            at, epoch = next(after, (0, was))
+            if math.floor(was) - math.floor(epoch) < least or epoch >= 2:
+                continue
+            note = (
+                f"the run says that it resumes at epoch {number(was)}, and goes on in epoch {number(epoch)}: the data"
+                " of that epoch is gone through again"
+            )
+            shown = (_said(stream, at, f"epoch {number(epoch)}"), evidence)
+            signs.append(Sign(stream, at, shown, note, "loss" if "loss" in stream.columns else "lr"))
+    return merge(signs, [sign.stream for sign in signs], ())
 
 
 def _said(stream: Stream, at: int, what: str) -> Evidence:
@@ -298,7 +344,7 @@ def optimizer_not_restored(
 def _rates(stream: Stream) -> list[tuple[int, float, int]]:
     return [
         (s, r, i)
-        for i, (s, r) in enumerate(zip(stream.steps, stream.column("lr"), strict=True))
+        for i, (s, r) in enumerate(zip(_positions(stream), stream.column("lr"), strict=True))
         if s is not None and r is not None and math.isfinite(r)
     ]
 

@@ -1,0 +1,323 @@
+"""Detectors of a pace that is lost, of memory that creeps, and of losses that stand still or repeat."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from forensics.engine.detectors import run_detectors
+from forensics.engine.pipeline import analyse
+from forensics.model import METRICS_COLUMNS, Observation, schema
+from forensics.parsers.names import canonical
+from forensics.signatures.schema import load_catalogue
+
+CATALOGUE = load_catalogue()
+Series = Mapping[str, Sequence[float | None]]
+
+
+def frame(series: Series, *, first: int = 0, every: int = 1, rank: int | None = None) -> pl.DataFrame:
+    """One record a step from columns of values, as a log gives them."""
+    made = [
+        {
+            "source": f"logs/{rank or 0}.log", "line": i + 1, "rank": rank, "attempt": None,
+            "step": first + i * every, "epoch": None, "time": None, "name": name, "value": float(value),
+        }
+        for i in range(max(map(len, series.values())))
+        for name, values in series.items()
+        if i < len(values) and (value := values[i]) is not None
+    ]  # fmt: skip
+    return pl.DataFrame(made, schema=schema(METRICS_COLUMNS))
+
+
+def seen(metrics: pl.DataFrame) -> dict[str, Observation]:
+    """Signature -> its observation."""
+    return {o.signature: o for o in run_detectors(CATALOGUE, metrics, ())}
+
+
+def about(values: Sequence[float], noise: float = 0.03, seed: int = 3) -> list[float]:
+    rng = random.Random(seed)
+    return [v * (1 + rng.gauss(0, noise)) for v in values]
+
+
+def falling(n: int, start: float = 4.0, end: float = 2.0) -> list[float]:
+    return about([end + (start - end) * math.exp(-3 * i / n) for i in range(n)], 0.01)
+
+
+# --- pace -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "usual", "late"), [("throughput", 5e4, 9e3), ("tflops", 410.0, 50.0)])
+def test_a_pace_that_is_lost(name: str, usual: float, late: float) -> None:
+    found = seen(frame({"loss": falling(300), name: about([usual] * 150 + [late] * 150)}, every=10))
+    assert set(found) == {"throughput-collapse"}
+    assert found["throughput-collapse"].step == 1500
+    assert found["throughput-collapse"].weight <= 0.6
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        {"throughput": about([5e4] * 150 + [3e4] * 150)},
+        {"throughput": about([5e4] * 285 + [9e3] * 15)},  # an evaluation at the end
+        {"throughput": about([5e4 if i % 50 > 5 else 9e3 for i in range(300)])},  # evaluations in between
+        {"throughput": about([9e3] * 12 + [5e4] * 288)},  # warm-up
+        {"throughput": about([5e4] * 100 + [9e3] * 60 + [5e4] * 140)},  # it came back
+        {"throughput": [5e4 / (1 + i / 50) for i in range(300)]},  # a mean over the run
+        {"step_time": about([0.5] * 150 + [2.5] * 150)},  # longer sequences
+        {"throughput": about([5e4] * 150 + [9e3] * 150), "batch_size": [64.0] * 150 + [320.0] * 150},
+        {"throughput": about([5e4] * 150 + [9e3] * 150), "reward": [0.1] * 300},  # longer answers
+        {"throughput": about([5e4] * 150 + [9e3] * 150), "loss": about([2.3] * 150 + [1.9] * 150, 0.001)},  # other data
+    ],
+    ids=["a-third", "end", "evaluations", "warm-up", "back", "mean", "sequences", "batch", "answers", "data"],
+)
+def test_a_pace_that_is_no_finding(series: Series) -> None:
+    assert "throughput-collapse" not in seen(frame({"loss": falling(300), **series}))
+
+
+def test_a_new_attempt_has_a_pace_of_its_own() -> None:
+    before = frame({"loss": falling(150), "throughput": about([5e4] * 150)})
+    after = frame({"loss": falling(150), "throughput": about([9e3] * 150)}).with_columns(pl.col("line") + 150)
+    assert "throughput-collapse" not in seen(pl.concat([before, after]))
+
+
+def test_the_rank_whose_pace_is_lost() -> None:
+    slow, usual = about([5e4] * 150 + [9e3] * 150), about([5e4] * 300)
+    parts = [frame({"loss": falling(300), "throughput": slow if r == 2 else usual}, rank=r) for r in range(4)]
+    assert seen(pl.concat(parts))["throughput-collapse"].culprits == (2,)
+    parts = [frame({"loss": falling(300), "throughput": about(slow, 0.01, r)}, rank=r) for r in range(4)]
+    assert seen(pl.concat(parts))["throughput-collapse"].culprits == ()
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["memory", "host_memory"])
+def test_memory_that_creeps(name: str) -> None:
+    found = seen(frame({"loss": falling(200), name: about([20 + 0.2 * i for i in range(200)], 0.002)}, every=10))
+    assert set(found) == {"memory-creep"}
+    assert found["memory-creep"].weight <= 0.6
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        about([31.0] * 200),
+        [20 + 15 * (1 - math.exp(-i / 30)) for i in range(200)],  # a cache that fills
+        [(20.0, 24.0, 27.0, 33.0, 36.0)[i // 40] for i in range(200)],  # a peak that is held
+        [20 + 0.2 * (i % 50) for i in range(200)],  # given back
+        [20 + 0.01 * i for i in range(200)],  # a tenth more
+        [20 + 2.0 * i for i in range(40)],  # short
+    ],
+    ids=["flat", "fills", "peak", "given-back", "little", "short"],
+)
+def test_memory_that_is_no_finding(memory: list[float]) -> None:
+    assert "memory-creep" not in seen(frame({"loss": falling(len(memory)), "memory": memory}))
+
+
+def test_memory_that_crept_before_the_run_ended_is_shown_beside_its_end(tmp_path: Path) -> None:
+    lines = [f"step {i * 10} loss: {2 - i / 200:.4f} mem_allocated: {20 + 0.4 * i:.2f}GB" for i in range(140)]
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 90.00 MiB is free."
+    log = tmp_path / "train.log"
+    for end, roots in (([], ["memory-creep"]), ([oom], ["cuda-oom"])):
+        log.write_text("\n".join([*lines, *end]) + "\n")
+        findings = analyse([str(tmp_path)]).findings
+        assert [f.name for f in findings if f.role == "root"] == roots
+        assert "memory-creep" in [f.name for f in findings]
+
+
+# --- skipped steps --------------------------------------------------------------------------------------------------
+
+
+def test_steps_that_are_skipped_all_along() -> None:
+    skipped = [3.0 + i % 3 for i in range(60)]
+    found = seen(frame({"loss": falling(60), "skipped_steps": skipped, "loss_scale": [65536.0] * 60}, every=10))
+    assert set(found) == {"steps-skipped-often"}
+    assert "40%" in (found["steps-skipped-often"].note or "")
+
+
+@pytest.mark.parametrize(
+    ("skipped", "every"),
+    [
+        ([9.0] * 10 + [0.0] * 50, 10),  # calibration
+        ([float(i % 10 == 0) for i in range(60)], 10),  # one step of a hundred
+        ([4.0] * 35 + [0.0] * 25, 10),  # it is over
+        ([4.0] * 25, 10),  # too few
+        ([4.0] * 60, 2),  # not a count of these steps
+    ],
+    ids=["calibration", "seldom", "over", "few", "other-count"],
+)
+def test_skipped_steps_that_are_no_finding(skipped: list[float], every: int) -> None:
+    series = {"loss": falling(len(skipped)), "skipped_steps": skipped, "loss_scale": [65536.0] * len(skipped)}
+    assert "steps-skipped-often" not in seen(frame(series, every=every))
+
+
+def test_steps_skipped_while_the_scale_falls_are_another_finding() -> None:
+    series = {
+        "loss": falling(60),
+        "skipped_steps": [4.0] * 60,
+        "loss_scale": [65536.0 / 2 ** (i // 4) for i in range(60)],
+    }
+    assert "steps-skipped-often" not in seen(frame(series, every=10))
+
+
+def test_names_of_memory() -> None:
+    assert {canonical(key) for key in ("mem_allocated", "gpu_mem_gb", "memory/allocated")} == {"memory"}
+    assert canonical("rss_gb") == "host_memory"
+
+
+# --- losses that stand still ----------------------------------------------------------------------------------------
+
+QUARTER = 1.3862943649291992
+
+
+def test_a_loss_that_is_always_the_same() -> None:
+    loss, lr = [QUARTER] * 60, [1e-3] * 60
+    for series in ({"grad_norm": [0.0] * 60}, {"grad_norm": [0.731] * 60}, {}):
+        found = seen(frame({"loss": loss, "lr": lr, **series}, every=10))
+        assert set(found) == {"loss-constant"}
+        assert found["loss-constant"].weight <= 0.6
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        {"loss": [0.02] * 60},
+        {"loss": [0.02] * 60, "grad_norm": about([0.1] * 60)},
+        {"loss": [QUARTER] * 60, "grad_norm": about([0.1] * 60)},  # something is learned
+        {"loss": [0.0] * 60, "grad_norm": [0.0] * 60},
+        {"loss": [QUARTER] * 59 + [1.25], "grad_norm": [0.0] * 60},
+        {"loss": [QUARTER] * 40, "grad_norm": [0.0] * 40},
+        {"loss": [QUARTER] * 60, "reward": [0.1] * 60},
+        {"loss": [QUARTER] * 60, "loss_scale": [65536 / 2**i for i in range(60)]},
+        {"eval_loss": [QUARTER] * 60},
+    ],
+    ids=["rounded", "converged", "gradients", "zero", "moves", "short", "rewards", "scaler", "eval"],
+)
+def test_a_loss_that_only_looks_the_same(series: Series) -> None:
+    assert "loss-constant" not in seen(frame(series, every=10))
+
+
+def test_records_of_one_step_are_one() -> None:
+    metrics = frame({"loss": [QUARTER] * 60}).with_columns(step=pl.lit(100, dtype=pl.Int64))
+    assert "loss-constant" not in seen(metrics)
+
+
+@pytest.mark.parametrize(("classes", "noise"), [(1000, 0.002), (50257, 0.001), (10, 0.0002)])
+def test_a_loss_that_stands_at_chance(classes: int, noise: float) -> None:
+    found = seen(frame({"loss": about([math.log(classes)] * 120, noise), "lr": [1e-3] * 120}, every=50))
+    assert set(found) == {"loss-at-chance"}
+    assert found["loss-at-chance"].captures == {"classes": str(classes)}
+
+
+def test_a_loss_at_chance_whose_steps_are_counted_by_epoch() -> None:
+    steps = pl.Series([50 * (i % 30) for i in range(120)], dtype=pl.Int64)
+    epochs = pl.Series([float(i // 30) for i in range(120)])
+    metrics = frame({"loss": about([math.log(1000)] * 120, 0.001)})
+    assert "loss-at-chance" in seen(metrics.with_columns(step=steps, epoch=epochs))
+    assert "loss-at-chance" not in seen(metrics.with_columns(step=steps))  # it may have begun anew
+
+
+@pytest.mark.parametrize(
+    ("loss", "first"),
+    [
+        (about([math.log(10)] * 120, 0.005), 0),  # a language model may be there
+        (about([math.log(2)] * 120, 0.0005), 0),  # hard binary tasks are
+        (about([6.0] * 120, 0.001), 0),
+        (about([math.log(1000) + 0.03 - 0.0005 * i for i in range(120)], 0.001), 0),  # it falls
+        (about([math.log(1000)] * 120, 0.002), 90_000),  # not from the start
+        (about([math.log(1000)] * 90, 0.002), 0),
+    ],
+    ids=["level", "binary", "other", "falls", "late", "short"],
+)
+def test_a_loss_near_chance_that_is_no_finding(loss: list[float], first: int) -> None:
+    assert "loss-at-chance" not in seen(frame({"loss": loss}, first=first, every=50))
+
+
+def test_a_loss_at_chance_while_the_rate_still_grows() -> None:
+    series = {"loss": about([math.log(1000)] * 120, 0.001), "lr": [1e-8 * (i + 1) for i in range(120)]}
+    assert "loss-at-chance" not in seen(frame(series, every=50))
+
+
+# --- one slow rank --------------------------------------------------------------------------------------------------
+
+
+def ranks(times: Sequence[Sequence[float]]) -> pl.DataFrame:
+    return pl.concat([frame({"loss": falling(len(t)), "step_time": t}, rank=r) for r, t in enumerate(times)])
+
+
+def test_the_rank_that_became_slow() -> None:
+    times = [about([0.5] * 100, seed=r) for r in range(4)]
+    times[2] = about([0.5] * 40 + [0.9] * 60)
+    found = seen(ranks(times))
+    assert set(found) == {"slow-rank"}
+    assert (found["slow-rank"].culprits, found["slow-rank"].step) == ((2,), 40)
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        about([0.5] * 40 + [0.6] * 60),
+        about([0.5 if i % 9 else 2.0 for i in range(100)]),  # now and then
+        about([0.5] * 40 + [0.9] * 30 + [0.5] * 30),  # it was over
+        about([0.9] * 100),  # a stage with more layers
+    ],
+    ids=["little", "now-and-then", "over", "always"],
+)
+def test_a_rank_whose_times_are_no_finding(slow: list[float]) -> None:
+    assert not seen(ranks([slow, *(about([0.5] * 100, seed=r) for r in range(3))]))
+
+
+def test_many_slow_ranks_and_pairs_of_ranks_blame_nobody() -> None:
+    slow, usual = about([0.5] * 40 + [0.9] * 60), about([0.5] * 100, seed=7)
+    assert "slow-rank" not in seen(ranks([slow, slow, usual, usual]))
+    assert "slow-rank" not in seen(ranks([slow, usual]))
+
+
+# --- a rate that the schedule does not move -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "rates", "epochs", "found"),
+    [
+        ({"lr_scheduler_type": "cosine", "warmup_ratio": 0.1}, [2e-5] * 60, 3.0, ["lr-not-as-scheduled"]),
+        ({"lr_scheduler_type": "constant"}, [2e-5] * 60, 3.0, []),
+        ({"lr_scheduler_type": "constant_with_warmup"}, [2e-5] * 60, 3.0, []),
+        ({"lr_scheduler_type": "cosine"}, [2e-5 * (1 - i / 70) for i in range(60)], 3.0, []),
+        ({"lr_scheduler_type": "cosine"}, [2e-5] * 60, 0.1, []),  # rounded, and only begun
+        ({"lr_scheduler_type": "cosine"}, [2e-5] * 20, 3.0, []),
+        ({"learning_rate": 2e-5}, [2e-5] * 60, 3.0, []),
+    ],
+    ids=["still", "constant", "warm-up", "moves", "begun", "short", "unstated"],
+)
+def test_a_rate_that_stands_still(
+    tmp_path: Path, settings: dict[str, object], rates: list[float], epochs: float, found: list[str]
+) -> None:
+    (tmp_path / "training_args.json").write_text(json.dumps({"learning_rate": 2e-5, **settings}))
+    losses = falling(len(rates))
+    records = [
+        {
+            "loss": round(loss, 4),
+            "grad_norm": 0.9,
+            "learning_rate": rate,
+            "epoch": round(epochs * (i + 1) / len(rates), 3),
+        }
+        for i, (loss, rate) in enumerate(zip(losses, rates, strict=True))
+    ]
+    (tmp_path / "train.log").write_text("".join(f"{r}\n" for r in records))
+    assert [f.name for f in analyse([str(tmp_path)]).findings if f.role == "root"] == found
+
+
+# --- weights that stand still ---------------------------------------------------------------------------------------
+
+
+def test_weights_that_stand_still_without_a_logged_rate() -> None:
+    series = {"loss": about([2.3] * 60, 0.01), "update_ratio": [0.0] * 60, "grad_norm": about([1.0] * 60)}
+    assert set(seen(frame(series))) == {"weights-not-updated"}
+    assert "weights-not-updated" not in seen(frame({**series, "lr": [0.0] * 60}))
+    assert "weights-not-updated" not in seen(frame({**series, "grad_norm": [0.0] * 60}))

@@ -1,0 +1,72 @@
+"""The sample, batch or file that a run's own lines name beside its first loss that is not finite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis
+
+
+def log(rank: int, lost: int, *more: str, beside: str = "") -> str:
+    """25 steps with a loss of nan from `lost` on; `beside` stands in its line, `more` after all."""
+    lines = []
+    for n in range(1, 26):
+        said = f"{beside} | " if n == lost and beside else ""
+        loss = f"{2.5 - n / 100:.4f}" if n < lost else "nan"
+        lines.append(f"[rank{rank}] step {n} | {said}loss {loss} | lr 3.0e-04")
+    return "".join(f"{line}\n" for line in [*lines, *more])
+
+
+def diagnosed(folder: Path, *texts: str) -> Diagnosis:
+    for n, text in enumerate(texts):
+        (folder / f"rank_{n}.log").write_text(text, "utf-8")
+    return analyse([str(folder)], Options(threads=1))
+
+
+def missing(found: Diagnosis) -> list[str]:
+    return [item.what for item in found.missing_evidence]
+
+
+@pytest.mark.parametrize(
+    ("beside", "names"),
+    [
+        ("sample_id 991283", "sample_id 991283"),
+        ("batch_idx=20, sample ids=[8812, 9913]", "batch_idx 20, sample ids [8812, 9913]"),
+        ("shard: train-0012.tar idx=7", "shard train-0012.tar, idx 7"),
+        ("file='clips/a7.wav'", "file clips/a7.wav"),
+    ],
+)
+def test_the_line_of_the_first_bad_record_names_it(tmp_path: Path, beside: str, names: str) -> None:
+    found = diagnosed(tmp_path, *(log(r, 15 if r == 1 else 16, beside=beside if r == 1 else "") for r in range(3)))
+    first = found.findings[0]
+    assert (first.name, first.ranks, first.step) == ("nan-in-data", (1,), 15)
+    assert first.captures["samples"] == names
+    assert any(f"its line names {names}" in note for note in first.notes)
+    assert "which sample" not in missing(found)
+    assert first.confidence <= 0.8
+
+
+@pytest.mark.parametrize("beside", ["", "device idx=3", "index", "sample ids are logged", "batch 20"])
+def test_a_line_that_names_none(tmp_path: Path, beside: str) -> None:
+    found = diagnosed(tmp_path, *(log(r, 15 if r == 1 else 16, beside=beside if r == 1 else "") for r in range(3)))
+    assert found.findings[0].name == "nan-in-data"
+    assert "samples" not in found.findings[0].captures
+    assert "which sample" in missing(found)
+
+
+def test_a_guard_names_it_in_another_line_and_another_rank(tmp_path: Path) -> None:
+    said = "[rank1] ERROR non-finite loss at step 15, batch_idx=14, sample ids=[8812, 9913]"
+    first = diagnosed(tmp_path, log(0, 15), log(1, 15, said)).findings[0]
+    assert (first.name, first.captures["samples"]) == ("nan-loss", "batch_idx 14, sample ids [8812, 9913]")
+    assert any("rank_1.log:26" in note for note in first.notes)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["[rank1] ERROR non-finite loss at step 5, sample_id=8", "[rank1] WARNING slow read at step 15, sample_id=8"],
+)
+def test_lines_of_another_step_or_another_matter(tmp_path: Path, said: str) -> None:
+    assert "samples" not in diagnosed(tmp_path, log(0, 15), log(1, 15, said)).findings[0].captures
