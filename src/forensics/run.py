@@ -88,9 +88,11 @@ _SPECIAL = {
 }
 
 _ATTEMPT_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/(?:filtered_)?(stdout|stderr)\.log$")
+# The same files, where the folder of one attempt is what is analysed.
+_WITHIN_ATTEMPT = re.compile(r"^(\d{1,4})/(?:(?:filtered_)?(stdout|stderr)\.log|error\.json)$")
 _ERROR_FILE_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/error\.json$")
-_RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.]?(\d{1,6})(?!\d)", re.I)
-_LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.]?(\d{1,4})(?!\d)", re.I)
+_RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.=]?(\d{1,6})(?!\d)", re.I)
+_LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.=]?(\d{1,4})(?!\d)", re.I)
 _LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
 _NODE_IN_PATH = re.compile(r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5})(?=[/._-]|$)", re.I)
 _ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\d{1,4})(?=[/_.-]|$)", re.I)
@@ -143,6 +145,8 @@ def identity_of(path: str) -> Identity:
         return Identity(
             local_rank=int(m[2]), attempt=int(m[1]), stream=m[3], node=_first(_NODE_IN_PATH, path[: m.start()])
         )
+    if m := _WITHIN_ATTEMPT.match(path):
+        return Identity(local_rank=int(m[1]), stream=m[2])
     name = path.rsplit("/", 1)[-1]
     local = _LOCAL_RANK_IN_NAME.search(name)
     rank = _RANK_IN_NAME.search(re.sub(_LOCAL_RANK_IN_NAME, "", name)) or _RANK_IN_NAME.search(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import REGISTRY, run_detectors
+from forensics.engine.steps import step_clock
 from forensics.model import METRICS_COLUMNS, Evidence, Observation, schema
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError, load_catalogue
 
@@ -553,8 +554,10 @@ def test_last_batches_of_epochs_are_batches() -> None:
     """A line at each epoch's end: the same count at each, and none that goes back."""
     last = frame(*(rows({"loss": [2.0]}, epochs=[e], first=390, first_line=e) for e in range(1, 5)))
     assert counting_batches(last) == {"train.log"}
+    assert step_clock(last, {}).unit == {"train.log": "batch"}
     run = frame(*(rows({"loss": [2.0]}, epochs=[e], first=390 * e, first_line=e) for e in range(1, 5)))
     assert not counting_batches(run)
+    assert step_clock(run, {}).unit == {"train.log": "global step"}
     fractions = frame(rows({"loss": [2.0] * 40}, epochs=[i / 20 for i in range(40)], every=10))
     assert not counting_batches(fractions)
 

@@ -69,6 +69,31 @@ def test_a_kernel_log_of_no_known_host_names_no_rank(tmp_path: Path, name: str) 
     assert (found.name, found.ranks) == ("gpu-fell-off-bus", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("node-k3.dmesg", "node-k3"),
+        ("node-k3/dmesg.txt", "node-k3"),
+        ("host_ab12/dmesg.txt", "host_ab12"),
+        ("dmesg.txt", None),
+        ("node-v2/dmesg.txt", None),
+    ],
+)
+def test_the_rank_whose_worker_the_kernel_killed_is_on_its_host(tmp_path: Path, name: str, node: str | None) -> None:
+    for rank in range(3):
+        (tmp_path / f"rank_{rank}.log").write_text("".join(f"[rank{rank}] {line}\n" for line in STEPS.splitlines()))
+    lost = "[rank1]: RuntimeError: DataLoader worker (pid 8123) is killed by signal: Killed. \n"
+    head = "[rank1]: Traceback (most recent call last):\n"
+    (tmp_path / "rank_1.log").write_text((tmp_path / "rank_1.log").read_text() + head + lost)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(
+        "[ 9120.118201] Memory cgroup out of memory: Killed process 8123 (pt_data_worker) total-vm:92334112kB, "
+        "anon-rss:60993120kB, file-rss:1200kB, shmem-rss:120kB, UID:0 pgtables:120000kB oom_score_adj:0\n"
+    )
+    found = root(analyse([str(tmp_path)]))
+    assert (found.name, found.ranks, found.node) == ("host-oom-cgroup", (1,), node)
+
+
 def test_what_the_kernel_calls_its_host_counts_more_than_the_name_of_the_file(tmp_path: Path) -> None:
     text = FALLEN.replace("[ 1234", "May  2 15:01:30 node-a kernel: [ 1234")
     found = root(analyse([str(two_hosts(tmp_path, "dmesg-node-b.txt", text))]))

@@ -97,3 +97,16 @@ def test_a_traceback_in_a_row_ends_at_its_exception() -> None:
     found = read_traceback(text, path="a", offset=0, line=1)
     assert found is not None
     assert (found.exception, found.message, len(found.frames)) == ("ValueError", "x", 1)
+
+
+def test_the_inside_of_an_attempt_of_torchrun_names_local_ranks():
+    assert identity_of("3/stderr.log") == Identity(local_rank=3, stream="stderr")
+    assert identity_of("3/error.json") == Identity(local_rank=3)
+    assert identity_of("jobs/3/stderr.log").local_rank is None  # any folder of numbered folders
+    assert identity_of("3/train.log").local_rank is None
+
+
+def test_an_equals_sign_before_the_number_of_a_rank():
+    assert identity_of("rank=3.log") == Identity(rank=3)
+    assert identity_of("local_rank=1.log") == Identity(local_rank=1)
+    assert identity_of("lorank=3.log").rank is None

@@ -268,6 +268,32 @@ def test_megatron_line_without_its_loss_is_nan_unless_all_steps_were_skipped():
         assert all(same(a, b) for a, b in zip(loss["value"], [NAN, 2.5] * repeats, strict=True))
 
 
+def test_megatron_tells_of_nan_iterations_without_a_gradient_norm():
+    line = (
+        " iteration {:8d}/ 20000 | consumed samples: 64 | elapsed time per iteration (ms): 506.4 | "
+        "learning rate: 1.500E-04 | global batch size: 64 | {}loss scale: 1.0 | "
+        "number of skipped iterations: {:3d} | number of nan iterations: {:3d} |"
+    )
+    good = "lm loss: 3.272397E+00 | "
+    for repeats in (1, 500):  # one by one, and by template
+        lines = [line.format(990, good, 0, 0), line.format(1000, "", 0, 10), line.format(1010, "", 10, 10)] * repeats
+        frame = extract("\n".join(lines))
+        loss, nans, skipped = (frame.filter(name=n) for n in ("loss", "nan_steps", "skipped_steps"))
+        assert loss["step"].to_list() == [990, 1000, 1010] * repeats
+        assert all(same(a, b) for a, b in zip(loss["value"], [3.272397, NAN, NAN] * repeats, strict=True))
+        assert nans.filter(value=10)["step"].to_list()[0] == 1000
+        assert skipped.filter(value=10)["step"].to_list()[0] == 1010
+
+
+def test_megatron_loss_under_a_name_of_ones_own_is_not_lost():
+    line = (
+        " iteration       10/ 20000 | consumed samples: 64 | elapsed time per iteration (ms): 506.4 | "
+        "learning rate: 1.500E-04 | global batch size: 64 | sop ranking: 6.243263E+00 | loss scale: 1.0 | "
+        "number of skipped iterations: 0 | number of nan iterations: 0 |"
+    )
+    assert extract(line).filter(name="loss").is_empty()
+
+
 OVERFLOWS = {
     "[deepscale] OVERFLOW! Rank 2 Skipping step. Attempted loss scale: 1048576.0, reducing to 524288.0": (2, 524288),
     "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 131072, but hysteresis is 2. Reducing hysteresis to 1": (
@@ -318,6 +344,31 @@ def test_step_of_an_hf_dict_comes_from_the_bar_drawn_again_behind_it():
     assert frame.filter(name="loss").select("line", "step").rows() == [(1, 8), (5, 10)]
     assert frame.filter(name="progress")["value"].to_list() == [0, 6, 7, 8, 10]
     assert frame.filter(name="total_steps")["value"].to_list() == [20]
+
+
+def bar(n, total=60):
+    return f"\r{100 * n // total:3d}%|###   | {n}/{total} [00:{n:02d}<00:59,  1.00it/s]"
+
+
+def hf_dict(step, of=60):
+    return f"{{'loss': {2 - step / 100:.4f}, 'grad_norm': 1.1, 'learning_rate': 1e-05, 'epoch': {step / of:.2f}}}\n"
+
+
+@pytest.mark.parametrize("drawn", [1, 3])
+@pytest.mark.parametrize("again", [True, False])
+def test_step_of_an_hf_dict_is_that_of_its_bar_however_often_it_is_drawn(drawn, again):
+    """tqdm draws each frame or some; behind a dict it draws the same one again, or a loop's print leaves that out."""
+    log = ""
+    for n in range(61):
+        at_dict = n and n % 10 == 0
+        if n % drawn == 0 or (at_dict and not again):
+            log += bar(n)
+        if at_dict:
+            log += "\r" + " " * 60 + "\r" + hf_dict(n) + (bar(n) if again else "")
+    frame = extract(log)
+    assert frame.filter(name="loss")["step"].to_list() == [10, 20, 30, 40, 50, 60]
+    told = frame.filter(name="progress")["value"].to_list()
+    assert told == sorted(set(told))
 
 
 def test_bars_of_an_evaluation_do_not_give_steps():

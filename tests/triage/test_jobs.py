@@ -296,3 +296,12 @@ def test_what_the_program_consists_of_is_no_job(tmp_path: Path) -> None:
     notes = Notes()
     assert [Path(j.path).name for j in find([str(tmp_path)], notes=notes)] == ["48213_1", "48213_2"]
     assert any("3 folders beside the jobs" in line for line in notes.lines())
+
+
+@pytest.mark.parametrize("form", ["host=node-1 rank={}/4 device=cuda:1\n", "rank={} local_rank=0 world_size=4\n"])
+def test_ranks_under_slurms_name_for_arrays(tmp_path: Path, form: str) -> None:
+    written(tmp_path / "ranks", {f"slurm-991_{n}.out": form.format(n) for n in range(4)})
+    assert names(tmp_path / "ranks") == [(".", "folder")]
+    every = "".join(form.format(n) for n in range(4))
+    written(tmp_path / "array", {f"slurm-991_{n}.out": every for n in range(4)})
+    assert len(names(tmp_path / "array")) == 4

@@ -13,6 +13,7 @@ from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
+from forensics.engine.kernel import KILLED
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
 from forensics.engine.steps import StepClock
@@ -153,7 +154,12 @@ class _Findings:
                 if o.identity.node
                 and (
                     world_rank(o, self.world) in c.ranks
-                    or (o.culprits and "node" in o.captures and {*o.culprits} <= {*c.ranks})
+                    or (
+                        o.culprits
+                        and {*o.culprits} <= {*c.ranks}
+                        # A rank is on the host whose kernel killed a child of its.
+                        and ("node" in o.captures or o.signature in KILLED)
+                    )
                 )
             }
             in_pods = any("pod" in o.captures for o in c.observations)

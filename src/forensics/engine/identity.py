@@ -411,15 +411,15 @@ def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observat
     told = o.captures
     if "pod" in told and o.culprits is None and (rank := hosts.of_pod(told["pod"])) is not None:
         return replace(o, identity=replace(o.identity, rank=rank), culprits=(rank,))
+    if o.signature == TASK_KILLED and o.culprits in (None, ()) and o.identity.task is None and world.tasks_are_ranks:
+        tasks = _task_list(o)
+        if tasks and world.size is not None and len(tasks) < world.size:  # what ends all of them names none
+            return replace(o, culprits=tasks)
     if o.culprits != ():
         return o
     if told.get("victim", "").isdigit():
         rank = world.rank_of_pid.get((o.identity.node, int(told["victim"])))
         return o if rank is None else replace(o, culprits=(rank,))
-    if o.signature == TASK_KILLED and o.identity.task is None and world.tasks_are_ranks:
-        tasks = _task_list(o)
-        if tasks and world.size is not None and len(tasks) < world.size:  # what ends all of them names none
-            return replace(o, culprits=tasks)
     if o.signature == HOST_DOWN and "node" in told and (ranks := hosts.all_ranks(told["node"], world.size)):
         return replace(o, culprits=ranks)
     return o

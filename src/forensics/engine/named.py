@@ -20,8 +20,13 @@ from forensics.model import MAX_RANKS, Identity, Kind, RunData
 _NO_HOST = frozenset(
     "localhost kernel kern dmesg journal journalctl syslog messages log logs node host gpu xid".split()
 )
-# A host that the run itself does not name: node-b, host_c. Those with numbers are told by `run.identity_of`.
-_LETTERED = re.compile(r"(?:^|[/._-])((?:node|host|server|machine)[-_][a-z])(?=[/._-]|$)", re.I)
+# A host that the run itself does not name: node-b, host_c, node-k3. Those with numbers alone are told by
+# `run.identity_of`. A version or an architecture is no host's name.
+_LETTERED = re.compile(
+    r"(?:^|[/._-])((?:node|host|server|machine)[-_](?!v\d|x86)[a-z]{1,2}\d{1,4}|"
+    r"(?:node|host|server|machine)[-_][a-z])(?=[/._-]|$)",
+    re.I,
+)
 # The logs of workers of one folder, numbered by whoever started them. With more before the word, as in
 # `train-worker-1.log`, it is the name of a pod.
 _WORKER = re.compile(
@@ -61,7 +66,7 @@ def _hosts(data: RunData) -> dict[str, Identity]:
 
 
 def host_in(path: str, hosts: Iterable[str]) -> str | None:
-    """The host that a kernel log's path names: the longest of `hosts` in it, else one such as node-b; None without one.
+    """The host that a kernel log's path names: the longest of `hosts` in it, else one such as node-k3, else None.
 
     A host's first label stands for all of its name, in the path as in `hosts`.
     """

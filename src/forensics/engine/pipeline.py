@@ -351,9 +351,9 @@ def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_
 
 def _quoted(source: Source, matcher: Matcher, dated: float | None) -> json_logs.Quoted:
     """What JSON lines of a log or a metric file quote."""
-    if source.kind is Kind.LOG and not _starts_as_json(source):
-        return json_logs.Quoted()
     try:
+        if source.kind is Kind.LOG and not _starts_as_json(source):
+            return json_logs.Quoted()
         return json_logs.read(source, matcher, reference=dated if dated is not None else _modified(source))
     except OSError as error:
         return json_logs.Quoted(problem=error.strerror or str(error))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from forensics.files import opened
 from forensics.model import METRICS_COLUMNS, Source, schema
+from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_windows import read_part
 from forensics.parsers.names import canonical, factor
@@ -80,7 +81,7 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
     if first.startswith("{") and first.endswith("}"):
         names = {name for record in _parse_lines([first]) for name in _names(record[1])}
         alone = lower.endswith(".json") and text.strip() == first and "step" not in names
-        return bool(names & (_WATCHED - _SETTABLE if alone else _WATCHED))
+        return bool(names & (_WATCHED - _SETTABLE if alone else _WATCHED)) or _counts_instruments(names)
     if lower.endswith((".json", ".jsonl")) and text.lstrip().startswith(("{", "[")):
         keys = re.findall(r'"([^"\n]{1,80})"\s*:\s*(?:\[\s*)?(?:[-\d]|NaN|Infinity)', text)
         found = {canonical(key) for key in keys}
@@ -89,7 +90,8 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
     if lower.endswith((".csv", ".tsv")):
         cells = _cells(first)
         found = {canonical(cell) for cell in (*cells, _monitor(lower) or "")}
-        if len(cells) < 2 or not found & _WATCHED or any(to_float(cell) is not None for cell in cells):
+        watched = found & _WATCHED or any(map(is_instrument, cells))
+        if len(cells) < 2 or not watched or any(to_float(cell) is not None for cell in cells):
             return False
         return lower in _LOGGERS or _monitor(lower) is not None or _counts(text)
     return False
@@ -218,7 +220,13 @@ def _number(value: object) -> float | None:
 
 def _names(record: Mapping[str, Any]) -> set[str]:
     flat = _flatten(record)
-    return {name for key, value in flat.items() if _number(value) is not None and (name := canonical(key))}
+    return {name for key, value in flat.items() if _number(value) is not None and (name := name_of(key))}
+
+
+def _counts_instruments(names: Iterable[str]) -> bool:
+    """Whether a record of these names has a series that is watched for one fault, and counts steps or epochs."""
+    found = set(names)
+    return not found.isdisjoint(("step", "epoch")) and any(map(is_instrument, found))
 
 
 def _whole(value: object) -> int | None:
@@ -248,7 +256,7 @@ def _rows(line: int | None, record: Mapping[str, Any]) -> Iterator[_Row]:
     seen: set[str] = set()
     parts = 0
     for key, value in flat.items():
-        name = canonical(key)
+        name = name_of(key)
         if name is None or name in ("step", "epoch") or key == clock or (summary and name in ("loss", "throughput")):
             continue
         number = _number(value)
@@ -415,7 +423,7 @@ def _salvage(text: str) -> list[_Row]:
 
 def _columns(whole: Mapping[str, Any]) -> Iterator[_Row]:
     """An object of lists, as Keras' History.history: the index counts epochs from 1."""
-    lists = {key: value for key, value in whole.items() if isinstance(value, list) and canonical(key)}
+    lists = {key: value for key, value in whole.items() if isinstance(value, list) and name_of(key)}
     for index in range(max((len(value) for value in lists.values()), default=0)):
         record = {key: value[index] for key, value in lists.items() if index < len(value)}
         yield from _rows(None, {"epoch": index + 1, **record})
@@ -514,7 +522,7 @@ def _plan(header: Sequence[str], told: Sequence[bool]) -> _Plan | None:
     """The plan of a table; None where columns share a name, so that each line must be looked at by itself."""
     columns = [(i, key) for i, key in enumerate(header) if told[i]]
     place = {key: i for i, key in columns}
-    named = [(i, key, name) for i, key in columns if (name := canonical(key)) is not None]
+    named = [(i, key, name) for i, key in columns if (name := name_of(key)) is not None]
     metrics = [(i, key, name) for i, key, name in named if name not in ("step", "epoch")]
     names = [name for _, _, name in metrics]
     if len(place) < len(columns) or len(set(names)) < len(names) or "train_runtime" in place or "loss_part" in names:
@@ -568,10 +576,10 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
             continue
         if not header or not any(to_float(cell) is not None for cell in cells if cell.strip()):
             flush()
-            if any(canonical(cell.strip()) for cell in cells):  # Lightning writes the header again when keys appear
+            if any(name_of(cell) for cell in cells):  # Lightning writes the header again when keys appear
                 header = [cell.strip() for cell in cells]
                 told = [
-                    n == 0 or canonical(key) is not None or key in _WHERE_KEYS or key.endswith("_loss")
+                    n == 0 or name_of(key) is not None or key in _WHERE_KEYS or key.endswith("_loss")
                     for n, key in enumerate(header)
                 ]
                 known = list(islice(compress(header, told), MAX_KEYS))

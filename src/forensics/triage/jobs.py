@@ -325,8 +325,12 @@ class _Search:
         whole: list[Cut] = []
         ranks: dict[str, list[Cut]] = {}
         for job, members in layouts.may_be_ranks(cuts).items():
-            some = (entry for cut in members[:HEADS] for entry in cut.entries[:1])
-            if layouts.ranks_of_one_job((self.files.head(self.joined(path, e), HEAD) for e in some), len(members)):
+            heads = {
+                cut.labels["array_task"]: self.files.head(self.joined(path, cut.entries[0]), HEAD)
+                for cut in members[:HEADS]
+            }
+            together = layouts.ranks_of_one_job(heads.values(), len(members))
+            if together and (not layouts.is_named_as_array(members) or layouts.each_is_its_rank(heads)):
                 ranks[job] = members
         for cut in cuts:
             if cut.labels["job_id"] not in ranks or "array_task" not in cut.labels:

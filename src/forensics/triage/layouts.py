@@ -309,9 +309,7 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
 
 
 def may_be_ranks(cuts: Sequence[Cut]) -> dict[str, list[Cut]]:
-    """Job id -> its cuts, where they can be the ranks of one job: numbered from 0 without a gap, and not by Slurm's
-    own name for arrays.
-    """
+    """Job id -> its cuts, where they can be the ranks of one job: numbered from 0 without a gap."""
     groups: dict[str, list[Cut]] = {}
     for cut in cuts:
         if "array_task" in cut.labels:
@@ -319,18 +317,24 @@ def may_be_ranks(cuts: Sequence[Cut]) -> dict[str, list[Cut]]:
     return {
         job: members
         for job, members in groups.items()
-        if len(members) > 1
-        and {int(cut.labels["array_task"]) for cut in members} == set(range(len(members)))
-        and not any(entry.startswith("slurm-") for cut in members for entry in cut.entries)
+        if len(members) > 1 and {int(cut.labels["array_task"]) for cut in members} == set(range(len(members)))
     }
+
+
+def is_named_as_array(cuts: Sequence[Cut]) -> bool:
+    """Whether Slurm's own name for arrays is among the names of files."""
+    return any(entry.startswith("slurm-") for cut in cuts for entry in cut.entries)
 
 
 # How a launcher or a framework says how many processes there are: torch's init lines, NCCL's, Slurm's variables,
 # Lightning's "GLOBAL_RANK: 0, MEMBER: 1/8", DeepSpeed's and Megatron's tables.
 _WORLD = re.compile(
     rb"(?:world[_ -]?size|WORLD_SIZE|nranks|SLURM_NTASKS|num_processes)[\"' .]{0,40}[=:]?[\"' ]{0,4}(\d{1,6})"
-    rb"|MEMBER: \d+/(\d{1,6})",
+    rb"|MEMBER: \d+/(\d{1,6})|\brank[=: ]{1,2}\d{1,6}(?:/| of )(\d{1,6})",
     re.I,
+)
+_OWN_RANK = re.compile(
+    rb"(?<![A-Za-z_])(?:global[_ ])?rank[=: ]{1,2}(\d{1,6})(?=(?:/| of )\d|\b.{0,60}?world[_ ]size)", re.I
 )
 
 
@@ -346,4 +350,12 @@ def runs_of_one(heads: Iterable[bytes]) -> bool:
 
 
 def _sizes(head: bytes) -> list[int]:
-    return [int(m[1] or m[2]) for m in _WORLD.finditer(head)]
+    return [int(m[1] or m[2] or m[3]) for m in _WORLD.finditer(head)]
+
+
+def each_is_its_rank(heads: Mapping[str, bytes]) -> bool:
+    """Whether the first bytes of each numbered file say that its writer is the rank of that number, and no other one.
+
+    heads: by number. An array's tasks, each of which is a job of several ranks, name all of these.
+    """
+    return bool(heads) and all({int(m[1]) for m in _OWN_RANK.finditer(h)} == {int(n)} for n, h in heads.items())

@@ -130,6 +130,9 @@ def _collapse(
         if before is not None and first - before.end <= growth:
             note += f" (it fell from {number(scale[before.start - 1])} since {part.where(at[before.start])})"
             shown = (at[reached], at[first], at[before.start], at[-1])
+            if scale[first] < floor:  # a descent without end, which is printed as 0.0 from somewhere on
+                reached = before.start
+                shown = (at[reached], at[before.start - 1], at[first], at[-1])
         else:
             shown = (at[reached], at[-1], at[reached], at[reached])
         return Sign(part, at[reached], _evidence(part, shown), note, "loss_scale")
@@ -303,6 +306,8 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     weight = 1.0
     if start > 0:
         before, where = scale[start - 1], stream.where(at[start - 1])
+        if value == 0.0 and before < low:  # the end of a descent, of which no more digits are printed
+            return None
         steps = [s for i in at if (s := stream.steps[i]) is not None]
         gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
         a, b = stream.steps[at[start - 1]], stream.steps[at[start]]

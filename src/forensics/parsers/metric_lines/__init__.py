@@ -9,7 +9,7 @@ a bound that only logs without any regularity reach.
     reader      one piece -> its numbers
     templates   all pieces of a shape at once
     bars        frames of progress bars
-    notices     overflow messages, tables whose header names the columns
+    notices     overflow messages, summaries of detection, tables whose header names the columns
     neighbours  what only other lines can tell: steps of dicts and blocks, repeated frames, differences
     rows        the rows that all of these make
 
@@ -128,6 +128,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
         *bars.progress(pieces.bars, context),
         *bars.counted([pieces.others, *unread], context),
         *notices.overflows(pieces.rare, context),
+        *notices.precisions(pieces.precisions, context),
         *(notices.columns(windows, context) if pieces.titled else ()),
     ]
     frames = [frame for frame in frames if not frame.is_empty()]

@@ -29,7 +29,8 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     """Training progress from tqdm frames: `progress` (n) and `total_steps`, and the frames' own step for others to use.
 
     frame: pieces (line, sub, text). Bars of loading, mapping or evaluation are told by their description and unit.
-    Frames that do not move are left out.
+    Frames that do not move are left out, but for one that a message parts from the last: the bar is drawn again behind
+    what was written above it, and tells the step of that (`neighbours`).
     """
     import polars as pl
 
@@ -66,7 +67,7 @@ def progress(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     # Nameless bars of different lengths: the longest is the training loop's, the others are evaluations.
     nameless = pl.when(pl.col("epoch").is_null()).then("total")
     frame = frame.filter(pl.col("epoch").is_not_null() | (pl.col("total") * 4 > nameless.max().over("file") - 1))
-    position = ("n", "total", "epoch", "rank", "local_rank", "file")
+    position = ("n", "total", "epoch", "rank", "local_rank", "file", "line")
     frame = frame.filter(
         pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in position) | (pl.int_range(pl.len()) == 0)
     )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # Rows of `progress` that a file keeps of each kind (bars, counters), spread over it; a rank's last one always stays.
 PROGRESS = 400
+NEARLY_ALL = 0.9  # of the dicts of a file; the first one may stand at step 1, the last one at any
 FEWEST = 64  # rows that are looked at one by one
 
 
@@ -38,6 +39,8 @@ def complete(
     rows = _placed(rows, starts, files)
     rows = _inherit(rows, kinds, rules)
     rows = _fill_steps(rows, kinds)
+    if "frame" in kinds:
+        rows = rows.filter((pl.col("kind") != "frame") | ~_unchanged("value", "step", "epoch"))
     rows = _thin(rows, kinds)
     if constant:
         told = _placed(pl.concat(constant).sort("key", maintain_order=True), starts, files)
@@ -95,8 +98,9 @@ def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.
 def _fill_steps(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
     """The step of HF Trainer dicts and overflow messages, from the frames of the bar around them.
 
-    HF draws its bar again right behind a dict, at exactly its step; where other text follows, the frame before it is
-    the nearest. One bar in the window is everybody's clock; of several, each is its own rank's.
+    HF draws its bar again right behind a dict, at exactly its step, and draws few of the frames before; a loop that
+    prints by itself draws its bar before the print and next one step on (`_drawn_before`). Where other text follows,
+    the frame before is the nearest. One bar in the window is everybody's clock; of several, each is its own rank's.
     """
     import polars as pl
 
@@ -118,10 +122,53 @@ def _fill_steps(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:
     )
     near = (pl.col("_after_at") - line).is_between(0, 1) & (pl.col("kind") == "dict")
     near = near & (pl.col("_after") >= pl.col("_before").fill_null(0)) & (pl.col("_after") > 0)
-    step = pl.when(near).then("_after").otherwise("_before")
+    rows = rows.with_columns(_near=near)
+    early = _drawn_before(rows.filter(wanting & pl.col("_near")).select("file", "key", "epoch", "_before", "_after"))
+    step = pl.when(pl.col("_near") & ~pl.col("file").is_in(early)).then("_after").otherwise("_before")
     return rows.with_columns(step=pl.when(wanting & (step > 0)).then(step).otherwise("step")).drop(
-        "_before", "_after", "_after_at", "_whose", strict=False
+        "_before", "_after", "_after_at", "_near", "_whose", strict=False
     )
+
+
+def _drawn_before(dicts: pl.DataFrame) -> list[int]:
+    """The files whose bars stand at the step of a dict before it, and not behind it.
+
+    A Trainer logs at multiples of an interval. The frames that are at these, nearly always, are those of the dicts;
+    where all frames are, those that go with the dicts' epochs. dicts: rows of dicts with the frames around them (file,
+    key, epoch, _before, _after).
+    """
+    import polars as pl
+
+    once = (
+        dicts.filter(pl.col("_before").is_not_null())
+        .with_columns(pl.col("key") // KEY_PER_PIECE)
+        .unique(["file", "key"], keep="first", maintain_order=True)
+    )
+    found = []
+    for (file,), part in once.group_by("file", maintain_order=True):
+        before, after = (_on_interval(part[column]) for column in ("_before", "_after"))
+        either = min(before, after) >= NEARLY_ALL and part["_before"].ne(part["_after"]).any()
+        if before >= NEARLY_ALL > 2 * after or (either and _unlike(part, "_before") < _unlike(part, "_after")):
+            found.append(file)
+    return found
+
+
+def _unlike(dicts: pl.DataFrame, column: str) -> float:
+    """How much the steps of a column differ from what the dicts' epochs have in common; 0 where these say nothing."""
+    told = dicts.filter(dicts["epoch"] > 0)
+    ratios = told[column] / told["epoch"]
+    middle = ratios.median()
+    if not isinstance(middle, float) or middle <= 0:
+        return 0.0
+    return float((ratios / middle - 1).abs().mean() or 0.0)  # type: ignore[arg-type]
+
+
+def _on_interval(steps: pl.Series) -> float:
+    """The share of some steps, in order, that are multiples of their usual distance; 0 where it is not two or more."""
+    usual = steps.diff().drop_nulls().mode().sort()
+    if usual.is_empty() or (interval := usual[0]) < 2:
+        return 0.0
+    return float((steps % interval == 0).mean() or 0.0)
 
 
 def _unchanged(*columns: str) -> pl.Expr:

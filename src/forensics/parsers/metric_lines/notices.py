@@ -1,4 +1,4 @@
-"""Overflow messages, and tables whose header names the columns."""
+"""Overflow messages, summaries of detection, and tables whose header names the columns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from forensics.parsers.metric_lines import to_float
+from forensics.parsers.metric_lines.pieces import PRECISION
 from forensics.parsers.metric_lines.reader import ANCHORS
 from forensics.parsers.metric_lines.rows import Context, shaped, with_ranks
 from forensics.parsers.metric_lines.times import STAMP, seconds
@@ -51,6 +52,22 @@ def overflows(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     yield shaped(frame.filter("skipped"), context, order=80, name=pl.lit("overflow"), value=pl.lit(1.0))
     scaled = frame.filter(pl.col("scale").is_not_null())
     yield shaped(scaled, context, order=81, name=pl.lit("loss_scale"), value="scale")
+
+
+def precisions(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
+    """`AP`, `AP50` and `AP75` of the summary that pycocotools prints, whose lines name the overlap they are at."""
+    import polars as pl
+
+    if frame.is_empty():
+        return
+    overlap = frame["text"].str.extract(PRECISION, 1)
+    names = {"0.50:0.95": "AP", "0.50": "AP50", "0.75": "AP75"}
+    told = with_ranks(frame, context).with_columns(
+        name=overlap.replace_strict(names, default=None, return_dtype=pl.String),
+        value=frame["text"].str.extract(PRECISION + r"(-?[0-9]\.[0-9]+)", 2).cast(pl.Float64, strict=False),
+    )
+    told = told.filter(pl.col("name").is_not_null() & pl.col("value").is_not_null())
+    yield shaped(told, context, order=82, kind=pl.lit("line"))
 
 
 def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl.DataFrame]:

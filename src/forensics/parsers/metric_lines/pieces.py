@@ -23,9 +23,9 @@ LONGEST = 6000  # characters; longer pieces are dumps, and one template would al
 _NUMBER = r"(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf)"
 _LIKELY = (
     r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin"
-    r"|clip_frac|\| +learning_rate|train lr-)[a-z0-9_@/().-]*(?: +[a-z0-9_@/().-]+){0,3}[\t -/:-@\[-`{-~]+"
-    + _NUMBER
-    + r")"
+    r"|clip_frac|\| +learning_rate|train lr-|logit|log_?z\b|dead_|zero_frac|frozen|recall"
+    r"|(?:\b|_)f1(?:\b|_)|(?:\b|_)m?ap(?:\b|[_0-9]))"
+    r"[a-z0-9_@/().-]*(?: +[a-z0-9_@/().-]+){0,3}[\t -/:-@\[-`{-~]+" + _NUMBER + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
     r"|(?i-u:loss[a-z ()]{1,40} (?:step|iteration|iter|batch) [0-9]+ ?[:=,])"
 )
@@ -41,6 +41,8 @@ OVERFLOW = (
     r"(?-u:OVERFLOW! |[Gg]radient overflow|[Oo]verflow detected|Grad overflow on iteration|loss scale overflow!"
     r"|dynamic loss scale from |setting loss scale from |Using static loss scale of)"
 )
+# A line of the summary that pycocotools prints of an evaluation, over objects of all sizes; the group is the overlap.
+PRECISION = r"(?-u:Average Precision +\(AP\) @\[ IoU=([0-9.:]+) +\| area= *all \| maxDets= *[0-9]+ \] = )"
 # Headers that give the lines under them their step, and the rules between tables.
 _HEADER = (
     r"(?-u:(?:^|\r)(?:\[[A-Za-z]+=[0-9/]+\])*\[batch=[0-9]+/[0-9]+\]:?[ \t]*(?:\r|$)"
@@ -62,6 +64,7 @@ class Pieces(NamedTuple):
     others: pl.DataFrame  # those that are not
     bars: pl.DataFrame  # frames of progress bars
     rare: pl.DataFrame  # overflow messages
+    precisions: pl.DataFrame  # lines of average precision
     rules: pl.Series  # numbers of lines that are dashes
     starts: Sequence[int]  # number of the first line of each window
     titled: bool  # whether there may be tables whose header names the columns
@@ -69,7 +72,7 @@ class Pieces(NamedTuple):
 
 @cache
 def _any() -> str:
-    return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, _TITLES))
+    return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES))
 
 
 def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
@@ -107,6 +110,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         likely=text.str.contains(f"{_LIKELY}|{_HEADER}"),
         bar=text.str.contains(BAR),
         rare=text.str.contains(OVERFLOW),
+        precise=text.str.contains(PRECISION),
         titled=text.str.contains(_TITLES),
     )
     likely, others = halves(pieces, marked["likely"])
@@ -115,6 +119,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         others=others,
         bars=chosen(pieces, marked["bar"]),
         rare=chosen(pieces, marked["rare"]),
+        precisions=chosen(pieces, marked["precise"]),
         rules=rules,
         starts=tuple(first for _, first in windows),
         titled=bool(marked["titled"].any()),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from forensics.parsers import prefixes
+from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines.pieces import LONGEST
 from forensics.parsers.names import HELD_OUT, canonical, factor
 
@@ -17,6 +19,8 @@ ANCHORS = STRONG | {
     "eval_perplexity", "explained_variance", "wer", "eval_wer", "clip_fraction", "margin", "frac_reward_zero_std",
     "eval_reward", "skipped_total", "total_timesteps", "reward_chosen",
 }  # fmt: skip
+
+_STEPS_WITHOUT = frozenset({"skipped_steps", "nan_steps"})  # Megatron-LM counts them on every line
 
 SI = {"K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12, "": 1.0}
 _VALUE = (
@@ -29,6 +33,7 @@ _PAIR = re.compile(
     rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}])""", re.A
 )
 _DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
+_IN_DICT = re.compile(r"loss|rew|norm|acc|logit|log_?z|dead|zero_frac|recall|(?i:f1|ap\b|ap[_@\d])")
 _LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b[:\s]*")
 _UNITS = re.compile(r"^(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?\s+")
 _CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
@@ -60,6 +65,9 @@ _LOSS_AT = re.compile(
     rf" ?[:=] *(?P<loss>{_VALUE})\s*$",
     re.I | re.A,
 )
+_PASS = re.compile(r"Iter ?\((?:val|test)\)")  # mmengine's own count of a pass over held-out data
+# What Megatron-LM prints a loss as, whatever it is called: ` lm loss: 6.243263E+00 |`.
+_MEASURED = re.compile(r"\d\.\d{6}E[-+]\d\d", re.A)
 _OF = re.compile(r"\s*/\s*(\d+)", re.A)
 _DATE = re.compile(r"(?<!\d)(\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?", re.A)
 _SHORT_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d \d\d:\d\d:\d\d)", re.A)
@@ -90,7 +98,7 @@ class Reading(NamedTuple):
 
     fields: tuple[Field, ...]
     kind: str = "line"
-    lost_loss: bool = False  # a Megatron line without its loss: NaN where no step was skipped
+    lost_loss: bool = False  # a Megatron line without its loss: NaN where no step was skipped, or one for a NaN
     zone: float = 0.0  # seconds to subtract from the printed time
 
 
@@ -192,7 +200,7 @@ def _read_table(text: str, at: int) -> Reading | None:
     for pattern, kind in ((_TABLE_ROW, "table"), (_BLOCK_ROW, "block")):
         if m := pattern.match(rest):
             key = next(part for part in m.groups()[:-1] if part)
-            name = canonical(key)
+            name = name_of(key)
             start, end = at + m.start(m.lastindex or 0), at + m.end(m.lastindex or 0)
             if name == "total_timesteps":
                 return Reading((Field("value", start, end, name),), kind)
@@ -227,7 +235,7 @@ def _read_dicts(text: str, at: int) -> Reading | None:
     """The flat dict or JSON object of a line: HF Trainer, TRL, fairseq's json format, structured loggers."""
     for whole in _DICT.finditer(text, at):
         inner = whole.group(0)
-        if "loss" not in inner and "rew" not in inner and "norm" not in inner and "acc" not in inner:
+        if not _IN_DICT.search(inner):
             continue
         if text[whole.start() - 1 : whole.start()] in (":", " ") and text[max(0, whole.start() - 2)] == ":":
             continue  # the value of another object's key: a configuration
@@ -239,7 +247,7 @@ def _read_dicts(text: str, at: int) -> Reading | None:
         for m in _PAIR.finditer(inner):
             if not closed and inner[m.end() : m.end() + 2].strip("\"')")[:1] != ",":
                 continue  # cut in the middle of the number, perhaps
-            name = canonical(m.group(1))
+            name = name_of(m.group(1))
             start, end = whole.start() + m.start(2), whole.start() + m.end(2)
             if name is None or name == "total_steps" or (name in names and name != "loss_part"):
                 continue
@@ -253,13 +261,18 @@ def _read_dicts(text: str, at: int) -> Reading | None:
             else:
                 continue
             fields.append(names[name])
-        anchors = ANCHORS & set(names)
+        anchors = _anchors(names)
         if not anchors or not (position or anchors & STRONG or len(anchors) > 2):
             continue
         if not position and "lr" not in names and len(names) < 2:
             continue
         return Reading(tuple(fields), "line" if "step" in names else "dict")
     return None
+
+
+def _anchors(names: Iterable[str]) -> set[str]:
+    """Those of some names that people watch."""
+    return {name for name in names if name in ANCHORS or is_instrument(name)}
 
 
 def _opening(text: str, at: int, end: int) -> str:
@@ -284,6 +297,8 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     first_value, before_it = -1, ""
     last_value = (0, 0, False)
     step_key = ""
+    batches = False  # the step counts the batches of a pass over held-out data
+    measured = False  # a loss under a name of one's own
     numbers = list(_NUMBER.finditer(text, at))
     if len(numbers) > 200:
         return None
@@ -294,7 +309,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         if bar_start <= start < bar_end:
             continue
         key, explicit = _key(left)
-        name = canonical(key) if key else None
+        name = name_of(key) if key else None
         if key in ("Train", "train") and explicit:
             if re.match(r"\]?\s*\[", text[end : end + 4]):
                 name = "epoch"
@@ -308,6 +323,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
             if digits and ("step" not in fields or (better and step_key not in ("global_step", "num_updates"))):
                 fields["step"] = Field("step", start, end)
                 step_key = key.lower().replace(" ", "_")
+                batches = not key or _PASS.fullmatch(key) is not None
                 fields.pop("total", None)
                 if key and not after_epoch and (of := _OF.match(text, end)):
                     fields["total"] = Field("total", of.start(1), of.end(1))
@@ -332,6 +348,8 @@ def _read_keyed(text: str, at: int) -> Reading | None:
             else:
                 values.setdefault(name, field)
             last_value = (start, end, explicit)
+        elif name is None and _MEASURED.fullmatch(m.group(1)):
+            measured = True
     if not values and not parts:
         return None
     start, end, explicit = last_value
@@ -361,17 +379,28 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         fields["step"] = Field("step", at + keras.start(1), at + keras.end(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):
         fields["step"] = Field("step", word.start(1), word.end(1))
+    passed = False
     if _HELD_OUT_LINE.search(_opening(text, at, first_value)) or _HELD_OUT_LINE.search(before_it):
         values = {
             (name := f"eval_{n}" if n in HELD_OUT else n): f._replace(name=name)
             for n, f in values.items()
-            if n in HELD_OUT or n.startswith("eval_")
+            if n in HELD_OUT or n.startswith("eval_") or is_instrument(n)
         }
         parts = []
+        if batches:
+            fields = {role: field for role, field in fields.items() if role not in ("step", "total")}
+            passed = True
     names = set(values) | ({"loss_part"} if parts else set())
-    anchors = names & ANCHORS
-    lost = "elapsed time per iteration" in text and "step" in fields and not names & {"loss", "loss_part"}
-    position = "step" in fields or "epoch" in fields
+    anchors = _anchors(names)
+    lost = (
+        "elapsed time per iteration" in text
+        and "step" in fields
+        and not measured
+        and not names & {"loss", "loss_part", "eval_loss"}
+    )
+    position = "step" in fields or "epoch" in fields or passed
+    if lost and names & _STEPS_WITHOUT:
+        return Reading(_apart((*fields.values(), *values.values())), kind, lost)
     if not anchors:
         return None
     if (
@@ -382,8 +411,13 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         return None
     if anchors == {"skipped_total"} and "lr" not in names:
         return None
+    return Reading(_apart((*fields.values(), *values.values(), *parts[:8])), kind, lost)
+
+
+def _apart(fields: Iterable[Field]) -> tuple[Field, ...]:
+    """Fields in the order of the line, without those that reach into the one before."""
     taken: list[Field] = []
-    for field in sorted((*fields.values(), *values.values(), *parts[:8]), key=lambda f: f.start):
+    for field in sorted(fields, key=lambda f: f.start):
         if not taken or field.start >= taken[-1].end:
             taken.append(field)
-    return Reading(tuple(taken), kind, lost)
+    return tuple(taken)

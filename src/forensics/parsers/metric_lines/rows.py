@@ -6,7 +6,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.parsers.metric_lines.reader import peel
-from forensics.parsers.names import NAMES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +53,7 @@ def row_schema() -> dict[str, Any]:
 
     return {
         "key": pl.Int64, "kind": pl.Enum(_KINDS), "rank": pl.Int32, "step": pl.Int64, "epoch": pl.Float64,
-        "time": pl.Float64, "name": pl.Enum(("", *sorted(NAMES))), "value": pl.Float64,
+        "time": pl.Float64, "name": pl.Categorical(), "value": pl.Float64,
     }  # fmt: skip
 
 

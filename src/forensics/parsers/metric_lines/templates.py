@@ -284,8 +284,13 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
     )
     name_type = types["name"]
     if reading.lost_loss:
-        skipped = next((number for name, number in values if name == "skipped_steps"), None)
-        lost = wide if skipped is None else wide.filter((skipped == 0).fill_null(True))
+        known = dict(values)
+        lost = wide
+        if (skipped := known.get("skipped_steps")) is not None:
+            without = (skipped == 0).fill_null(True)
+            if (nans := known.get("nan_steps")) is not None:
+                without |= (nans > 0).fill_null(False)
+            lost = wide.filter(without)
         yield lost.with_columns(name=pl.lit("loss", name_type), value=pl.lit(float("nan")))
     for order, (name, number) in enumerate(seldom, 100):
         first = _first_and_changes(lines, wide, number, context)
@@ -408,7 +413,8 @@ def _said(text: str, reading: Reading, context: Context) -> tuple[Mapping[str, A
             base["time"] = None if stamp is None else stamp - reading.zone
         elif len(raw) < (19 if field.role == "step" else 10):
             base[field.role] = int(raw)
-    if reading.lost_loss and dict(values).get("skipped_steps", 0.0) == 0.0:
+    known = dict(values)
+    if reading.lost_loss and (known.get("skipped_steps", 0.0) == 0.0 or known.get("nan_steps", 0.0) > 0):
         values.insert(0, ("loss", float("nan")))
     if reading.kind == "header":
         values.append(("", float("nan")))

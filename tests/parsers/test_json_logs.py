@@ -1,0 +1,98 @@
+"""Tracebacks and errors that records of JSON lines hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forensics.engine.pipeline import analyse
+from forensics.model import Diagnosis, Role
+
+FRAMES = """  File "/app/train.py", line 120, in <module>
+    main()
+  File "/app/data.py", line 33, in __getitem__
+    row["caption"]
+"""
+STACK = f"Traceback (most recent call last):\n{FRAMES}KeyError: 'caption'"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 39.39 GiB of which 1.31 GiB is free."
+STAMP = "2026-01-05T14:03:01Z"
+
+
+def steps(start: int, end: int) -> list[dict[str, Any]]:
+    return [
+        {"ts": f"2026-01-05T14:02:{n:02}Z", "level": "INFO", "rank": 3, "msg": "train", "step": n, "loss": 2 - n / 100}
+        for n in range(start, end)
+    ]
+
+
+def of(folder: Path, name: str, records: list[dict[str, Any]]) -> Diagnosis:
+    (folder / name).write_text("".join(json.dumps(r) + "\n" for r in records))
+    return analyse([str(folder)])
+
+
+PYTHON_JSON_LOGGER = {"asctime": STAMP, "levelname": "ERROR", "rank": 3, "message": "uncaught", "exc_info": STACK}
+STRUCTLOG = {"event": "uncaught", "level": "critical", "timestamp": STAMP, "rank": 3, "exception": STACK}
+LOGURU = {
+    "text": f"{STAMP} | ERROR | uncaught\n{STACK}\n",
+    "record": {"level": {"name": "ERROR", "no": 40}, "time": {"repr": STAMP}, "message": "uncaught"},
+}
+ECS = {
+    "@timestamp": STAMP,
+    "log.level": "error",
+    "message": "uncaught",
+    "error": {"type": "KeyError", "message": "'caption'", "stack_trace": FRAMES},
+}
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.log"])
+@pytest.mark.parametrize(
+    "record", [PYTHON_JSON_LOGGER, STRUCTLOG, LOGURU, ECS], ids=["pjl", "structlog", "loguru", "ecs"]
+)
+def test_a_traceback_in_a_string_is_the_root(tmp_path: Path, name: str, record: dict[str, Any]) -> None:
+    found = of(tmp_path, name, [*steps(0, 40), record])
+    (root,) = found.of_role(Role.ROOT)
+    assert (found.verdict, root.name) == ("failed", "python-exception")
+    assert (root.evidence[0].file, root.evidence[0].line) == (name, 41)
+    assert "KeyError: 'caption'" in root.evidence[0].text
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.log"])
+def test_a_message_of_an_error_is_found_once_with_its_rank(tmp_path: Path, name: str) -> None:
+    found = of(tmp_path, name, [*steps(0, 40), {"ts": STAMP, "level": "ERROR", "rank": 3, "msg": OOM}])
+    (root,) = found.of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.count, root.evidence[0].line) == ("cuda-oom", (3,), 1, 41)
+
+
+def test_a_signature_in_both_the_line_and_its_stack_counts_once(tmp_path: Path) -> None:
+    stack = STACK.replace("KeyError: 'caption'", OOM)
+    found = of(tmp_path, "train.log", [*steps(0, 40), {**PYTHON_JSON_LOGGER, "exc_info": stack}])
+    (root,) = found.of_role(Role.ROOT)
+    assert (root.name, root.count) == ("cuda-oom", 1)
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.log"])
+def test_what_a_record_calls_less_than_an_error_is_none(tmp_path: Path, name: str) -> None:
+    caught = {"ts": STAMP, "level": "WARNING", "rank": 3, "msg": "sample skipped", "exc_info": STACK}
+    found = of(tmp_path, name, [*steps(0, 30), caught, *steps(30, 60)])
+    assert (found.verdict, found.of_role(Role.ROOT)) == ("healthy", ())
+
+
+@pytest.mark.parametrize("place", [{"record": {"level": {"name": "WARNING", "no": 30}}}, {"log": {"level": "warning"}}])
+def test_a_level_inside_another_object_counts(tmp_path: Path, place: dict[str, Any]) -> None:
+    found = of(tmp_path, "train.log", [*steps(0, 30), {"text": STACK, **place}])
+    assert found.of_role(Role.ROOT) == ()
+
+
+def test_an_error_that_names_no_fault_is_none(tmp_path: Path) -> None:
+    noise = {"ts": STAMP, "level": "ERROR", "rank": 3, "msg": "could not upload the artifact, will try again"}
+    found = of(tmp_path, "train.jsonl", [*steps(0, 30), noise, *steps(30, 60)])
+    assert (found.verdict, found.of_role(Role.ROOT)) == ("healthy", ())
+
+
+def test_a_cut_record_is_passed_over(tmp_path: Path) -> None:
+    whole = "".join(json.dumps(r) + "\n" for r in steps(0, 40))
+    (tmp_path / "train.jsonl").write_text(whole + json.dumps(PYTHON_JSON_LOGGER)[:-20])
+    assert analyse([str(tmp_path)]).of_role(Role.ROOT) == ()
