@@ -63,14 +63,14 @@ def test_a_check_on_another_rank_follows_from_what_it_found(
 def test_a_rank_whose_nan_does_not_spread_is_not_surely_one_of_data(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, log(0, 99), log(1, 99), log(2, 40)).of_role(Role.ROOT)[0]
     assert (found.name, found.ranks, found.step) == ("nan-in-data", (2,), 40)
-    assert found.confidence < 0.8
+    assert found.confidence < 0.6
     assert "stays finite for 20 records more" in found.notes[0]
 
 
-def test_a_rank_whose_nan_spreads_is(tmp_path: Path) -> None:
+def test_a_rank_whose_nan_spreads_is_likely(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, log(0, 41), log(1, 41), log(2, 40)).of_role(Role.ROOT)[0]
     assert (found.name, found.ranks, found.step) == ("nan-in-data", (2,), 40)
-    assert found.confidence > 0.9
+    assert 0.7 < found.confidence <= 0.8
 
 
 def test_a_batch_that_the_log_names_is_believed(tmp_path: Path) -> None:
