@@ -286,6 +286,10 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         first = next((c for c in top if over and c.attempt == last and not c.recovered), top[0])
         if first.signature.verdict == "failed" and is_hang(first) and _nothing_ended_it(first, found):
             return Verdict.HUNG
+        # What is merely suspect has done its harm where the loss is lost by it.
+        lost = any(c.signature.verdict == Verdict.DIVERGED and c.explained_by is first for c in found)
+        if first.signature.verdict == Verdict.SUSPECT and lost:
+            return Verdict.DIVERGED
         return Verdict(first.signature.verdict)
     if _ended(found, data) or (_progress(data) and last_words(data) is None):
         return Verdict.HEALTHY

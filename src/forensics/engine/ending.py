@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+from forensics.engine.counters import counting_batches
 from forensics.engine.steps import counting_training
 from forensics.model import RunData
 from forensics.patterns import lazy
@@ -24,8 +25,8 @@ def how_it_ends(data: RunData) -> str:
     Text alone cannot tell whether a process that wrote it still runs, so that nothing is said of it. Times of files are
     left out: a copy has new ones.
     """
-    step, time = _last_step(data)
-    reached = f"Training came to step {step:,}" if step is not None else "Training made progress"
+    place, time = _last_place(data)
+    reached = f"Training came to {place}" if place is not None else "Training made progress"
     when = _stamp(time)
     at = f" ({when})" if when is not None else ""
     return f"{reached}{at} and shows no failure; nothing says that it ended."
@@ -40,17 +41,25 @@ def last_words(data: RunData) -> str | None:
     return next((line for line in lines if _ERROR.match(line)), None)
 
 
-def _last_step(data: RunData) -> tuple[int | None, float | None]:
-    """(last step, seconds since the epoch) of the source that came farthest; of several the latest."""
+def _last_place(data: RunData) -> tuple[str | None, float | None]:
+    """(last step, seconds since the epoch) of the source that came farthest; of several the latest.
+
+    The place is "step 1,200", or "batch 390 of epoch 5" where the source counts the batches of each epoch.
+    """
     import polars as pl
 
     stepped = counting_training(data.metrics).filter(pl.col("step").is_not_null())
     if stepped.is_empty():
         return None, None
     written = {w.source: w.last_time for w in data.writers}
-    ends = stepped.group_by("source").agg(pl.col("step").last(), pl.col("time").last())
-    found = [(int(step), time if time is not None else written.get(source)) for source, step, time in ends.iter_rows()]
-    return max(found, key=lambda end: (end[0], end[1] if end[1] is not None else -math.inf))
+    batches = counting_batches(data.metrics)
+    ends = stepped.group_by("source").agg(pl.col("step").last(), pl.col("time").last(), pl.col("epoch").last())
+    found = [
+        (int(step), time if time is not None else written.get(source), epoch if source in batches else None)
+        for source, step, time, epoch in ends.iter_rows()
+    ]
+    step, time, epoch = max(found, key=lambda end: (end[0], end[1] if end[1] is not None else -math.inf))
+    return (f"step {step:,}" if epoch is None else f"batch {step:,} of epoch {epoch:g}"), time
 
 
 def _stamp(time: float | None) -> str | None:
