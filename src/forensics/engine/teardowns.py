@@ -30,7 +30,8 @@ _CANCELLED = lazy(r"\*\*\* (?:STEP|JOB) (?P<step>\S+) ON \S+ CANCELLED AT ")
 _ABORTED = lazy(r"\bsrun: Job step aborted")
 _NOT_OWN = lazy(
     r"(?i)SignalException|KeyboardInterrupt|SystemExit|ChildFailed|Dist(?:Backend|Network|Store)Error|nccl|gloo|c10d"
-    r"|connection (?:reset|closed|refused|aborted)|broken pipe|socket|SIGTERM|Signal 15|remote process|TCPStore|EOFError"
+    r"|connection (?:reset|closed|refused|aborted)|broken pipe|socket|SIGTERM|Signal 15|remote process|TCPStore"
+    r"|EOFError"
 )
 _OF_A_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: ")
 
