@@ -138,7 +138,7 @@ def required(patterns: Sequence[str]) -> list[tuple[Literal, ...] | None]:
 RARE_BITS = 30.0  # in classes of characters: a bus id has 34
 _CHARACTERS = 95  # printable ones of ASCII
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
+TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
 
 
 def fixed_part(pattern: str) -> str | None:
@@ -150,7 +150,7 @@ def fixed_part(pattern: str) -> str | None:
     parts: list[str] = []
     part: list[str] = []
     last = depth = 0
-    for token in _TOKEN.findall(pattern):
+    for token in TOKEN.findall(pattern):
         if token == "|" and depth == 0:
             return None
         if depth == 0 and part and _QUANTIFIER.fullmatch(token):

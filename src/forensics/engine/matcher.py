@@ -20,7 +20,7 @@ from typing import NamedTuple
 import regex
 
 from forensics import cache as files
-from forensics.engine.literals import VERSION, Literal, fixed_part, required
+from forensics.engine.literals import TOKEN, VERSION, Literal, fixed_part, required
 from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.launchers import ROW
 from forensics.parsers.stacks import HEADERS as STACK_HEADERS
@@ -64,7 +64,6 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern, regex.ASCII)
 
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
 _ANY_OF = re.compile(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one character out of several
 
 
@@ -76,7 +75,7 @@ def scan_expression(pattern: str) -> str:
     """
     whole = pattern.removeprefix("^").removesuffix("$")
     whole = fixed_part(whole) or whole
-    tokens = _TOKEN.findall(whole)
+    tokens = TOKEN.findall(whole)
     while (shorter := _without_repetition(tokens)) is not None:
         tokens = shorter
     short = "".join(tokens)
