@@ -214,6 +214,7 @@ class RunData:
     collectives: pl.DataFrame  # COLLECTIVES_SCHEMA
     coverage: tuple[Coverage, ...]
     facts: tuple[Fact, ...] = ()
+    unended: tuple[Evidence, ...] = ()  # headers of tracebacks of which no last line was found
 
 
 @dataclass(frozen=True, slots=True)

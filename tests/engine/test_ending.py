@@ -62,6 +62,30 @@ def test_a_log_that_ends_in_an_unknown_error_is_not_called_healthy(tmp_path: Pat
     assert run(tmp_path, STEPS + line + "\n" + STEPS).verdict is Verdict.HEALTHY
 
 
+OPEN = 'Traceback (most recent call last):\n  File "/app/train.py", line 50, in main\n    step()\n'
+
+
+@pytest.mark.parametrize("rest", ["", "\nsomething without the form of an exception\n"])
+def test_a_log_that_ends_in_half_a_traceback_is_not_called_healthy(tmp_path: Path, rest: str) -> None:
+    found = run(tmp_path, STEPS + OPEN + rest)
+    assert found.verdict is Verdict.UNKNOWN and "train.log:41" in found.summary and "step 40" in found.summary
+    assert found.coverage[0].reason == "no last line found of the traceback at line 41"
+
+
+@pytest.mark.parametrize("after", [STEPS, "Training completed.\n"])
+def test_half_a_traceback_that_training_outlived_is_nothing(tmp_path: Path, after: str) -> None:
+    assert run(tmp_path, STEPS + OPEN + "odd words\n" + after).verdict is Verdict.HEALTHY
+
+
+def test_what_the_interpreter_ignored_needs_no_last_line(tmp_path: Path) -> None:
+    ignored = "Exception ignored in: <function Pool.__del__ at 0x7f0000000000>\n" + OPEN
+    assert run(tmp_path, STEPS + ignored).verdict is Verdict.HEALTHY
+
+
+def test_without_a_step_no_progress_is_claimed(tmp_path: Path) -> None:
+    assert run(tmp_path, "loading\n" + OPEN).summary.startswith("No step of training is on record. The traceback")
+
+
 def test_of_a_log_that_just_ends_only_its_end_is_said(tmp_path: Path) -> None:
     found = run(tmp_path, STEPS)
     assert found.verdict is Verdict.HEALTHY

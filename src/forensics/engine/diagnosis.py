@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.configs import is_setting
-from forensics.engine.ending import how_it_ends, last_words
+from forensics.engine.ending import how_far, how_it_ends, last_words, left_open
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
@@ -291,9 +291,15 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         if first.signature.verdict == Verdict.SUSPECT and lost:
             return Verdict.DIVERGED
         return Verdict(first.signature.verdict)
+    if _left_open(found, data) is not None:
+        return Verdict.UNKNOWN
     if _ended(found, data) or (_progress(data) and last_words(data) is None):
         return Verdict.HEALTHY
     return Verdict.UNKNOWN
+
+
+def _left_open(found: Sequence[Candidate], data: RunData) -> Evidence | None:
+    return left_open(data, (o for c in found if c.signature.name == FINISHED for o in c.observations))
 
 
 def _ended(found: Sequence[Candidate], data: RunData) -> bool:
@@ -404,8 +410,11 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
             return " ".join(filter(None, [how_it_ends(data), saved_progress(data.facts)]))
         read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
         files = "one file" if read == 1 else f"{read} files"
-        if (words := last_words(data)) is not None:
-            nothing = f"{how_it_ends(data)} The last line of a log is an error that no signature knows: {words[:200]}"
+        if (open_at := _left_open(found, data)) is not None:
+            place = f"{open_at.file}:{open_at.line}"
+            nothing = f"{how_far(data)}. The traceback at {place} has no last line that could be read: see there."
+        elif (words := last_words(data)) is not None:
+            nothing = f"{how_far(data)}. The last line of a log is an error that no signature knows: {words[:200]}"
         else:
             nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.steps import counting_training
-from forensics.model import RunData
+from forensics.model import Evidence, Observation, RunData
 from forensics.patterns import lazy
 
 # The level of a record stands at its beginning, in capitals, behind times and names; programs print it so too. Other
@@ -20,16 +21,24 @@ _ERROR = lazy(
 
 
 def how_it_ends(data: RunData) -> str:
-    """One sentence: how far the steps came, when that was printed, and that nothing says more.
+    """One sentence: how far the steps came, when that was printed, and that nothing says more."""
+    return f"{how_far(data)} and shows no failure; nothing says that it ended."
+
+
+def how_far(data: RunData) -> str:
+    """The beginning of a sentence: how far the steps came, and when that was printed.
 
     Text alone cannot tell whether a process that wrote it still runs, so that nothing is said of it. Times of files are
     left out: a copy has new ones.
     """
     place, time = _last_place(data)
-    reached = f"Training came to {place}" if place is not None else "Training made progress"
+    if place is not None:
+        reached = f"Training came to {place}"
+    else:
+        reached = "Training made progress" if data.metrics.height else "No step of training is on record"
     when = _stamp(time)
     at = f" ({when})" if when is not None else ""
-    return f"{reached}{at} and shows no failure; nothing says that it ended."
+    return reached + at
 
 
 def last_words(data: RunData) -> str | None:
@@ -39,6 +48,22 @@ def last_words(data: RunData) -> str | None:
     """
     lines = (w.last_line for w in data.writers)
     return next((line for line in lines if _ERROR.match(line)), None)
+
+
+def left_open(data: RunData, finished: Iterable[Observation]) -> Evidence | None:
+    """The header of a traceback that was not read to its end, where nothing in its file shows that the run went on.
+
+    finished: signs that a run came to its end. What a process died of is then unknown, and it is not known to be well.
+    """
+    import polars as pl
+
+    if not data.unended:
+        return None
+    stated = data.metrics.filter(pl.col("line").is_not_null())
+    last = dict(stated.group_by("source").agg(pl.col("line").max()).iter_rows())
+    for place in (*(e for o in finished for e in o.evidence), *(t.header for t in data.tracebacks)):
+        last[place.file] = max(last.get(place.file, 0), place.line or 0)
+    return next((e for e in data.unended if (e.line or 0) > last.get(e.file, 0)), None)
 
 
 def _last_place(data: RunData) -> tuple[str | None, float | None]:

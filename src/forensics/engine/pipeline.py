@@ -19,6 +19,7 @@ from forensics.model import (
     METRICS_COLUMNS,
     Coverage,
     Diagnosis,
+    Evidence,
     Fact,
     Kind,
     Observation,
@@ -115,6 +116,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
 
     observations: list[Observation] = []
     tracebacks: list[Traceback] = []
+    unended: list[Evidence] = []
     writers: list[Writer] = []
     metrics: list[pl.DataFrame] = []
     texts: list[LogText] = []
@@ -168,6 +170,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         observations += signs
         facts += [Fact("kernel_log", form, source.path)] if form is not None else []
         tracebacks += found.tracebacks
+        unended += found.unended
         writers.append(found.writer)
         texts.append(found.text)
         waiting += found.text.size
@@ -191,7 +194,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled if sampled else sampled
     coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
     coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
-    coverage = [replace(c, reason=c.reason or notes.get(c.path)) for c in coverage]
+    cut_off = {e.file: f"no last line found of the traceback at line {e.line}" for e in reversed(unended)}
+    coverage = [replace(c, reason=c.reason or notes.get(c.path) or cut_off.get(c.path)) for c in coverage]
     for source in run.sources:
         if source.kind in (Kind.LOG, Kind.CHECKPOINT, Kind.CONFIG):
             continue
@@ -250,6 +254,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         collectives=_stack(collectives, COLLECTIVES_COLUMNS),
         coverage=diagnosis.with_status(coverage),
         facts=tuple(dict.fromkeys(facts)),
+        unended=tuple(unended),
     )
 
 

@@ -78,6 +78,7 @@ class LogFindings(NamedTuple):
     text: LogText  # what is to be read for metrics
     sampled: bool  # those are windows of it, not all
     given_up: Mapping[str, int] = {}  # signature -> searches for it that were given up
+    unended: tuple[Evidence, ...] = ()  # headers of tracebacks of which no last line was found
 
 
 def windows(size: int, budget: int) -> list[tuple[int, int]]:
@@ -118,7 +119,7 @@ def read_log(
         begin = max(0, scan.bytes - (HEAD if grown is None else TAIL))
         tail = reader.read(begin, scan.bytes - begin if grown is not None else HEAD)
         voted = vote(sample_lines(head)) if grown is None else grown.voted
-        found = _tracebacks(source, scan, reader, voted, reference)
+        found, unended = _tracebacks(source, scan, reader, voted, reference)
         found += _last_words(source, scan, begin, tail, voted, reference, found)
         patience = Patience()
         observations = _observations(source, scan, matcher, reader, voted, reference, found, patience)
@@ -129,7 +130,7 @@ def read_log(
         text = LogText(source, chosen, voted, reference)
     if grown is not None:
         writer = replace(writer, first_time=grown.first_time)
-    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, patience.given_up)
+    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, patience.given_up, unended)
 
 
 def latest_date(sources: Sequence[Source]) -> float | None:
@@ -184,8 +185,9 @@ class _Reader:
 
 def _tracebacks(
     source: Source, scan: Scan, reader: _Reader, voted: frozenset[str], reference: float
-) -> tuple[Traceback, ...]:
-    found = []
+) -> tuple[tuple[Traceback, ...], tuple[Evidence, ...]]:
+    """The tracebacks of a log, and the headers of those of which no last line was found."""
+    found, unended = [], []
     for hit in [h for h in scan.hits if h.pattern == TRACEBACK][:MAX_TRACEBACKS]:
         traceback = tb.read_traceback(
             reader.read(hit.offset, tb.MAX_BYTES),
@@ -196,10 +198,13 @@ def _tracebacks(
             outer=source.identity,
             reference=reference,
         )
-        if traceback is None:
-            continue
         start = max(0, hit.offset - 1500)
         before = reader.read(start, hit.offset - start).decode("utf-8", "replace")
+        if traceback is None:
+            text = strip_ansi(hit.data.decode("utf-8", "replace")).strip()
+            if "call first" not in text and tb.chained(before) != "ignored":
+                unended.append(Evidence(source.path, hit.line, hit.offset, text[:4000]))
+            continue
         if link := tb.chained(before):
             traceback = replace(traceback, chained=link)
         if (local := tb.spawned(before)) is not None:
@@ -213,7 +218,7 @@ def _tracebacks(
             traceback = replace(traceback, time=time, zone_known=known)
         traceback = replace(traceback, timed=timed)
         found.append(traceback)
-    return tuple(found)
+    return tuple(found), tuple(unended)
 
 
 def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit) -> Identity:
