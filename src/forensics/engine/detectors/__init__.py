@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import (
+    data_order,
     dynamics,
     held_out,
     instruments,
@@ -97,6 +98,7 @@ REGISTRY: Mapping[str, Detector] = {
         skips.steps_often_skipped,
         standstill.loss_constant,
         standstill.loss_at_chance,
+        data_order.data_order_repeats,
         instruments.frozen_weights_moved,
         instruments.dead_units,
         instruments.logits_grow,

@@ -1,0 +1,111 @@
+"""A loss that repeats from epoch to epoch, batch by batch: the data come in one and the same order every time.
+
+What batches of different difficulty add to a loss is noise as long as their order changes. Where it stays, that noise
+comes again in each epoch, at the same place, on top of what is learned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from forensics.engine.detectors.names import has
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, streams
+from forensics.model import Observation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MOST = 4000  # records of an epoch that are compared; more say the same
+_LAGS = 32  # shorter periods that are looked at: tasks that take turns repeat too, within the epoch
+
+
+def data_order_repeats(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    epochs: int = 3,
+    records: int = 16,
+    alike: float = 0.9,
+    shifted: float = 0.5,
+    turns: float = 0.8,
+) -> tuple[Observation, ...]:
+    """The changes of the training loss from record to record are those of the epoch before (C13).
+
+    epochs: the fewest that are whole and of one length. records: the fewest of an epoch. alike: least correlation of
+        the changes at the same places of two epochs that follow each other (median over the pairs). shifted: most
+        correlation of the same changes one record apart; both figures are of entry C13. turns: most correlation at a
+        period shorter than an epoch, as tasks have that take turns.
+    """
+    if not has(metrics, "loss"):
+        return ()
+    found = [
+        s
+        for s in streams(metrics, ("loss",))
+        if not s.names & RL_NAMES and len(s) >= epochs * records and len({*s.attempts} - {None}) < 2
+    ]
+    signs = [sign for stream in found if (sign := _repeats(stream, epochs, records, alike, shifted, turns)) is not None]
+    return merge(signs, found, ()) if signs else ()
+
+
+def _repeats(stream: Stream, epochs: int, records: int, alike: float, shifted: float, turns: float) -> Sign | None:
+    at, curve = stream.curve("loss")
+    starts = _starts(stream, at)
+    # The first epoch may begin late (a resume) and the last one be cut off.
+    whole = list(itertools.pairwise(starts))
+    lengths = [b - a for a, b in whole]
+    if len(whole) < epochs or len(set(lengths[1:])) != 1 or lengths[1] < records or lengths[0] > lengths[1]:
+        return None
+    whole = whole if lengths[0] == lengths[1] else whole[1:]
+    if len(whole) < epochs:
+        return None
+    told = [curve[a : min(b, a + _MOST)] for a, b in whole]
+    if not all(map(math.isfinite, itertools.chain.from_iterable(told))) or len(set(told[-1])) < len(told[-1]) // 2:
+        return None  # rounded until little is left
+    moves = [[b - a for a, b in itertools.pairwise(epoch)] for epoch in told]
+    pairs = list(itertools.pairwise(moves))
+    like = median(_correlation(a, b) for a, b in pairs)
+    if like < alike:
+        return None
+    beside = max(median(_correlation(a[s:], b[: len(b) - s]) for a, b in pairs) for s in (1, 2))
+    within = max(_correlation(moves[-1][s:], moves[-1][:-s]) for s in range(1, min(_LAGS, len(moves[-1]) - 5)))
+    if beside >= shifted or within >= turns:
+        return None
+    start = at[whole[1][0]]
+    note = (
+        f"the loss goes up and down at the same places of each epoch: its changes from record to record have a"
+        f" correlation of {like:.2f} with those of the epoch before, over {len(whole)} epochs of {lengths[1]} records"
+    )
+    return Sign(stream, start, tuple(stream.evidence(at[a], "loss") for a, _ in whole[:3]), note, "loss")
+
+
+def _starts(stream: Stream, at: Sequence[int]) -> list[int]:
+    """Positions in the curve at which an epoch begins, and its end where the last epoch ends there.
+
+    Epochs have to be told: a step that begins anew may be another run with the same seed.
+    """
+    epochs = [e for i in at if (e := stream.epochs[i]) is not None and math.isfinite(e)]
+    counts = [math.floor(e + 1e-9) for e in epochs]
+    if len(counts) < len(at) or any(b < a or b > a + 1 for a, b in itertools.pairwise(counts)):
+        return []
+    rises = [k for k in range(1, len(counts)) if counts[k] > counts[k - 1]]
+    ends = [len(at)] if rises and len(at) - rises[-1] == rises[-1] - ([0, *rises][-2]) else []
+    return [0, *rises, *ends]
+
+
+def _correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's correlation, in which one jump at the end of each epoch counts no more than any other change."""
+    middle = (len(a) - 1) / 2
+    da, db = [x - middle for x in _ranks(a)], [x - middle for x in _ranks(b)]
+    size = math.sqrt(sum(x * x for x in da) * sum(x * x for x in db))
+    return sum(x * y for x, y in zip(da, db, strict=True)) / size if size > 0 else 0.0
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each value among all, from 0; equal ones share the middle of theirs."""
+    ordered = sorted(values)
+    return [(bisect_left(ordered, v) + bisect_right(ordered, v) - 1) / 2 for v in values]
