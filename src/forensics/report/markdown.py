@@ -212,7 +212,7 @@ def _sections(diagnosis: Diagnosis) -> list[Part]:
             reason = f": {escape(finding.why, 600)}" if finding.why.strip() else ""
             notes = "".join(f" {escape(note, 300)}" for note in finding.notes[:2])
             items.append(f"- {escape(words.located(finding), 400)}{reason}{notes}{_place_note(finding.evidence)}\n")
-        sections.append(_details(3, "Seen and harmless" if roots else "Seen", items))
+        sections.append(_details(3, "Seen, not the cause" if roots else "Seen", items))
     if nothing := words.nothing_in_the_code(diagnosis):
         sections.append(_details(4, "Hints from the code", [f"- {nothing}\n"]))
     if hints := diagnosis.hints_apart():

@@ -241,7 +241,7 @@ def _context(page: _Page, diagnosis: Diagnosis) -> None:
     if not findings:
         return
     # Without a root these are what the verdict rests on, and nobody had asked whether they do harm.
-    page.heading("SEEN AND HARMLESS" if diagnosis.of_role(Role.ROOT) else "SEEN")
+    page.heading("SEEN, NOT THE CAUSE" if diagnosis.of_role(Role.ROOT) else "SEEN")
     groups = words.grouped(findings)
     reasons = {finding.name: finding.why for finding in reversed(findings)}
     notes = {finding.name: finding.notes for finding in reversed(findings)}

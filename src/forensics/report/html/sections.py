@@ -76,7 +76,7 @@ def sections(material: Material) -> list[Section]:
     )
     add("further", "Further causes, independent of the first", _further(others, material))
     # Without a root these are what the verdict rests on, and nobody had asked whether they do harm.
-    add("context", "Seen and harmless" if roots else "Seen", _context(diagnosis))
+    add("context", "Seen, not the cause" if roots else "Seen", _context(diagnosis))
     add("hints", "Hints from the code", _hints(diagnosis))
     add("ruled-out", "Ruled out", _ruled_out(diagnosis))
     add("missing", "Missing evidence", _missing(diagnosis))
