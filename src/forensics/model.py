@@ -215,6 +215,7 @@ class RunData:
     coverage: tuple[Coverage, ...]
     facts: tuple[Fact, ...] = ()
     unended: tuple[Evidence, ...] = ()  # headers of tracebacks of which no last line was found
+    last_errors: tuple[Evidence, ...] = ()  # the errors with which logs end
 
 
 @dataclass(frozen=True, slots=True)

@@ -414,7 +414,8 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
             place = f"{open_at.file}:{open_at.line}"
             nothing = f"{how_far(data)}. The traceback at {place} has no last line that could be read: see there."
         elif (words := last_words(data)) is not None:
-            nothing = f"{how_far(data)}. The last line of a log is an error that no signature knows: {words[:200]}"
+            place = f"{words.file}:{words.line}"
+            nothing = f"{how_far(data)}. The log ends in an error that no signature knows ({place}): {words.text[:200]}"
         else:
             nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))

@@ -9,15 +9,6 @@ from datetime import UTC, datetime
 from forensics.engine.counters import counting_batches
 from forensics.engine.steps import counting_training
 from forensics.model import Evidence, Observation, RunData
-from forensics.patterns import lazy
-
-# The level of a record stands at its beginning, in capitals, behind times and names; programs print it so too. Other
-# programs begin a message by it, and Python's last line of an exception names its class, behind what a system's log
-# puts before it.
-_ERROR = lazy(
-    r".{0,120}?\b(?:FATAL|CRITICAL|PANIC|ERROR)\b|(?i:(?:fatal|panic|error)(?: error)?: )"
-    r"|(?:.{0,120}?[\]:Z] )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): "
-)
 
 
 def how_it_ends(data: RunData) -> str:
@@ -41,13 +32,13 @@ def how_far(data: RunData) -> str:
     return reached + at
 
 
-def last_words(data: RunData) -> str | None:
-    """The line with which a log of the run ends, where it was printed as an error; None where none ends so.
+def last_words(data: RunData) -> Evidence | None:
+    """The error with which a log of the run ends, in its own words; None where none ends so.
 
-    No signature knows it, and nothing came after it: such a run is not known to be well.
+    No signature knows it, and no metric came after it: such a run is not known to be well.
     """
-    lines = (w.last_line for w in data.writers)
-    return next((line for line in lines if _ERROR.match(line)), None)
+    last = _last_records(data)
+    return next((e for e in data.last_errors if (e.line or 0) > last.get(e.file, 0)), None)
 
 
 def left_open(data: RunData, finished: Iterable[Observation]) -> Evidence | None:
@@ -55,15 +46,20 @@ def left_open(data: RunData, finished: Iterable[Observation]) -> Evidence | None
 
     finished: signs that a run came to its end. What a process died of is then unknown, and it is not known to be well.
     """
-    import polars as pl
-
     if not data.unended:
         return None
-    stated = data.metrics.filter(pl.col("line").is_not_null())
-    last = dict(stated.group_by("source").agg(pl.col("line").max()).iter_rows())
+    last = _last_records(data)
     for place in (*(e for o in finished for e in o.evidence), *(t.header for t in data.tracebacks)):
         last[place.file] = max(last.get(place.file, 0), place.line or 0)
     return next((e for e in data.unended if (e.line or 0) > last.get(e.file, 0)), None)
+
+
+def _last_records(data: RunData) -> dict[str, int]:
+    """Source -> the last line with a metric."""
+    import polars as pl
+
+    stated = data.metrics.lazy().filter(pl.col("line").is_not_null())
+    return dict(stated.group_by("source").agg(pl.col("line").max()).collect().iter_rows())
 
 
 def _last_place(data: RunData) -> tuple[str | None, float | None]:

@@ -31,7 +31,17 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.parsers import accounting, error_files, json_logs, kernel, metric_lines, pods, run_files, stacks
+from forensics.parsers import (
+    accounting,
+    error_files,
+    json_logs,
+    kernel,
+    metric_lines,
+    pods,
+    run_files,
+    severity,
+    stacks,
+)
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
 from forensics.report.fingerprint import fingerprint
@@ -117,6 +127,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     observations: list[Observation] = []
     tracebacks: list[Traceback] = []
     unended: list[Evidence] = []
+    last_errors: list[Evidence] = []
     writers: list[Writer] = []
     metrics: list[pl.DataFrame] = []
     texts: list[LogText] = []
@@ -171,6 +182,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         facts += [Fact("kernel_log", form, source.path)] if form is not None else []
         tracebacks += found.tracebacks
         unended += found.unended
+        last_errors += [found.last_error] if found.last_error is not None else []
         writers.append(found.writer)
         texts.append(found.text)
         waiting += found.text.size
@@ -222,6 +234,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
             continue
         quoted = _quoted(source, matcher, dated)
         tracebacks += quoted.tracebacks
+        last_errors += _last_error(source)
         if quoted.observations:  # the scan of the raw lines has found some of these
             had = {(o.signature, e.file, e.line) for o in observations for e in o.evidence[:1]}
             observations += [
@@ -255,6 +268,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         coverage=diagnosis.with_status(coverage),
         facts=tuple(dict.fromkeys(facts)),
         unended=tuple(unended),
+        last_errors=tuple(last_errors),
     )
 
 
@@ -364,6 +378,15 @@ def _quoted(source: Source, matcher: Matcher, dated: float | None) -> json_logs.
         return json_logs.Quoted(problem=error.strerror or str(error))
     except Exception as error:
         return json_logs.Quoted(problem=_fault_of(error))
+
+
+def _last_error(source: Source) -> list[Evidence]:
+    """The error with which a metric file of JSON lines ends; that of a log is found with the rest of it."""
+    try:
+        found = severity.of_file(source) if source.kind is Kind.METRICS and _starts_as_json(source) else None
+    except OSError:  # coverage says so
+        return []
+    return [found] if found is not None else []
 
 
 def _starts_as_json(source: Source) -> bool:

@@ -17,7 +17,7 @@ from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, 
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
 from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source, Traceback, Writer
-from forensics.parsers import launchers, program_text
+from forensics.parsers import launchers, program_text, severity
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
@@ -79,6 +79,7 @@ class LogFindings(NamedTuple):
     sampled: bool  # those are windows of it, not all
     given_up: Mapping[str, int] = {}  # signature -> searches for it that were given up
     unended: tuple[Evidence, ...] = ()  # headers of tracebacks of which no last line was found
+    last_error: Evidence | None = None  # the error with which it ends
 
 
 def windows(size: int, budget: int) -> list[tuple[int, int]]:
@@ -126,11 +127,12 @@ def read_log(
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted) if grown is None else ()
         writer = _writer(source, head, tail, reference, scan.bytes)
+        ended = _last_error(source, scan, begin, tail)
         chosen = _windows(scan, reader, parts) if grown is None else grown.windows
         text = LogText(source, chosen, voted, reference)
     if grown is not None:
         writer = replace(writer, first_time=grown.first_time)
-    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, patience.given_up, unended)
+    return LogFindings(observations, found, writer, text, len(scan.marks) > 0, patience.given_up, unended, ended)
 
 
 def latest_date(sources: Sequence[Source]) -> float | None:
@@ -270,6 +272,15 @@ def _last_words(
             chained=tb.chained(text[max(0, start - 1500) : start].decode("utf-8", "replace")),
         ),
     )
+
+
+def _last_error(source: Source, scan: Scan, begin: int, tail: bytes) -> Evidence | None:
+    """The record of an error with which a log ends, whoever wrote it and whatever it says."""
+    first = tail.find(b"\n") + 1 if begin > 0 else 0  # the tail of a long file begins within a line
+    if (found := severity.last_error(tail[first:])) is None:
+        return None
+    line = scan.newlines + 1 - found.lines_from_end
+    return Evidence(source.path, line, begin + first + found.offset, found.text)
 
 
 class _Stamp(NamedTuple):
