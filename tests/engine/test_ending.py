@@ -147,3 +147,37 @@ def test_numbers_of_ranks_and_shards_count_no_saves() -> None:
     shards = [f"global_step{s}/zero_pp_rank_{r}_mp_rank_00_optim_states.pt" for s in (100, 200) for r in (0, 1)]
     assert before(shards[3], shards) == shards[1]
     assert before(shards[1], shards) is None
+
+
+TABLE = """\
+E0301 10:01:02.203000 2201 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: {code}) local_rank: 2 (pid: 7781) of binary: /opt/venv/bin/python
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_10:01:02
+  host      : node-7
+  rank      : 2 (local_rank: 2)
+  exitcode  : {code} (pid: 7781)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+SHARDS = "2026-03-01 10:01:00,120 - ERROR - shards - manifest lists 512 shards, 509 present: refusing to continue\n"
+
+
+def test_of_an_end_without_a_cause_the_launcher_and_the_last_error_are_told(tmp_path: Path) -> None:
+    root = run(tmp_path, STEPS + SHARDS + TABLE.format(code=3)).findings[0]
+    assert (root.name, root.ranks, root.node) == ("insufficient-evidence", (2,), "node-7")
+    assert root.evidence[0].line == 41 and "rank 2 end first" in root.notes[0] and "509 present" in root.notes[0]
+
+
+def test_an_exit_code_that_any_exception_gives_names_no_rank(tmp_path: Path) -> None:
+    root = run(tmp_path, STEPS + TABLE.format(code=1)).findings[0]
+    assert (root.name, root.ranks) == ("insufficient-evidence", None)
+    assert "exit code 1" in root.notes[0] and "last error" not in root.notes[0]
+
+
+def test_an_error_that_training_outlived_is_not_told(tmp_path: Path) -> None:
+    root = run(tmp_path, SHARDS + STEPS + TABLE.format(code=3)).findings[0]
+    assert all("manifest" not in e.text for e in root.evidence) and "manifest" not in " ".join(root.notes)

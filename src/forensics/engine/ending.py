@@ -8,7 +8,11 @@ from datetime import UTC, datetime
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.steps import counting_training
-from forensics.model import Evidence, Observation, RunData
+from forensics.files import opened
+from forensics.model import Evidence, Kind, Observation, RunData
+from forensics.parsers.severity import last_error
+
+_BEFORE = 64 << 10  # bytes before a report of the end that are searched for an error
 
 
 def how_it_ends(data: RunData) -> str:
@@ -39,6 +43,39 @@ def last_words(data: RunData) -> Evidence | None:
     """
     last = _last_records(data)
     return next((e for e in data.last_errors if (e.line or 0) > last.get(e.file, 0)), None)
+
+
+def said_before(echoes: Iterable[Evidence], data: RunData) -> Evidence | None:
+    """The last error that a log states before it tells of the end itself, where no metric came in between.
+
+    echoes: places that tell of the end without its cause, e.g. a launcher's report. Of several logs the one whose
+    error stands nearest to such a place.
+    """
+    first: dict[str, tuple[int, int]] = {}  # file -> (offset, line) of the first of these
+    for e in echoes:
+        if e.offset is not None and e.line is not None:
+            first[e.file] = min(first.get(e.file, (e.offset, e.line)), (e.offset, e.line))
+    last = _last_records(data)
+    found = []
+    for source in data.sources:
+        if source.path not in first or source.kind is not Kind.LOG:
+            continue
+        offset, number = first[source.path]
+        begin = max(0, offset - _BEFORE)
+        try:
+            with opened(source.file) as stream:
+                stream.seek(begin)
+                before = stream.read(offset - begin) or b""
+        except OSError:
+            continue
+        whole = before[before.find(b"\n") + 1 :] if begin else before
+        if (error := last_error(whole, outlived=True)) is None:
+            continue
+        line = number - error.lines_from_end
+        if line > last.get(source.path, 0):
+            place = Evidence(source.path, line, offset - len(whole) + error.offset, error.text)
+            found.append((error.lines_from_end, place))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def left_open(data: RunData, finished: Iterable[Observation]) -> Evidence | None:

@@ -229,6 +229,11 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
                 problem or ("empty" if source.kind is Kind.EMPTY else None),
             )
         )
+    if sum(s.kind is Kind.TENSORBOARD for s in run.sources) > 1:
+        from forensics.parsers import tensorboard
+
+        launched = tensorboard.launches(metrics, run.sources)
+        metrics, observations = launched.metrics, [*observations, *launched.observations]
     for source in run.sources:
         if source.kind not in (Kind.LOG, Kind.METRICS):
             continue

@@ -81,11 +81,11 @@ def level_of(line: str) -> tuple[Level, str] | None:
     return (Level.ERROR, line) if _EXCEPTION.match(head) else None
 
 
-def last_error(tail: bytes) -> LastError | None:
+def last_error(tail: bytes, outlived: bool = False) -> LastError | None:
     """The error with which a log ends: its last record is one, or a fatal one stands among its last records.
 
-    tail: the end of a log, whole lines. Lines that are indented or state nothing go on with the record above them only
-    where they are indented: a later line of any other kind means that the program went on after a mere error.
+    tail: the end of a log, whole lines. A later line means that the program went on after a mere error, unless it is
+    indented and so belongs to that record. outlived: take an error among the last records even so.
     """
     lines = tail.split(b"\n")
     offset = len(tail) + 1
@@ -100,7 +100,7 @@ def last_error(tail: bytes) -> LastError | None:
             break
         line = text.decode("utf-8", "replace")
         found = level_of(line) or (level_of(clean(line).text) if not records else None)
-        if found is not None and (found[0] is Level.FATAL or not went_on):
+        if found is not None and (outlived or found[0] is Level.FATAL or not went_on):
             return LastError(found[1].strip()[:500], number, offset)
         if not line[0].isspace():
             went_on = True
