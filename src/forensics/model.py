@@ -159,6 +159,7 @@ class Observation:
     note: str | None = None  # a sentence on what this sign shows here, for people
     timed: bool = False  # the time is printed with the sign, and not on an earlier line of the file
     rule: int | None = None  # which of the signature's evidence rules it is, counted from 0; None where none is
+    fix: tuple[str, ...] = ()  # what this sign calls for here, before what its signature says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +178,7 @@ class Traceback:
     # "cause": raised from the traceback above it; "context": raised while handling that one; "ignored": raised where
     # the interpreter reports it and goes on (a destructor, an exit handler, a logging handler)
     chained: str | None = None
+    thread: str | None = None  # the thread that it ended, where that is not the main one
 
     @property
     def user_frame(self) -> tuple[str, int, str] | None:

@@ -11,6 +11,7 @@ from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import how_far, how_it_ends, last_words, left_open, said_before
 from forensics.engine.environment import environment, saved_progress
+from forensics.engine.finishes import ANYBODYS_END
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
@@ -43,7 +44,6 @@ FINISHED = "run-finished"
 INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
-ANYBODYS_END = 0.6  # weight of words for an end that programs of every kind print
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
 UNLABELLED = "which rank each line is of: no line or file names one"
 ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
@@ -137,7 +137,7 @@ class _Findings:
             captures={k: v for o in reversed(c.observations) for k, v in o.captures.items()},
             explains=tuple(ids[id(e)] for e in c.explains if id(e) in ids),
             explained_by=ids.get(id(c.explained_by)) if c.explained_by is not None else None,
-            fix=c.signature.fix,
+            fix=tuple(dict.fromkeys((*(text for o in c.observations for text in o.fix), *c.signature.fix))),
             why=c.signature.why if c.context is None else f"{c.signature.why} Here {c.context}.",
             notes=_notes(c),
             see_also=c.signature.see_also,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from forensics.engine.causes import Candidate
 
 FINISHED = "run-finished"
+ANYBODYS_END = 0.6  # weight of words for an end that programs of every kind print
 EXIT_STATUS = "process-failed"  # what started a program has the last word on it, whatever it had printed before
 # Captures of the lines in which something tells of all the processes that it started.
 _WHOLE = frozenset({"exits", "job"})

@@ -9,7 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forensics.engine import attempts, causes, clocks, diagnosis, identity, named, progress, resumes, steps, teardowns
+from forensics.engine import (
+    attempts,
+    causes,
+    clocks,
+    diagnosis,
+    identity,
+    named,
+    progress,
+    resumes,
+    steps,
+    superseded,
+    teardowns,
+)
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
 from forensics.engine.matcher import STACK, Matcher
@@ -481,6 +493,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
     found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
+    found = teardowns.settle_threads(found, data.tracebacks, clock)
     found = often_enough(found, catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)
@@ -488,6 +501,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     data = replace(data, coverage=tuple(replace(c, rank=rank_of.get(c.path, c.rank)) for c in data.coverage))
     candidates = causes.candidates(found, catalogue, world)
     resumes.set_aside(candidates)
+    superseded.set_aside(candidates, data.metrics)
     hinted, others = configs.divide(candidates)
     linked = causes.explain(others, catalogue, clock, world)
     linked += configs.weigh(hinted, linked)

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.finishes import FINISHED, absolved, finished_after, last_of_each_file
+from forensics.engine.finishes import ANYBODYS_END, FINISHED, absolved, finished_after, last_of_each_file, was_over
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.model import POD_SUCCEEDED, Observation
@@ -30,6 +30,7 @@ SUFFERING = frozenset(
     "store-connection-lost sigkill-unknown-sender cuda-unknown-error cuda-library-call-failed".split()
 )
 _OUTSIDE = ("gpu", "nccl")  # areas of what can hold on while training goes on
+BY_HAND = ("keyboard-interrupt", "external-sigterm")  # what ends also programs that wait after their work is done
 ENDS_A_RUN = ("failed", "hung", "interrupted")
 DEATHS = (
     "child-failed-error",
@@ -125,6 +126,8 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
             return "training went on with finite losses afterwards"
         return None
     if c.signature.verdict == "interrupted":
+        if c.signature.name in BY_HAND and _was_over(c, run):
+            return "the run had reached its end before"
         if run.ended_after(last):
             return "the run was started again and reached its end"
         if steps.goes_on_after(last, None, restarted=True) or _resumed_elsewhere(last, run.resumed, steps):
@@ -154,6 +157,21 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     if all(_ended_well_elsewhere(o, world.of(o), run.finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _was_over(c: Candidate, run: _Run) -> bool:
+    """Whether a stop met a process that had come to its end, and no training followed that end.
+
+    What bears no time and stands in a file without steps is of a viewer or server beside the run, or of its other
+    stream: a stop of the training itself would have kept its log from saying that it came to its end.
+    """
+    ends = [f for f in run.finished if f.attempt == c.attempt and f.weight > ANYBODYS_END]
+    if any(run.steps.goes_on_after(o, None) for f in ends for o in f.observations):
+        return False
+    if was_over(c, ends, run.steps, run.world):
+        return True
+    apart = all(o.time is None and run.steps.first_in(o.evidence[0].file) is None for o in c.observations)
+    return apart and any(run.steps.first_in(o.evidence[0].file) is not None for f in ends for o in f.observations)
 
 
 def _may_pass(c: Candidate) -> bool:

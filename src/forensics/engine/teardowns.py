@@ -1,4 +1,6 @@
-"""Stops and kills that a launcher had announced: once it ends a job step, who is killed there did nothing.
+"""What belongs to the end of a run and did not bring it about: announced stops and kills, and threads left behind.
+
+Once a launcher ends a job step, who is killed there did nothing.
 
 After a task failed, srun says `Terminating StepId=...`; its daemons say that the step is cancelled, send SIGTERM, and
 SIGKILL after KillWait (slurm.conf, 30 seconds unless set); then srun says of each task how it ended. The order of the
@@ -18,6 +20,8 @@ from forensics.patterns import lazy
 KILLED = "sigkill-unknown-sender"
 STOPPED = "external-sigterm"
 REPORT = "srun-task-exited"
+FINISHED = "run-finished"
+LATE_THREAD = "thread-exception-at-exit"
 BY_LAUNCHER = "sigterm-to-children"
 # Distinct steps between an announcement and a kill from which on they are of different job steps: ranks that are
 # stopped may still print what they had under way.
@@ -73,6 +77,39 @@ def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]
         else o
         for o in found
     ]
+
+
+def settle_threads(
+    found: Sequence[Observation], tracebacks: Sequence[Traceback], steps: StepClock
+) -> list[Observation]:
+    """The observations, with exceptions of threads below the line that says that the run came to its end made harmless.
+
+    A program that returns does not wait for daemon threads: the pin-memory thread of a DataLoader, loggers and
+    heartbeats lose their queues and sockets while the interpreter ends.
+    """
+    threads = [t for t in tracebacks if t.thread is not None and t.header.line is not None]
+    if not threads:
+        return list(found)
+    ends: dict[str, list[int]] = {}
+    for o in found:
+        if o.signature == FINISHED and o.evidence[0].line is not None:
+            ends.setdefault(o.evidence[0].file, []).append(o.evidence[0].line)
+    late: dict[str, list[tuple[int, int, Traceback]]] = {}
+    for t in threads:
+        begin, end = t.header.line or 0, t.final.line or 0
+        over = max((line for line in ends.get(t.header.file, ()) if line < begin), default=None)
+        marks = steps.marks.get(t.header.file, ())
+        if over is not None and not any(m.line is not None and m.line > over for m in marks):
+            late.setdefault(t.header.file, []).append((begin, end, t))
+    settled = []
+    for o in found:
+        e = o.evidence[0] if o.evidence else None
+        inside = [t for a, b, t in late.get(e.file, ()) if a <= (e.line or 0) <= b] if e is not None else []
+        if inside:
+            said = f"thread {inside[0].thread} raised {inside[0].exception} after the run had come to its end"
+            o = replace(o, signature=LATE_THREAD, rule=None, culprits=(), note=said)
+        settled.append(o)
+    return settled
 
 
 def _is_own_error(t: Traceback) -> bool:

@@ -212,6 +212,7 @@ def _tracebacks(
         if (local := tb.spawned(before)) is not None:
             traceback = replace(traceback, identity=replace(traceback.identity, local_rank=local, rank=None))
         above = before.rstrip().rpartition("\n")[2]
+        traceback = replace(traceback, thread=tb.thread_of(above))
         traceback = replace(traceback, identity=_speaker(traceback.identity, before, above, reader, hit))
         timed = traceback.time is not None
         if not timed:

@@ -38,6 +38,7 @@ _CONTEXT = "During handling of the above exception, another exception occurred"
 _SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error:\s*$")
 # What CPython (sys.unraisablehook, atexit) and logging.Handler.handleError print above a traceback that ends nothing.
 _IGNORED = re.compile(r"Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---")
+_THREAD = re.compile(r"Exception in thread ([^:]{1,200}):\s*$")
 # Ray raises what a remote worker raised, and says in the head of that traceback which one it was.
 _REMOTE = re.compile(
     r"\bray::[^\s(]+\(\)\S* \(pid=(?P<pid>\d+)(?:, ip=(?P<node>[0-9a-fA-F.:]+))?(?:.*?\[rank=(?P<rank>\d+)\])?"
@@ -268,6 +269,12 @@ def chained(before: str) -> str | None:
     if max(cause, context) < 0:
         return None
     return "cause" if cause > context else "context"
+
+
+def thread_of(above: str) -> str | None:
+    """The name of the thread that a traceback ended (threading.excepthook); above: the line above its header."""
+    match = _THREAD.search(above[-400:])
+    return match[1].strip() if match else None
 
 
 def spawned(before: str) -> int | None:

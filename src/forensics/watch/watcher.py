@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forensics.engine.diagnosis import ANYBODYS_END, FINISHED
+from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import Matcher
 from forensics.engine.pipeline import explain_with_data, sniffers
 from forensics.model import Diagnosis, Kind, Role, Source
