@@ -217,6 +217,16 @@ def test_a_kernel_log_in_a_hosts_folder_is_that_hosts(tmp_path: Path) -> None:
     assert (found.of_role(Role.ROOT)[0].node, found.run.nodes) == ("node-1", 2)
 
 
+def test_a_rank_that_only_its_own_last_line_names_is_on_the_host_of_the_kernel(tmp_path: Path) -> None:
+    last = (
+        "[rank11]:[E502 15:02:00.100000000 ProcessGroupNCCL.cpp:1896] [PG ID 0 PG GUID 0 Rank 11] Process group watchdog "
+        "thread terminated with exception: CUDA error: unspecified launch failure\n"
+    )
+    found = diagnose(tmp_path, STEPS + last, kernel(FALLEN.format(bus="4e", pid="'<unknown>'"), "15:01:58", "node017"))
+    assert roots(found) == [("gpu-fell-off-bus", (11,))]
+    assert found.findings[0].node == "node017"
+
+
 def two_hosts(code: int) -> str:
     """Ranks 0-3 on gpu-a01 and 4-7 on gpu-a02, where torchelastic saw rank 5 end."""
     born = "".join(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,3 +177,37 @@ def test_a_head_of_the_first_line_alone_is_no_label() -> None:
 def test_a_stamp_before_the_last_words() -> None:
     assert tracebacks.exception_of("2026-11-01T00:00:00.1234567Z RuntimeError: boom") == ("RuntimeError", "boom")
     assert tracebacks.exception_of("2026-11-01T00:00:00Z INFO RuntimeError: boom") is None
+
+
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/w/main.py", line 212, in <module>
+  |     asyncio.run(main(cfg))
+  |   File "/usr/lib/python3.12/asyncio/taskgroups.py", line 145, in __aexit__
+  |     raise me from None
+  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/w/rollout.py", line 77, in score
+    |     raise ScoreError(f"judge returned {r.status}")
+    | judge.ScoreError: judge returned 422 for sample 9917
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "/w/rollout.py", line 90, in keep
+    |     raise KeyError(name)
+    | KeyError: 'reward'
+    +------------------------------------
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "worker-1  | "])
+def test_the_exceptions_of_a_group_have_their_own_tracebacks(prefix: str) -> None:
+    data = "".join(f"{prefix}{line}\n" for line in GROUP.splitlines()).encode()
+    starts = [data.rfind(b"\n", 0, m.start()) + 1 for m in re.finditer(rb"Traceback \(most", data)]
+    found = [read_traceback(data[at:], path="a.log", offset=at, line=1) for at in starts]
+    assert found[0] is None
+    told = [(t.exception, t.message, t.frames[-1][:2]) for t in found[1:] if t is not None]
+    assert told == [
+        ("judge.ScoreError", "judge returned 422 for sample 9917", ("/w/rollout.py", 77)),
+        ("KeyError", "'reward'", ("/w/rollout.py", 90)),
+    ]

@@ -165,6 +165,8 @@ class _Findings:
             }
             in_pods = any("pod" in o.captures for o in c.observations)
             both = own if own and in_pods else known | own  # a pod's processes call the pod their host
+            if not both and c.signature.area == "gpu":  # a kernel speaks of the cards of its own host
+                both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
         return next(iter(named)) if len(named) == 1 else None  # of several hosts none is proven

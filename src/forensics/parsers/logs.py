@@ -7,6 +7,7 @@ windows for metrics are decoded here.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -190,7 +191,8 @@ def _tracebacks(
 ) -> tuple[tuple[Traceback, ...], tuple[Evidence, ...]]:
     """The tracebacks of a log, and the headers of those of which no last line was found."""
     found, unended = [], []
-    for hit in [h for h in scan.hits if h.pattern == TRACEBACK][:MAX_TRACEBACKS]:
+    hits = [h for h in scan.hits if h.pattern == TRACEBACK][:MAX_TRACEBACKS]
+    for hit, below in itertools.zip_longest(hits, hits[1:]):
         traceback = tb.read_traceback(
             reader.read(hit.offset, tb.MAX_BYTES),
             path=source.path,
@@ -204,7 +206,8 @@ def _tracebacks(
         before = reader.read(start, hit.offset - start).decode("utf-8", "replace")
         if traceback is None:
             text = strip_ansi(hit.data.decode("utf-8", "replace")).strip()
-            if "call first" not in text and tb.chained(before) != "ignored":
+            told_below = tb.is_group(text) and below is not None
+            if "call first" not in text and not told_below and tb.chained(before) != "ignored":
                 unended.append(Evidence(source.path, hit.line, hit.offset, text[:4000]))
             continue
         if link := tb.chained(before):

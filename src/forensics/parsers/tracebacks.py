@@ -22,6 +22,9 @@ STRAY = 40  # foreign lines in a row, without a prefix to tell them apart, befor
 
 NOBODY = Identity()
 
+# What Python draws on the left of the exceptions of a group, each of which has a traceback of its own.
+MARGIN = " \t|"
+_GROUP = "+ Exception Group Traceback"
 _FRAME = re.compile(r'^\s*(?:[│|>] ?)*\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
 _RICH_FRAME = re.compile(r"^[│|]\s*(?P<file>/[^:│]+\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
 _LEVEL = (
@@ -170,7 +173,7 @@ def read_traceback(
     if first is None:
         return None
     head = clean(first[2], voted, reference)
-    if "call first" in head.text:
+    if "call first" in head.text or is_group(head.text):
         return None  # gdb's py-bt: where a process stands, and no exception
     writer = _without_times(head.prefix)
     # What every line of this writer holds saves the cleaning of the lines of thousands of others.
@@ -182,8 +185,8 @@ def read_traceback(
     title = head.text if label is None else label.sub("", head.text, count=1)
     boxed = "╭" in title
     # torchelastic's table holds tracebacks behind a label, and indents their lines by as much as the label.
-    indented = title.lstrip().startswith(("Traceback", "traceback : Traceback"))
-    indent = len(title) - len(title.lstrip()) if indented else 0
+    indented = title.lstrip(MARGIN).startswith(("Traceback", "traceback : Traceback"))
+    indent = len(title) - len(title.lstrip(MARGIN)) if indented else 0
     if own is not None and not boxed and not indent and label is None:
         lines.prefix = own.encode()
     frames = lines.frames
@@ -209,7 +212,7 @@ def read_traceback(
             body = body[m.end() :]
         if "ray::" in body and (m := _REMOTE.search(body)):
             speaker = Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))
-        text = body[indent:] if body[:indent].isspace() or not indent else body
+        text = body if body[:indent].strip(MARGIN) else body[indent:]
         if not text.strip():
             continue
         if m := (_RICH_FRAME if boxed else _FRAME).match(text):
@@ -269,6 +272,11 @@ def chained(before: str) -> str | None:
     if max(cause, context) < 0:
         return None
     return "cause" if cause > context else "context"
+
+
+def is_group(header: str) -> bool:
+    """Whether a header is that of an exception group, which the tracebacks of its exceptions follow."""
+    return _GROUP in header
 
 
 def thread_of(above: str) -> str | None:
