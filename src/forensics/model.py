@@ -181,14 +181,20 @@ class Traceback:
     thread: str | None = None  # the thread that it ended, where that is not the main one
 
     @property
+    def own_frame(self) -> tuple[str, int, str] | None:
+        """The innermost frame that is not in an installed package or the standard library; None where all are."""
+        return next((frame for frame in reversed(self.frames) if not _is_library(frame[0])), None)
+
+    @property
     def user_frame(self) -> tuple[str, int, str] | None:
-        """The innermost frame that is not in an installed package or the standard library."""
-        for frame in reversed(self.frames):
-            if not any(
-                part in frame[0] for part in ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>")
-            ):
-                return frame
-        return self.frames[-1] if self.frames else None
+        """`own_frame`, and the innermost one of all where there is none."""
+        return self.own_frame or (self.frames[-1] if self.frames else None)
+
+
+def _is_library(file: str) -> bool:
+    """Whether a frame is of an installed package or the standard library; Cython names its sources without a folder."""
+    parts = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>")
+    return any(part in file for part in parts) or file.endswith((".pxi", ".pyx"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

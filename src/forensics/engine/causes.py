@@ -29,6 +29,7 @@ from forensics.engine import aftermath, beforehand, kernel, survival, whose
 from forensics.engine.finishes import FINISHED, absolved, was_over
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
+from forensics.engine.raised import own_frame
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.model import Observation, Traceback
@@ -134,7 +135,7 @@ def exception_observations(
             continue
         if traceback.chained == "cause" and i and ordered[i - 1].header.file == traceback.header.file:
             continue
-        frame = traceback.user_frame
+        frame = own_frame(ordered, i) or traceback.user_frame
         captures = {"exception": traceback.exception, "message": traceback.message[:400]}
         if frame:
             captures |= {"file": frame[0], "line": str(frame[1]), "function": frame[2]}

@@ -17,6 +17,7 @@ from forensics.engine import (
     identity,
     named,
     progress,
+    raised,
     resumes,
     steps,
     superseded,
@@ -484,6 +485,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found += progress.reached_total(data.metrics)
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
+    found = raised.told(found, data.tracebacks, catalogue)
     if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):
         from forensics.engine.stalls import silence
 

@@ -207,7 +207,7 @@ def _tracebacks(
         if traceback is None:
             text = strip_ansi(hit.data.decode("utf-8", "replace")).strip()
             told_below = tb.is_group(text) and below is not None
-            if "call first" not in text and not told_below and tb.chained(before) != "ignored":
+            if tb.is_header(text) and not told_below and tb.chained(before) != "ignored":
                 unended.append(Evidence(source.path, hit.line, hit.offset, text[:4000]))
             continue
         if link := tb.chained(before):

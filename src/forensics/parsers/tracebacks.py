@@ -24,6 +24,8 @@ NOBODY = Identity()
 
 # What Python draws on the left of the exceptions of a group, each of which has a traceback of its own.
 MARGIN = " \t|"
+_WHOLE_HEADER = re.compile(HEADER + r" last\):?\W*$")
+_SENTENCE = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b")
 _GROUP = "+ Exception Group Traceback"
 _FRAME = re.compile(r'^\s*(?:[│|>] ?)*\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
 _RICH_FRAME = re.compile(r"^[│|]\s*(?P<file>/[^:│]+\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
@@ -272,6 +274,12 @@ def chained(before: str) -> str | None:
     if max(cause, context) < 0:
         return None
     return "cause" if cause > context else "context"
+
+
+def is_header(text: str) -> bool:
+    """Whether a line is the header of a traceback: nothing follows it, and what stands before it is no sentence."""
+    m = _WHOLE_HEADER.search(text)
+    return m is not None and _SENTENCE.search(text, 0, m.start()) is None
 
 
 def is_group(header: str) -> bool:

@@ -1,0 +1,81 @@
+"""Where in the user's own code an exception was raised that a signature knows by its message."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from forensics.model import Observation, Traceback
+from forensics.signatures.schema import Signature
+
+_BELOW = 8  # lines between the last line of a traceback and the header of the one that it goes on with
+_QUOTED = "Original Traceback"  # what a DataLoader's worker raised, in the message of what the loader raises
+
+
+def own_frame(ordered: Sequence[Traceback], i: int) -> tuple[str, int, str] | None:
+    """The user's innermost frame of the exception at `i`; of a library's own, that of the one raised from it.
+
+    ordered: by file and line. A library that raises `... from error` has the caller's frames in the second traceback
+    only. None where no frame is the user's.
+    """
+    traceback = ordered[i]
+    if (own := traceback.own_frame) is not None:
+        return own
+    last = traceback
+    for following in ordered[i + 1 :]:
+        near = following.header.file == last.header.file and following.identity.rank == traceback.identity.rank
+        if not near or following.chained not in ("cause", "context") or _gap(last, following) > _BELOW:
+            break
+        if (own := following.own_frame) is not None:
+            return own
+        last = following
+    return None
+
+
+def told(
+    found: Sequence[Observation], tracebacks: Sequence[Traceback], catalogue: Mapping[str, Signature]
+) -> list[Observation]:
+    """The observations, with a note of the place that raised where their line is the end of a traceback."""
+    by_file: dict[str, list[Traceback]] = defaultdict(list)
+    for t in sorted(tracebacks, key=lambda t: (t.header.file, t.header.line or 0)):
+        by_file[t.header.file].append(t)
+    if not by_file:
+        return list(found)
+    return [_with_place(o, by_file.get(o.evidence[0].file, ())) if _may_be_raised(o, catalogue) else o for o in found]
+
+
+def _may_be_raised(o: Observation, catalogue: Mapping[str, Signature]) -> bool:
+    signature = catalogue.get(o.signature)
+    return (
+        bool(o.evidence)
+        and o.evidence[0].line is not None
+        and signature is not None
+        and signature.kind
+        in (
+            "cause",
+            "symptom",
+        )
+    )
+
+
+def _with_place(o: Observation, tracebacks: Sequence[Traceback]) -> Observation:
+    line = o.evidence[0].line or 0
+    n = next((n for n, t in enumerate(tracebacks) if (t.header.line or 0) <= line <= (t.final.line or 0)), None)
+    if n is None:
+        return o
+    raised = tracebacks[n]
+    quoted = tracebacks[n + 1] if n + 1 < len(tracebacks) else None
+    evidence = o.evidence
+    if quoted is not None and _QUOTED in quoted.header.text and _gap(raised, quoted) <= _BELOW:
+        raised = quoted
+        evidence = (*evidence, *(e for e in (quoted.final,) if e not in evidence))
+    frame = raised.own_frame or (own_frame(tracebacks, n) if raised is tracebacks[n] else None)
+    if frame is None or f"{frame[0]}:{frame[1]}" in (o.note or ""):
+        return o
+    place = f"{raised.exception} was raised at {frame[0]}:{frame[1]}" + (f" in {frame[2]}" if frame[2] else "")
+    return replace(o, evidence=evidence, note=f"{o.note}; {place}" if o.note else place)
+
+
+def _gap(above: Traceback, below: Traceback) -> int:
+    return (below.header.line or 0) - (above.final.line or 0)

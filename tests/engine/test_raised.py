@@ -1,0 +1,81 @@
+"""The place in the user's code that raised, also where a signature knows the exception or a library raised it first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Finding
+
+SHAPE = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 31, in step
+    out = model(batch)
+  File "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 125, in forward
+    return F.linear(input, self.weight, self.bias)
+RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x512 and 768x10)
+"""
+LOADER = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 12, in <module>
+    for batch in loader:
+  File "/v/lib/python3.11/site-packages/torch/_utils.py", line 733, in reraise
+    raise exception
+KeyError: Caught KeyError in DataLoader worker process 3.
+Original Traceback (most recent call last):
+  File "/v/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 349, in _worker_loop
+    data = fetcher.fetch(index)
+  File "/w/shards.py", line 88, in __getitem__
+    return self.table[key]
+KeyError: 'sr-Latn'
+"""
+PANDAS = """\
+Traceback (most recent call last):
+  File "/v/lib/python3.11/site-packages/pandas/core/indexes/base.py", line 3805, in get_loc
+    return self._engine.get_loc(casted_key)
+  File "pandas/_libs/hashtable_class_helper.pxi", line 7096, in pandas._libs.hashtable.PyObjectHashTable.get_item
+KeyError: 'label_v2'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/w/prep.py", line 18, in load
+    y = df["label_v2"].to_numpy()
+  File "/v/lib/python3.11/site-packages/pandas/core/indexes/base.py", line 3812, in get_loc
+    raise KeyError(key) from err
+KeyError: 'label_v2'
+"""
+
+
+def root(folder: Path, log: str) -> Finding:
+    (folder / "train.log").write_text("step 1 loss 2.0\nstep 2 loss 1.9\n" + log)
+    return analyse([str(folder)], Options(threads=1)).findings[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "name", "place"),
+    [
+        (SHAPE, "layer-shape-mismatch", "RuntimeError was raised at /w/train.py:31 in step"),
+        (LOADER, "dataloader-worker-exception", "KeyError was raised at /w/shards.py:88 in __getitem__"),
+        (PANDAS, "python-exception", "KeyError was raised at /w/prep.py:18 in load"),
+    ],
+)
+def test_the_users_own_place_is_told(tmp_path: Path, log: str, name: str, place: str) -> None:
+    found = root(tmp_path, log)
+    assert found.name == name and any(place in note for note in found.notes)
+
+
+def test_what_the_worker_raised_is_evidence(tmp_path: Path) -> None:
+    assert [e.line for e in root(tmp_path, LOADER).evidence][:2] == [8, 14]
+
+
+def test_a_later_traceback_that_does_not_hang_together_lends_no_frame(tmp_path: Path) -> None:
+    apart = PANDAS.replace("The above exception was the direct cause of the following exception:", "retrying")
+    assert all("/w/prep.py:18" not in note for note in root(tmp_path, apart).notes[:1])
+
+
+def test_without_a_frame_of_the_user_no_place_is_made_up(tmp_path: Path) -> None:
+    library = "".join(line for line in SHAPE.splitlines(True) if "train.py" not in line and "model(batch)" not in line)
+    assert all("was raised at" not in note for note in root(tmp_path, library).notes)
