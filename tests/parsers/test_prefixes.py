@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forensics.engine.pipeline import Options, analyse
 from forensics.model import Identity
 from forensics.parsers.prefixes import clean, parse_time, segments, vote
 
@@ -97,3 +100,20 @@ def test_a_line_into_which_several_ranks_wrote_is_cut() -> None:
 def test_clean_never_raises_and_adds_nothing(line: str) -> None:
     got = clean(line, frozenset({"srun", "pdsh", "compose", "mpich", "srun_het"}), NOV27)
     assert len(got.text) <= len(line)
+
+
+@pytest.mark.parametrize("host", ["node-1", "ip-10-1-2-3", "10.0.0.5"])
+def test_a_host_prefix_is_taken_once(host: str) -> None:
+    voted = vote([f"{host[:-1]}{i % 2}: line {i}" for i in range(20)])
+    assert voted == {"pdsh"}
+    got = clean(f"{host}: KeyError: 'z'", voted, NOV27)
+    assert (got.text, got.identity.node) == ("KeyError: 'z'", host)
+
+
+def test_a_traceback_behind_a_host_is_read(tmp_path: Path) -> None:
+    steps = "".join(f"node-{i % 2}: step {i} loss 2.{i}\n" for i in range(20))
+    raised = "Traceback (most recent call last):\n  File \"/w/train.py\", line 9, in step\n    x[key]\nKeyError: 'z'\n"
+    log = tmp_path / "run.log"
+    log.write_text(steps + "".join(f"node-1: {line}\n" for line in raised.splitlines()))
+    root = analyse([str(log)], Options(threads=1)).findings[0]
+    assert (root.name, root.node) == ("python-exception", "node-1") and "/w/train.py:9" in root.notes[0]

@@ -58,7 +58,7 @@ ALWAYS: dict[str, str] = {
 VOTED: dict[str, str] = {
     "srun": r"^ {0,6}(?P<task>\d{1,5}): ",
     "srun_het": r"^P\d+ +(?P<task>\d{1,5}): ",
-    "pdsh": r"^(?P<host>[A-Za-z][\w.-]*): ",
+    "pdsh": r"^(?P<host>[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ",
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     "mpich": r"^\[(?P<rank>\d{1,5})\] ",
 }
@@ -305,8 +305,8 @@ class _Peeled(NamedTuple):
     stamp: str | None
 
 
-def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> re.Match[str] | None:
-    """The first prefix of a text. fields: what prefixes before it have said."""
+def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tuple[str, re.Match[str]] | None:
+    """(name, match) of the first prefix of a text. fields: what prefixes before it have said."""
 
     def repeats(name: str | None, m: re.Match[str]) -> bool:
         return name == "torchrun_tee" and m.group(0).startswith("[rank") and "rank" in fields
@@ -315,11 +315,12 @@ def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> re
     if some is None and not voted:
         return None
     if some is not None and not repeats(some.lastgroup, some):
-        return _ALWAYS[some.lastgroup or ""].match(text)
+        name = some.lastgroup or ""
+        return (name, m) if (m := _ALWAYS[name].match(text)) is not None else None
     for name, pattern in (*_ALWAYS.items(), *((n, _VOTED[n]) for n in voted)):
         m = pattern.match(text)
         if m is not None and m.end() > 0 and not repeats(name, m):
-            return m
+            return name, m
     return None
 
 
@@ -329,9 +330,11 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
     taken = []
     stamp: str | None = None
     for _ in range(8):  # prefixes stack; eight is more than any launcher, scheduler and logger together
-        m = _first(text, fields, voted)
-        if m is None:
+        found = _first(text, fields, voted)
+        if found is None:
             break
+        name, m = found
+        voted -= {name}  # each once: behind `node-1: `, `KeyError: ` is no other host
         groups = m.groupdict()
         _take(groups, fields)
         stamp = groups.get("ts") or stamp
@@ -340,15 +343,15 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
         text = text[end:]
     message = text
     head = _SOME_HEAD.match(text)
-    if head is not None and (m := _HEADS[head.lastgroup or ""].match(text)):
-        _take(m.groupdict(), fields)
-        message = m.group("message")
+    if head is not None and (h := _HEADS[head.lastgroup or ""].match(text)):
+        _take(h.groupdict(), fields)
+        message = h.group("message")
     if "rank" not in fields:
         near = text[:300]
         if any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
             for pattern in _IN_TEXT_RANK:
-                if (m := pattern.search(near)) and len(m.group(1)) < LONG_NUMBER:
-                    fields["rank"] = int(m.group(1))
+                if (said := pattern.search(near)) and len(said.group(1)) < LONG_NUMBER:
+                    fields["rank"] = int(said.group(1))
                     break
     return _Peeled(text, message, Identity(**fields), "".join(taken), stamp)  # type: ignore[arg-type]
 
