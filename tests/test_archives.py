@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import tarfile
@@ -17,9 +18,9 @@ from hypothesis import strategies as st
 from forensics.archives.formats import MARK, format_of, is_torch_zip, without_compression
 from forensics.archives.limits import Limits, Member, Unpacked
 from forensics.archives.unpacker import Unpacker
-from forensics.engine.pipeline import sniffers
-from forensics.model import Kind, Status
-from forensics.run import Run, discover
+from forensics.engine.pipeline import Options, analyse, sniffers
+from forensics.model import Kind, Source, Status, Verdict
+from forensics.run import Run, discover, examine
 
 LOG = "".join(f"step {n} loss {1 / (n + 1):.4f}\n" for n in range(500)).encode()
 
@@ -420,6 +421,94 @@ def test_compressed_data_that_is_no_text_is_not_unpacked(tmp_path: Path) -> None
     assert "binary" in (run.skipped[0].reason or "") and run.skipped[0].status is Status.SKIPPED
 
 
+def test_compressed_data_that_are_cut_within_their_first_bytes(tmp_path: Path) -> None:
+    (tmp_path / "noise.log.gz").write_bytes(gzip.compress(os.urandom(100_000))[:4_000])
+    (tmp_path / "rank0.log.gz").write_bytes(gzip.compress(LOG)[:-400])
+    run = find(tmp_path)
+    assert [s.path for s in run.sources] == ["rank0.log.gz!/rank0.log"]
+    noise = next(c for c in run.skipped if c.path == "noise.log.gz")
+    assert noise.status is Status.UNREADABLE
+    assert noise.reason == (
+        "cut off in the middle of its compressed data; what comes before: binary file of unknown format (gzip)"
+    )
+
+
+def test_a_compressed_log_that_begins_with_zeros(tmp_path: Path) -> None:
+    """`logrotate` with copytruncate leaves a hole before what a writer that does not append goes on to write."""
+    (tmp_path / "train.log.gz").write_bytes(gzip.compress(bytes(40_000) + LOG))
+    (tmp_path / "zeros.log.gz").write_bytes(gzip.compress(bytes(40_000)))
+    run = find(tmp_path)
+    assert [(s.path, s.kind) for s in run.sources] == [("train.log.gz!/train.log", Kind.LOG)]
+    zeros = next(c for c in run.skipped if c.path == "zeros.log.gz!/zeros.log")
+    assert zeros.reason == "zero bytes, at its beginning and at its end"
+
+
+def test_a_bomb_of_zeros_says_that_it_is_one(tmp_path: Path) -> None:
+    bomb = zlib.compressobj(9, wbits=31)
+    (tmp_path / "z.log.gz").write_bytes(b"".join(bomb.compress(bytes(1 << 20)) for _ in range(70)) + bomb.flush())
+    run = find(tmp_path)
+    assert not run.sources
+    row = next(c for c in run.skipped if c.path == "z.log.gz")
+    assert row.status is Status.PARTIAL
+    assert (row.reason or "").startswith("unpacks to more than 300 times its size; the rest was not read (gzip)")
+
+
+def docker_records(*lines: str, stream: str = "stdout", **more: str) -> bytes:
+    stamps = (f"2026-03-01T10:00:{n % 60:02}.123456789Z" for n in range(len(lines)))
+    rows = [{"log": line, "stream": stream, "time": time, **more} for line, time in zip(lines, stamps, strict=True)]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_records_of_docker_are_the_log_that_they_hold(tmp_path: Path) -> None:
+    data = docker_records("a\n", "\r 5%\r 6%\n", "tab\tand \u00e9\r\n", "long, ", "longer\n", "no end")
+    (tmp_path / "rank_3.log").write_bytes(data + b"not a record\n")
+    run = find(tmp_path)
+    (source,) = run.sources
+    assert (source.path, source.identity.rank) == ("rank_3.log!/rank_3.log", 3)
+    assert source.file.read_bytes().decode().split("\n") == [
+        "2026-03-01T10:00:00.123456789Z stdout F a",
+        "2026-03-01T10:00:01.123456789Z stdout F \r 5%\r 6%",
+        "2026-03-01T10:00:02.123456789Z stdout F tab\tand é",
+        "",
+        "2026-03-01T10:00:04.123456789Z stdout F long, longer",
+        "",
+        "not a record",
+        "no end",
+        "",
+    ]
+    (row,) = run.skipped
+    assert row.status is Status.READ
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"log": "x", "step": 1}\n{"log": "y", "step": 2}\n',
+        b'{"log": {"level": "error"}, "stream": "stdout"}\n',
+        b'{"log": "x\\n", "stream": "data"}\n',
+        b'see {"log":"x","stream":"stdout"}\n',
+    ],
+)
+def test_other_json_is_no_record_of_docker(data: bytes) -> None:
+    assert format_of(data, "x-json.log") is None
+
+
+def test_a_traceback_over_several_records_is_one_event(tmp_path: Path) -> None:
+    stack = (
+        "Traceback (most recent call last):\n  File \"/app/train.py\", line 9, in main\n    run()\nKeyError: 'label'\n"
+    )
+    error = docker_records(*stack.splitlines(keepends=True), stream="stderr").splitlines(keepends=True)
+    steps = docker_records(*(f"step {n} loss {2 / n:.3f}\n" for n in range(1, 31))).splitlines(keepends=True)
+    mixed = steps[:20] + [row for pair in zip(error, steps[20:], strict=False) for row in pair]
+    (tmp_path / "0123abcd-json.log").write_bytes(b"".join(mixed))
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert found.verdict is Verdict.FAILED
+    root = found.findings[0]
+    assert (root.captures["exception"], root.captures["line"], root.captures["function"]) == ("KeyError", "9", "main")
+    assert root.evidence[0].line == 27
+    assert root.step == 23
+
+
 def test_task_numbers_of_compressed_logs(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"job_{n}.err.gz").write_bytes(gzip.compress(LOG))
@@ -467,3 +556,10 @@ def test_the_temporary_folder_is_deleted_at_exit(tmp_path: Path) -> None:
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert MARK not in out.stdout
     assert not Path(out.stdout.strip()).parent.exists()
+
+
+def test_a_log_that_may_grow_is_read_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "0123abcd-json.log"
+    file.write_bytes(docker_records(*(f"step {n} loss 2.0\n" for n in range(9))))
+    found = examine(file, file.name, sniffers())
+    assert isinstance(found, Source) and found.kind in (Kind.LOG, Kind.METRICS)

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from forensics.archives.formats import MARK, format_of, is_torch_zip, without_compression
+from forensics.archives.formats import MARK, RECORDS, format_of, is_torch_zip, without_compression
 from forensics.model import Coverage, Identity, Kind, Source, Status
 from forensics.report.own import is_report
 
@@ -99,6 +99,13 @@ _ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\
 _NODE_IN_NAME = re.compile(
     r"(?<=[._-])(?<!loader[._-])((?:node|host|worker|trainer|pod|server|machine)[-_]?\d{1,5})(?=[._-]|$)", re.I
 )
+# "<host>_rank<n>", the host in words that hyphens join: "fr_gpu-node2_rank5.json". Between other separators the words
+# before "node2" may be those of a job.
+_HOST_BEFORE_RANK = re.compile(
+    r"(?:^|_)((?:(?!(?:run|job|log|trace|dump|train|fr|std(?:out|err))-)[a-z][a-z0-9]*-){1,4}(?:node|host|worker|server|machine)-?\d{1,5})"
+    r"(?=_(?:global_?)?rank[_\-.=]?\d)",
+    re.I,
+)
 # The kubelet's own folders, and the links to them in /var/log/containers.
 _POD_IN_PATH = re.compile(
     r"(?:^|/)(?:[^/_]+_([a-z0-9][a-z0-9.-]*)_[0-9a-f-]+/[^/]+/\d+\.log$|([a-z0-9][a-z0-9.-]*)_[^/_]+_[^/_]+-[0-9a-f]{64}\.log$)"
@@ -160,7 +167,9 @@ def identity_of(path: str) -> Identity:
     return Identity(
         rank=int(number) if number else None,
         local_rank=int(local[1]) if local else None,
-        node=(pod[1] or pod[2]) if pod else _first(_NODE_IN_PATH, path) or _first(_NODE_IN_NAME, name),
+        node=(pod[1] or pod[2])
+        if pod
+        else _first(_NODE_IN_PATH, path) or _first(_HOST_BEFORE_RANK, name) or _first(_NODE_IN_NAME, name),
         pid=int(worker[1]) if worker else None,
         attempt=int(attempt[1]) if attempt else None,
         stream="stderr" if _SUFFIX_STREAM.search(name) else "stdout" if _SUFFIX_STDOUT.search(name) else None,
@@ -272,7 +281,10 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
     if _is_utf16(head):
         return Kind.BINARY, "UTF-16 text; convert it to UTF-8 to have it read"
     if _looks_binary(head):
-        return (Kind.CHECKPOINT, None) if checkpoint else (Kind.BINARY, "binary file of unknown format")
+        if checkpoint:
+            return Kind.CHECKPOINT, None
+        zeros = not head.strip(b"\0")  # of a long file, `head` is then its end
+        return Kind.BINARY, "zero bytes, at its beginning and at its end" if zeros else "binary file of unknown format"
     if suffix in _PROGRAM_SUFFIXES:
         return Kind.CONFIG, "program source"
     if is_report(head):
@@ -293,6 +305,8 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
 
 
 class _Walk:
+    unwraps = True  # texts that stand in JSON; those of a live run are read as they are
+
     def __init__(self, exclude: Sequence[str], since: float | None, sniffers: Sniffers) -> None:
         self.exclude = exclude
         self.since = since
@@ -385,7 +399,8 @@ class _Walk:
         if not unpacked:
             self.seen[key] = path
         name = path.rsplit("/", 1)[-1]
-        if (packing := format_of(head, name)) is not None:
+        packing = format_of(head, name)
+        if packing is not None and (packing not in RECORDS or self.unwraps):
             if not self.unpacker.may_go_into(path):
                 reason = f"{packing}, within {self.unpacker.limits.depth} other archives; unpack it to have it read"
                 return self.skip(path, reason, kind="archive", size=info.st_size)
@@ -477,7 +492,10 @@ class _Walk:
         for name, reason in found.skipped:
             self.skip(f"{path}{MARK}{_printable(name)}", reason)
         parts = [f"{found.problem} ({packing})"] if found.problem else []
-        parts += [f"{found.count:,} member{'s' * (found.count != 1)} unpacked"] if found.count else []
+        if packing in RECORDS and found.count:
+            parts.append(f"JSON of {packing.capitalize()}, read as the text that it holds")
+        elif found.count:
+            parts.append(f"{found.count:,} member{'s' * (found.count != 1)} unpacked")
         parts += [f"{n:,} more left out: {reason}" for reason, n in found.more.items()]
         status = Status.PARTIAL if found.count else Status.SKIPPED
         if not found.problem and not found.more:
@@ -539,6 +557,8 @@ class _Names(_Walk):
 
 
 class _NoArchives(_Walk):
+    unwraps = False
+
     def archive(self, file: Path, path: str, packing: str, size: int) -> None:
         self.skip(path, packing, kind="archive", size=size)
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
+import os
 import pickle
 import pickletools
 import random
 import shutil
+import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.torch_files import adam, linear, pickled, torch_legacy, torch_zip
 
-from forensics.model import Fact, Kind, Source
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Fact, Kind, Source, Status
 from forensics.parsers.checkpoints.contents import Contents, bare, facts, read_stream, step_in, wrappers
 from forensics.parsers.checkpoints.damage import CUT
 from forensics.parsers.checkpoints.folders import check_folders, shard_sizes
@@ -317,3 +322,35 @@ def test_opcodes_agree_with_pickletools() -> None:
     data, _ = pickled({"model": linear(), "optimizer": adam()})
     *_, (_, _, last) = pickletools.genops(data)
     assert walk(data + b"rest").end == (last or 0) + 1
+
+
+class _Runs:
+    def __init__(self, function: Any, *args: str) -> None:
+        self.function, self.args = function, args
+
+    def __reduce__(self) -> tuple[Any, tuple[str, ...]]:
+        return self.function, self.args
+
+
+def _rows_of(folder: Path, **files: bytes) -> dict[str, tuple[Status, str | None]]:
+    for name, data in files.items():
+        (folder / f"{name}.pt").write_bytes(data)
+    return {c.path: (c.status, c.reason) for c in analyse([str(folder)], Options(threads=1)).coverage}
+
+
+@pytest.mark.parametrize("protocol", [3, 4])
+def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path, protocol: int) -> None:
+    mark = tmp_path / "ran"
+    bare = pickle.dumps({"model": {}, "x": _Runs(os.system, f"touch {mark}")}, protocol)
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("model/data.pkl", pickle.dumps([_Runs(subprocess.getoutput, f"touch {mark}")] * 2, protocol))
+        archive.writestr("model/version", "3\n")
+    harmless = pickle.dumps(
+        {"path": Path("a"), "namespace": argparse.Namespace(lr=1.0), "error": subprocess.CalledProcessError}, protocol
+    )
+    rows = _rows_of(tmp_path, bare=bare, zipped=zipped.getvalue(), harmless=harmless)
+    assert rows["bare.pt"] == (Status.PARTIAL, f"refused: it names global {os.system.__module__}.system")
+    assert rows["zipped.pt"] == (Status.PARTIAL, "refused: it names global subprocess.getoutput")
+    assert rows["harmless.pt"] == (Status.READ, None)
+    assert not mark.exists()

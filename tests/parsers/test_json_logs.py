@@ -96,3 +96,46 @@ def test_a_cut_record_is_passed_over(tmp_path: Path) -> None:
     whole = "".join(json.dumps(r) + "\n" for r in steps(0, 40))
     (tmp_path / "train.jsonl").write_text(whole + json.dumps(PYTHON_JSON_LOGGER)[:-20])
     assert analyse([str(tmp_path)]).of_role(Role.ROOT) == ()
+
+
+def structured(kind: str, value: str, line: int, **more: Any) -> dict[str, Any]:
+    """An exception as structlog's `dict_tracebacks` writes it."""
+    frames = [
+        {"filename": "/app/train.py", "lineno": 120, "name": "<module>", "line": "", "locals": {"row": "{}"}},
+        {"filename": "", "lineno": -1, "name": "Skipped frames: 4"},
+        {"filename": "/app/data.py", "lineno": line, "name": "__getitem__", "line": 'row["caption"]', "locals": None},
+    ]
+    return {"exc_type": kind, "exc_value": value, "syntax_error": None, "is_cause": False, "frames": frames, **more}
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.log"])
+def test_frames_that_are_objects_are_a_traceback(tmp_path: Path, name: str) -> None:
+    """Of a chain, which begins with what was raised last, the origin is the cause."""
+    chain = [structured("RuntimeError", "bad batch", 50), structured("KeyError", "'caption'", 33, is_cause=True)]
+    found = of(tmp_path, name, [*steps(0, 40), {**STRUCTLOG, "exception": chain}])
+    (root,) = found.of_role(Role.ROOT)
+    assert (found.verdict, root.name) == ("failed", "python-exception")
+    assert (root.captures["exception"], root.captures["file"], root.captures["line"]) == (
+        "KeyError",
+        "/app/data.py",
+        "33",
+    )
+    assert (root.evidence[0].file, root.evidence[0].line) == (name, 41)
+
+
+@pytest.mark.parametrize("level", ["info", "critical"])
+@pytest.mark.parametrize(
+    "exception",
+    [
+        [],
+        [{"exc_type": "KeyError", "frames": []}],
+        [{"exc_type": "KeyError", "frames": [{"filename": 3}, 4, None]}],
+        [{"exc_type": 3, "frames": [{"filename": "a", "lineno": 3, "name": "b"}]}],
+        {"exc_type": "KeyError", "frames": "x"},
+        [structured("KeyError", "x", 3), "more"],
+    ],
+)
+def test_other_objects_are_no_traceback(tmp_path: Path, exception: Any, level: str) -> None:
+    record = {**STRUCTLOG, "event": "quotes", "level": level, "exception": exception}
+    found = of(tmp_path, "train.log", [*steps(0, 40), record, *steps(40, 45)])
+    assert not found.of_role(Role.ROOT)

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import re
 
+from forensics.archives.docker import looks_like_records
+from forensics.archives.slurm import looks_like_jobs
 from forensics.patterns import lazy
 
+DOCKER, SLURM = "docker", "slurm"
+RECORDS = (DOCKER, SLURM)  # JSON, which holds a text
 MARK = "!/"  # between an archive's path and a member's: a.tar.gz!/rank0.log
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _EXTENSION = lazy(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
-_ONLY_COMPRESSED = lazy(r"([^/]+)\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd)!/\1$", re.I)
+_ONLY_COMPRESSED = lazy(r"(?<![^/])([^/]+?)(?:\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd))?!/\1$", re.I)
 _SHORT_TAR = lazy(r"\.t(?:gz|xz|bz2?|zst)$", re.I)
 
 
 def format_of(head: bytes, name: str) -> str | None:
-    """How a file is packed: "gzip", "xz", "bzip2", "zstd", "tar" or "zip"; None for what is not unpacked.
+    """How a file is packed; None for what is not unpacked.
 
-    head: the first bytes of the file. Checkpoints of torch are zip files too; a zip is an archive of files only where
-    it is named .zip and its first member is none of a checkpoint.
+    One of "gzip", "xz", "bzip2", "zstd", "tar", "zip", and of `RECORDS`. head: the first bytes of the file. Checkpoints
+    of torch are zip files too; a zip is an archive of files only where it is named .zip and its first member is none of
+    a checkpoint.
     """
     for magic, what in _MAGIC:
         if head.startswith(magic):
             return what
     if head.startswith(b"PK\x03\x04") and name.lower().endswith(".zip") and not is_torch_zip(head):
         return "zip"
+    if looks_like_records(head):
+        return DOCKER
+    if looks_like_jobs(head):
+        return SLURM
     return "tar" if tar_header(head[:512]) else None
 
 
@@ -36,8 +45,10 @@ def is_torch_zip(head: bytes) -> bool:
 
 
 def without_compression(path: str) -> str:
-    """A path as it would be if a file that is only compressed were not: a/rank0.log for a/rank0.log.gz!/rank0.log."""
-    return _ONLY_COMPRESSED.sub(r"\1", path)
+    """A path as it would be if a file that holds one other were that: a/rank0.log for a/rank0.log.gz!/rank0.log."""
+    while (outer := _ONLY_COMPRESSED.sub(r"\1", path)) != path:
+        path = outer
+    return path
 
 
 def plain_name(name: str) -> str:
@@ -45,6 +56,11 @@ def plain_name(name: str) -> str:
     if _SHORT_TAR.search(name):
         return _SHORT_TAR.sub(".tar", name)
     return _EXTENSION.sub("", name) or name
+
+
+def text_name(name: str) -> str:
+    """The name of the text that a JSON document holds: jobs.txt for jobs.json."""
+    return f"{name.removesuffix('.json')}.txt"
 
 
 def octal(raw: bytes) -> int:

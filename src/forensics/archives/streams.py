@@ -44,12 +44,12 @@ class Stream:
         self._before = given
         self._buffer = b""
         self._at = 0  # of the first byte of the buffer that was not read yet
-        self._failed: Exception | None = None
+        self.failed: Exception | None = None  # what a `peek` has met, and the read that comes to it will raise
         self.given = 0
 
     def _more(self) -> bool:
-        if self._failed is not None:
-            raise self._failed
+        if self.failed is not None:
+            raise self.failed
         chunk = next(self._chunks, b"")
         self.given += len(chunk)
         self._take(len(chunk))
@@ -65,7 +65,7 @@ class Stream:
             while len(self._buffer) - self._at < n and self._more():
                 pass
         except (Stop, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError) as error:
-            self._failed = error
+            self.failed = error
         return self._buffer[self._at : self._at + n]
 
     def read(self, n: int) -> bytes:

@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives.formats import MARK, plain_name, tar_header
+from forensics.archives import docker, slurm
+from forensics.archives.formats import DOCKER, MARK, RECORDS, plain_name, tar_header, text_name
 from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
 from forensics.archives.streams import Piece, Stream, decoder
 from forensics.archives.tars import tar_entries
 from forensics.archives.zips import ZipEntry, found_entries
 from forensics.files import buffered
+
+HEAD = 16 << 10  # bytes of what is only compressed that tell whether the rest is worth unpacking
 
 
 class Unpacker:
@@ -52,23 +55,30 @@ class Unpacker:
                 if what == "zip":
                     yield from self._zip(raw, size, found, wanted)
                     return
+                if what in RECORDS:
+                    inner = name if what == DOCKER else text_name(name)
+                    said = docker.text(raw) if what == DOCKER else slurm.text(raw)
+                    member = self._store(inner, self._counted(said), found, modified)
+                    if member is not None:
+                        yield member
+                    return
                 stream = Stream(decoder(what, raw, self.limits), raw, self.limits, self.take)
                 if what == "tar" or tar_header(stream.peek(512)):
                     yield from self._tar(stream, found, wanted)
                     return
                 inner = plain_name(name)
-                if reason := readable(stream.peek(16 << 10), inner):
-                    found.problem = reason
+                head = stream.peek(HEAD)
+                # A log that was emptied while its writer held it open begins with zeros, as many as were in it.
+                if head.strip(b"\0") and (reason := readable(head, inner)):
+                    found.problem = (
+                        f"{_reason(failed)}; what comes before: {reason}" if (failed := stream.failed) else reason
+                    )
                     return
                 member = self._store(inner, iter(lambda: stream.read(CHUNK), b""), found, modified)
                 if member is not None:
                     yield member
-        except Stop as stop:
-            found.problem = str(stop)
-        except OSError as error:
-            found.problem = error.strerror or str(error)
-        except (EOFError, zlib.error, lzma.LZMAError, struct.error, ValueError) as error:
-            found.problem = f"damaged: {str(error)[:120] or type(error).__name__}"
+        except (Stop, OSError, EOFError, zlib.error, lzma.LZMAError, struct.error, ValueError) as error:
+            found.problem = _reason(error)
 
     def may_go_into(self, path: str) -> bool:
         """Whether an archive of that path lies in few enough others to be unpacked."""
@@ -79,6 +89,11 @@ class Unpacker:
         self._left -= n
         if self._left < 0:
             raise Stop(f"archives of this run unpack to more than {self.limits.total:,} bytes; the rest was not read")
+
+    def _counted(self, data: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in data:
+            self.take(len(chunk))
+            yield chunk
 
     def _store(self, name: str, data: Iterator[bytes], found: Unpacked, modified: float) -> Member | None:
         """Write one member's data; what came before the archive ended or broke is kept."""
@@ -93,7 +108,7 @@ class Unpacker:
             except Stop as stop:
                 stopped = stop
             except (EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-                stopped = Stop(f"damaged: {str(error)[:120] or type(error).__name__}")
+                stopped = Stop(_reason(error))
         found.count += 1
         if stopped is not None:
             found.problem = str(stopped)
@@ -177,6 +192,15 @@ class Unpacker:
                 found.problem = None
             elif found.problem is not None:
                 return
+
+
+def _reason(error: Exception) -> str:
+    """Why the reading of an archive ended, for people."""
+    if isinstance(error, Stop):
+        return str(error)
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"damaged: {str(error)[:120] or type(error).__name__}"
 
 
 def _leaves(name: str) -> bool:

@@ -3,8 +3,8 @@
     {"ts": "2026-01-05T14:03:01Z", "level": "ERROR", "msg": "failed", "exc_info": "Traceback ...:\\n  File ..."}
 
 python-json-logger, structlog, ECS and loguru write an exception as one string with escaped line ends, in which a scan
-of the raw line finds no traceback. The strings are unescaped, read by the same scan and the same rules as any log, and
-every line of them is then placed at the line of its record.
+of the raw line finds no traceback; structlog can also write its frames as objects. The strings are unescaped, read by
+the same scan and the same rules as any log, and every line of them is then placed at the line of its record.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ _SPEAKER = "process-seen"
 _HEADER = "Traceback (most recent call last):"
 _QUOTES = _HEADER.encode() + rb"\n"  # as JSON escapes it
 _ECS = b'"stack_trace"'
+_STRUCTURED = b'"exc_type"'
 _SEVERE = frozenset(("error", "critical", "fatal", "exception", "err"))
 _STATES_ERROR = lazy(rb'(?i)"(?:error|critical|fatal|exception|err)"')
+_EXCEPTIONS = ("exception", "exc_info", "error")
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_NO = (None, None, None)
+MAX_CHAIN = 20  # exceptions of a structured traceback
 _LEVELS = ("level", "levelname", "level_name", "severity", "log.level", "loglevel", "lvl")
 _MESSAGES = ("message", "msg", "event", "text")
 _TIMES = ("@timestamp", "timestamp", "ts", "time", "asctime")
@@ -114,7 +120,7 @@ def _records(source: Source) -> tuple[list[_Record], str | None]:
                 while line and not line.endswith(b"\n"):
                     line = raw.readline(MAX_RECORD)
                 continue
-            told = _QUOTES in line or _ECS in line
+            told = _QUOTES in line or _ECS in line or _STRUCTURED in line
             told = told or (source.kind is Kind.METRICS and _STATES_ERROR.search(line) is not None)
             if not told or (record := _record(line, number, source)) is None:
                 continue
@@ -136,7 +142,7 @@ def _record(line: bytes, number: int, source: Source) -> _Record | None:
     if level is not None and level.lower() not in _SEVERE:
         return None
     stacks = [text for text in _strings(record) if _HEADER + "\n" in text]
-    stacks = stacks or _ecs(record)
+    stacks = stacks or _ecs(record) or _structured(record)
     message = next((v for key in _MESSAGES if isinstance(v := record.get(key), str)), None)
     if source.kind is Kind.METRICS and level is not None and message is not None and message not in stacks:
         stacks.insert(0, message)
@@ -167,6 +173,46 @@ def _ecs(record: dict[str, Any]) -> list[str]:
     if not isinstance(frames, str) or not isinstance(kind, str) or not frames.lstrip().startswith('File "'):
         return []
     return [f"{_HEADER}\n{frames.rstrip()}\n{kind}: {message or ''}"]
+
+
+def _structured(record: dict[str, Any]) -> list[str]:
+    """The traceback of structlog's `dict_tracebacks`: a list of exceptions, the last raised first, each with frames.
+
+    `is_cause` says that an exception is the direct cause of the one before it in the list (structlog/tracebacks.py).
+    """
+    raised = next((v for key in _EXCEPTIONS if _are_exceptions(v := record.get(key))), None)
+    if raised is None:
+        return []
+    parts: list[str] = []
+    for n, one in reversed(list(enumerate(raised))):
+        parts += [
+            _HEADER,
+            *_frames(one["frames"]),
+            f"{one['exc_type']}: {one.get('exc_value') or ''}".removesuffix(": "),
+        ]
+        if n:
+            parts += ["", _CAUSE if one.get("is_cause") is True else _CONTEXT, ""]
+    return ["\n".join(parts)]
+
+
+def _are_exceptions(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and 0 < len(value) <= MAX_CHAIN
+        and all(isinstance(v, dict) and isinstance(v.get("exc_type"), str) and _frames(v.get("frames")) for v in value)
+    )
+
+
+def _frames(frames: Any) -> list[str]:
+    """Frames as lines of a traceback; those that stand for left out ones have no line number."""
+    lines: list[str] = []
+    for frame in frames if isinstance(frames, list) else ():
+        file, number, name = (frame.get(k) for k in ("filename", "lineno", "name")) if isinstance(frame, dict) else _NO
+        if isinstance(file, str) and type(number) is int and number > 0 and isinstance(name, str):
+            lines.append(f'  File "{file}", line {number}, in {name}')
+            if isinstance(code := frame.get("line"), str) and code.strip():
+                lines.append(f"    {code.strip()}")
+    return lines
 
 
 def _strings(value: Any, depth: int = 4) -> Iterator[str]:

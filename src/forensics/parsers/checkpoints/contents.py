@@ -20,8 +20,9 @@ from typing import Any, BinaryIO
 from forensics.archives.limits import Stop
 from forensics.archives.zips import zip_entries
 from forensics.model import Fact, Source
+from forensics.parsers.checkpoints.commands import refused
 from forensics.parsers.checkpoints.integrity import JSON, LEGACY, UNFINISHED
-from forensics.parsers.checkpoints.opcodes import MAX_BYTES, Made, Tensor, walk
+from forensics.parsers.checkpoints.opcodes import MAX_BYTES, Made, Tensor, Walked, walk
 from forensics.parsers.checkpoints.opened import opened
 
 ENTRIES = 200_000  # of a zip's list
@@ -71,6 +72,7 @@ class Contents:
     parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of the model: name -> shape
     values: Mapping[str, float] = field(default_factory=dict)  # "scaler.scale", "scheduler.last_epoch", "optimizer.lr"
     problem: str | None = None
+    refused: str | None = None  # why nothing of it is listed: it would run something as it is loaded
     walked: int = 0  # bytes of names that were gone through; what it costs
 
 
@@ -130,19 +132,27 @@ def read_stream(raw: BinaryIO, size: int, path: str, limit: int = MAX_BYTES) -> 
         if length > limit:
             return Contents(container, problem=f"its contents were not listed: {length:,} bytes of names are too many")
         raw.seek(start)
-        return replace(_described(root_of(raw.read(length), container), container, path), walked=length)
+        walked = walked_root(raw.read(length), container)
+        if (reason := refused(walked.names)) is not None:
+            return Contents(container, problem=reason, refused=reason, walked=length)
+        return replace(_described(walked.value, container, path), walked=length)
     except (Stop, ValueError) as error:
         return Contents(problem=f"its contents cannot be listed: {str(error)[:120]}")
 
 
 def root_of(data: bytes, container: str) -> Any:
     """The skeleton of the object that a torch file, or a plain pickle, was saved from. Raises ValueError."""
+    return walked_root(data, container).value
+
+
+def walked_root(data: bytes, container: str) -> Walked:
+    """As `root_of`, with what else its pickle tells."""
     if container != "torch (before 1.6)":
-        return walk(data).value
+        return walk(data)
     end = 0
     for _ in range(3):
         end = walk(data, end).end
-    return walk(data, end).value
+    return walk(data, end)
 
 
 def _pickle_of(raw: BinaryIO, size: int, name: str) -> tuple[int, int, str] | None:

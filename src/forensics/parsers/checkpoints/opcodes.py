@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_BYTES = 8 << 20  # of one pickle; 10,000 tensors with their optimizer states take about 3 MB
+MAX_NAMES = 1_000  # a checkpoint has some ten, and with the objects of a program some hundred
 MAX_OPCODES = 2_000_000  # they have four bytes on average
 _LARGE = 1 << 60  # dict keys beyond it are not kept: integers can be chosen so that their hashes collide
 _DICTS = {"collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict", "builtins.set"}
@@ -103,6 +104,7 @@ class Walked:
     value: Any
     end: int  # where the pickle ends in the data
     storages: dict[str, Storage]
+    names: tuple[str, ...] = ()  # of the classes and functions that it names, each once, the first MAX_NAMES
 
 
 _MARK = object()
@@ -147,6 +149,7 @@ class _Machine:
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
         self.storages: dict[str, Storage] = {}
+        self.names: dict[str, None] = {}
 
     def run(self) -> Walked:
         data, stack, memo = self.data, self.stack, self.memo
@@ -176,7 +179,7 @@ class _Machine:
             elif op in _CONSTANTS:
                 stack.append(_CONSTANTS[op])
             elif op == 0x2E:  # STOP
-                return Walked(self.pop(), self.at, self.storages)
+                return Walked(self.pop(), self.at, self.storages, tuple(self.names))
             else:
                 action = _ACTIONS.get(op)
                 if action is None:
@@ -234,6 +237,11 @@ class _Machine:
 
     def push(self, value: Any) -> None:
         self.stack.append(value)
+
+    def named(self, name: str) -> Name:
+        if len(self.names) < MAX_NAMES:
+            self.names[name] = None
+        return Name(name)
 
     def take(self, n: int) -> tuple[Any, ...]:
         place = len(self.stack) - n
@@ -312,13 +320,15 @@ def _tensor(args: tuple[Any, ...]) -> Tensor | None:
 
 def _global(m: _Machine) -> None:
     module, name = m.line(), m.line()
-    m.push(Name(f"{module}.{name}"[:200]))
+    m.push(m.named(f"{module}.{name}"[:200]))
 
 
 def _stack_global(m: _Machine) -> None:
     module, name = m.take(2)
     both = isinstance(module, str) and isinstance(name, str)
-    m.push(Name(f"{module[:100]}.{name[:100]}" if both else "?"))  # cut first: one long string can be used very often
+    m.push(
+        m.named(f"{module[:100]}.{name[:100]}" if both else "?")
+    )  # cut first: one long string can be used very often
 
 
 def _reduce(m: _Machine) -> None:
@@ -337,7 +347,7 @@ def _obj(m: _Machine) -> None:
 
 
 def _inst(m: _Machine) -> None:
-    name = Name(f"{m.line()}.{m.line()}"[:200])
+    name = m.named(f"{m.line()}.{m.line()}"[:200])
     m.push(m.call(name, tuple(m.since_mark())))
 
 

@@ -60,6 +60,8 @@ def survey(
             else:
                 contents = read(source.file, source.path, MAX_BYTES if deep else max(0, left), source.gap)
                 left -= contents.walked
+                if contents.refused is not None:
+                    status, reason = Status.PARTIAL, contents.refused
                 found.facts += facts(source, contents)
                 if world := int(contents.values.get("dp_world_size", 0)):
                     lost = partitions_missing(source, world, checkpoints) if source.path.endswith(".pt") else None

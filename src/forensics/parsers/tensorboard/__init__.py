@@ -2,7 +2,8 @@
 
 Layers, bottom up: `checksums` (CRC32C for many payloads at once), `frames` (the walk over the records, which survives
 damage), `wire` (the protobuf wire format), `tensors`, `histograms` and `hparams` (what a summary can hold), `events`
-(records as rows), `reader` (one file), `table` (rows of the run's tables). `sniff` tells event files from others.
+(records as rows), `reader` (one file), `table` (rows of the run's tables), `folders` (files that follow each
+other). `sniff` tells event files from others.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from forensics.parsers.tensorboard.sniff import looks_like_events
 
 if TYPE_CHECKING:
     from forensics.parsers.tensorboard.events import EVENT_COLUMNS, Session
+    from forensics.parsers.tensorboard.folders import launches
     from forensics.parsers.tensorboard.reader import EventFile, Follower, read_events
     from forensics.parsers.tensorboard.table import MAX_FACTS, facts, metrics, resumes
 
@@ -24,6 +26,7 @@ __all__ = [
     "Follower",
     "Session",
     "facts",
+    "launches",
     "looks_like_events",
     "metrics",
     "read_events",
@@ -37,6 +40,7 @@ _HOME = {
     "EventFile": "reader",
     "Follower": "reader",
     "read_events": "reader",
+    "launches": "folders",
     "facts": "table",
     "metrics": "table",
     "MAX_FACTS": "table",
