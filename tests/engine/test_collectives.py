@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.collectives import desync, still_standing, vote
+from forensics.engine.pipeline import analyse
 from forensics.engine.steps import step_clock
 from forensics.model import (
     COLLECTIVES_COLUMNS,
@@ -23,6 +24,7 @@ from forensics.model import (
     Identity,
     Kind,
     Observation,
+    Role,
     Source,
     Traceback,
     schema,
@@ -692,13 +694,93 @@ def test_an_older_pending_call_on_the_late_rank_means_device_or_network() -> Non
     assert found.culprits == (3,)
     assert "all_reduce #5 of the default group, is older" in (found.note or "")
     assert "on the device or in the network" in (found.note or "")
+    assert found.signature == "rank-stuck-on-device"
+
+
+def test_an_older_pending_call_of_gloo_proves_no_device() -> None:
+    rows = [row | {"state": "scheduled"} for row in behind(done=False)]
+    found = only(desync(table(*rows), (), range(4)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (3,))
+    assert "device" not in (found.note or "")
+
+
+def pending(*states: str, seq: int = 6, **changes: Any) -> list[dict[str, Any]]:
+    """A call that all ranks have enqueued and none has completed, in these states."""
+    rows = [call(rank, seq, done=False, **changes) for rank in range(len(states))]
+    return [row | {"state": state} for row, state in zip(rows, states, strict=True)]
+
+
+def test_a_gpu_that_is_stuck_is_explained_by_its_host_s_kernel_log(tmp_path: Path) -> None:
+    """And without one it is a root of its own, which does not send anybody to the program."""
+    for rank in range(4):
+        last = 8 if rank == 2 else 9
+        entries = [
+            {
+                "record_id": seq, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": seq,
+                "p2p_seq_id": 0, "op_id": seq, "profiling_name": "nccl:all_reduce", "time_created_ns": (1791195072 + seq) * 10**9,
+                "input_sizes": [[64]], "input_dtypes": ["Float"], "output_sizes": [[64]], "output_dtypes": ["Float"],
+                "state": "completed" if seq < last else "started", "retired": seq < last, "is_p2p": False,
+                "frames": [],
+            }
+            for seq in range(1, last + 1)
+        ]  # fmt: skip
+        dump = {"version": "2.9", "pg_config": {"0": {"ranks": "[0, 1, 2, 3]"}}, "entries": entries}
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump))
+    (found,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (found.name, found.ranks) == ("rank-stuck-on-device", (2,))
+    assert not any("py-spy" in text for text in found.fix)
+    (tmp_path / "dmesg-node-0.txt").write_text(
+        "[Mon Oct  5 10:11:12 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off "
+        "the bus.\n"
+    )
+    diagnosis = analyse([str(tmp_path)])
+    assert [f.name for f in diagnosis.of_role(Role.ROOT)] == ["gpu-fell-off-bus"]
+    assert "rank-stuck-on-device" in [f.name for f in diagnosis.of_role(Role.CASCADE)]
+
+
+def test_a_call_that_one_gpu_has_not_begun() -> None:
+    rows = [*history(range(4)), *pending("started", "started", "started", "scheduled")]
+    found = only(desync(table(*rows), (), range(4)))
+    assert (found.signature, found.culprits, found.captures["seq"]) == ("rank-stuck-on-device", (3,), "6")
+    assert "#6 sizes [[64]] scheduled" in found.evidence[0].text
+    assert "#6 sizes [[64]] started" in found.evidence[1].text
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        ("scheduled",) * 4,  # a recorder that does not time calls
+        ("started",) * 4,
+        ("started", "started", "scheduled", "scheduled"),
+        ("started", "scheduled", "scheduled", "scheduled"),
+    ],
+)
+def test_states_that_show_no_gpu_to_be_behind(states: tuple[str, ...]) -> None:
+    rows = [*history(range(4)), *pending(*states)]
+    assert all(not o.culprits for o in desync(table(*rows), (), range(4)))
+
+
+def test_a_gpu_that_is_in_a_call_of_another_group_is_not_to_blame() -> None:
+    rows = [*history(range(4)), *pending("started", "started", "started", "scheduled")]
+    other = [call(rank, 2, done=False, group="3", group_desc="tp ranks 2-3") | {"state": "started"} for rank in (2, 3)]
+    assert all(not o.culprits for o in desync(table(*rows, *other), (), range(4)))
+
+
+def test_calls_that_differ_behind_one_that_hangs_everywhere_are_not_the_cause() -> None:
+    """All GPUs are in #6; what was enqueued after it has not begun on any of them."""
+    rows = [*history(range(4)), *pending("started", "started", "started", "started")]
+    rows += [call(rank, 7, "broadcast" if rank == 2 else "all_reduce", done=False) for rank in range(4)]
+    assert [(o.signature, o.culprits) for o in desync(table(*rows), (), range(4))] == [("collective-timeout", ())]
+    done = [row | {"state": "completed", "retired": True} if row["seq"] == 6 else row for row in rows]
+    found = only(desync(table(*done), (), range(4)))
+    assert (found.signature, found.culprits) == ("collective-op-mismatch", (2,))
 
 
 def test_a_gpu_that_is_behind_though_its_program_is_not() -> None:
     rows = history((0, 1, 2)) + history((3,), 3)
     rows += [call(3, seq, done=False) for seq in (4, 5, 6)] + [call(rank, 6, done=False) for rank in (0, 1, 2)]
     found = only(desync(table(*rows), (), range(4)))
-    assert (found.signature, found.culprits, found.captures["seq"]) == ("straggler-rank", (3,), "4")
+    assert (found.signature, found.culprits, found.captures["seq"]) == ("rank-stuck-on-device", (3,), "4")
     assert "enqueued as much as the others" in (found.note or "")
 
 

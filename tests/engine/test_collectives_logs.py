@@ -135,6 +135,45 @@ def test_a_part_of_the_ranks_that_does_not_show_its_spacing_blames_nobody(tmp_pa
     assert "nothing of the kind" not in found.notes[0]
 
 
+def created(rank: int, group: str, number: int, size: int) -> str:
+    return native(
+        rank,
+        f"[{group} Rank {number}] ProcessGroupNCCL initialization options: size: {size}, global rank: {rank}, "
+        "TIMEOUT(ms): 600000, USE_HIGH_PRIORITY_STREAM: 0, SPLIT_FROM: 0, SPLIT_COLOR: 0, PG Name: 12",
+        0,
+    )
+
+
+ODD = {1: 0, 2: 1, 4: 2, 7: 3}  # rank -> number in a group whose ranks are not evenly spaced
+
+
+@pytest.mark.parametrize("group", ["PG ID 2 PG GUID 12(ep)", "PG 12 (ep)", "PG 12"])
+def test_what_ranks_print_of_a_group_tells_who_is_missing_in_it(tmp_path: Path, group: str) -> None:
+    lines = [created(rank, group, number, 4) for rank, number in ODD.items()] + trained(8)
+    for rank, number in ODD.items():
+        lines += waited(rank, 301, group, number) if rank != 4 else []
+    found = first(diagnose(tmp_path, {"run.out": lines}))
+    assert (found.name, found.ranks) == ("collective-timeout", (4,))
+    assert "Ranks 1-2, 7 timed out in group 12" in found.notes[0]
+
+
+def test_a_group_of_which_not_all_ranks_printed_anything_names_nobody(tmp_path: Path) -> None:
+    group = "PG ID 2 PG GUID 12(ep)"
+    lines = [created(rank, group, number, 4) for rank, number in ODD.items() if rank != 4] + trained(8)
+    for rank, number in ODD.items():
+        lines += waited(rank, 301, group, number) if rank != 4 else []
+    assert first(diagnose(tmp_path, {"run.out": lines})).ranks is None
+
+
+def test_ranks_outside_the_group_that_timed_out_are_not_missing_in_it(tmp_path: Path) -> None:
+    """Five of eight ranks, with their own numbers: without their lines they would pass for a group of all ranks."""
+    group = "PG ID 2 PG GUID 12(ep)"
+    lines = trained(8) + [line for rank in range(5) for line in waited(rank, 301, group, rank)]
+    assert first(diagnose(tmp_path, {"run.out": lines})).ranks == (5, 6, 7)
+    lines += [created(rank, group, rank, 5) for rank in range(5)]
+    assert first(diagnose(tmp_path, {"run.out": lines})).ranks is None
+
+
 def in_groups(*groups: tuple[str, dict[int, int]], world: int = 8) -> list[str]:
     """What ranks print that wait in groups; of each: its name, rank -> number in it."""
     lines = trained(world)
@@ -237,6 +276,7 @@ def test_a_rank_ahead_of_all_others(tmp_path: Path) -> None:
     found = first(diagnose(tmp_path, {"run.out": lines}))
     assert (found.name, found.ranks) == ("collective-desync", (3,))
     assert "Rank 3 is ahead" in found.notes[0]
+    assert "before #501 that rank 3 made alone" in found.fix[0]
 
 
 def test_a_rank_stuck_in_a_later_or_an_earlier_call_is_said_to_be_ahead_or_behind(tmp_path: Path) -> None:
@@ -250,12 +290,16 @@ def test_a_rank_stuck_in_a_later_or_an_earlier_call_is_said_to_be_ahead_or_behin
         assert direction in found.notes[0]
         assert f"rank {rank} at #{seq}" in found.notes[0]
         assert ("behind" in found.notes[0]) is (seq < 4300)
+        fix = f"rank {rank} stands short of #4300" if seq < 4300 else f"before #4300 that rank {rank} made alone"
+        assert fix in found.fix[0]
+        assert len([text for text in found.fix if f"rank {rank}" in text]) == 1
 
 
 def test_no_side_is_ahead_where_half_wait_in_each_call(tmp_path: Path) -> None:
     lines = [*trained(4), *(line for r in range(4) for line in waited(r, 812 if r < 2 else 813))]
     found = first(diagnose(tmp_path, {"run.out": lines}))
     assert not any(word in note for note in found.notes for word in ("ahead", "behind"))
+    assert not any("made alone" in text or "short of" in text for text in found.fix)
 
 
 def test_rank_0_ahead_of_all_others(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_counters_before_the_entries_say_how_far_the_rank_of_a_cut_dump_came(tmp
     found = compared(with_cut("parked_rank2", 2, tmp_path, 0.6))
     assert (found.signature, found.culprits) == ("straggler-rank", (2,))
     assert "#19" in (found.note or "")
+    assert "on the host" in (found.note or "") and "device" not in (found.note or "")
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -52,11 +52,12 @@ def sources(folder: Path, *logs: str) -> list[Source]:
     return found
 
 
-def timed_out(rank: int) -> Observation:
+def timed_out(rank: int, **captures: str) -> Observation:
     line = Evidence(f"out.{rank}.txt", 1, 0, "Watchdog caught collective operation timeout")
     return Observation(
-        signature="collective-timeout", weight=0.9, evidence=(line,), identity=Identity(rank=rank), culprits=()
-    )
+        signature="collective-timeout", weight=0.9, evidence=(line,), identity=Identity(rank=rank), culprits=(),
+        captures=captures,
+    )  # fmt: skip
 
 
 def test_calls_become_rows(tmp_path: Path) -> None:
@@ -105,6 +106,42 @@ def test_a_rank_that_is_behind_counts_only_where_something_waited(tmp_path: Path
     found = desync(frame, [timed_out(r) for r in (0, 1, 3)], range(WORLD))
     assert [(o.signature, o.culprits) for o in found] == [("straggler-rank", (2,))]
     assert "device" not in (found[0].note or "")
+
+
+@pytest.mark.parametrize(("calls", "absent"), [(17, True), (58, True), (59, False), (60, False)])
+def test_a_rank_that_never_came_goes_before_calls_that_differ_later(tmp_path: Path, calls: int, absent: bool) -> None:
+    """Programs run on past a call that hangs: rank 2's other operation, #60, is queued behind what rank 1 lacks."""
+    logs = [log(r, calls if r == 1 else 60, **({"op": "AllGather"} if r == 2 else {})) for r in range(WORLD)]
+    frame, _ = collective_calls(sources(tmp_path, *logs))
+    assert frame is not None
+    (found,) = desync(frame, [timed_out(0)], range(WORLD))
+    if not absent:
+        assert (found.signature, found.culprits, found.captures["seq"]) == ("collective-op-mismatch", (2,), "60")
+        return
+    assert (found.signature, found.culprits, found.captures["seq"]) == ("straggler-rank", (1,), str(calls + 1))
+    assert f"wait in all_reduce #{calls + 1}" in (found.note or "")
+    assert "differ later as well, at #60" in (found.note or "")
+
+
+def test_calls_that_differ_count_where_nothing_shows_that_a_log_was_left_whole(tmp_path: Path) -> None:
+    logs = [log(r, 17 if r == 1 else 60, **({"op": "AllGather"} if r == 2 else {})) for r in range(WORLD)]
+    frame, _ = collective_calls(sources(tmp_path, *logs))
+    assert frame is not None
+    (found,) = desync(frame, (), range(WORLD))
+    assert (found.signature, found.culprits) == ("collective-op-mismatch", (2,))
+
+
+@pytest.mark.parametrize(("op", "seq", "named"), [("ALLREDUCE", "18", ()), ("_ALLGATHER_BASE", "18", (2,))])
+def test_a_timeout_in_an_earlier_call_of_the_others_operation(
+    tmp_path: Path, op: str, seq: str, named: tuple[int, ...]
+) -> None:
+    """The rank that called something else at #60 says itself in which operation it was stuck."""
+    logs = [log(r, 60, **({"op": "AllGather"} if r == 2 else {})) for r in range(WORLD)]
+    frame, _ = collective_calls(sources(tmp_path, *logs))
+    assert frame is not None
+    waits = [timed_out(r, op=op if r == 2 else "ALLREDUCE", seq=seq) for r in range(WORLD)]
+    found = desync(frame, waits, range(WORLD))
+    assert any(o.signature == "collective-op-mismatch" and o.culprits == (2,) for o in found) is bool(named)
 
 
 def test_logs_that_are_read_from_their_end_are_aligned_by_the_printed_count(

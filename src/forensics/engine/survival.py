@@ -27,7 +27,8 @@ SUFFERING = frozenset(
     "collective-timeout straggler-rank rank-exited-early nccl-network-timeout nccl-remote-error nccl-system-error "
     "nccl-unhandled-cuda-error nccl-internal-error nccl-connect-failed nccl-watchdog-abort teardown-hang "
     "dataloader-timeout store-timeout stack-dump monitored-barrier-timeout gloo-connection-closed nccl-peer-closed "
-    "store-connection-lost sigkill-unknown-sender cuda-unknown-error cuda-library-call-failed".split()
+    "store-connection-lost sigkill-unknown-sender cuda-unknown-error cuda-library-call-failed "
+    "rank-stuck-on-device".split()
 )
 _OUTSIDE = ("gpu", "nccl")  # areas of what can hold on while training goes on
 BY_HAND = ("keyboard-interrupt", "external-sigterm")  # what ends also programs that wait after their work is done

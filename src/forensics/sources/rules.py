@@ -12,7 +12,7 @@ _DESYNC = (
     "collective-dtype-mismatch",
     "monitored-barrier-timeout",
 )
-_HANGS = ("collective-timeout", "straggler-rank", "rank0-side-work", "subgroup-order-mismatch")
+_HANGS = ("collective-timeout", "straggler-rank", "rank-stuck-on-device", "rank0-side-work", "subgroup-order-mismatch")
 _NOT_LEARNING = ("weights-not-updated", "learning-rate-too-low", "layer-not-updated")
 _UNSTABLE = ("loss-divergence", "nan-loss", "nan-gradients", "loss-spike")
 _MEMORY = ("cuda-oom", "host-oom", "host-oom-cgroup", "host-oom-ray-monitor", "cublas-alloc-failed", "cudnn-oom")

@@ -126,7 +126,9 @@ def prepared(table: pl.DataFrame) -> pl.DataFrame:
         .group_by("rank", maintain_order=True).last().select("rank", "source")
     )  # fmt: skip
     known = known.join(newest, on=["rank", "source"], how="semi")
-    gloo = pl.col("state").fill_null("scheduled").is_in(["scheduled", CALLED]).all().over("source")
+    as_gloo = pl.col("state").fill_null("scheduled").is_in(["scheduled", CALLED])
+    # The state of a call that only counters tell of is ours, and says nothing of the backend.
+    gloo = (as_gloo | (pl.col("op") == UNRECORDED)).all().over("source")
     return known.with_columns(
         finished=(pl.col("state").fill_null("") == "completed") | (gloo & pl.col("retired").fill_null(False))
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from forensics.engine.collectives.calls import SAME_INPUT, Call, Group, declared, groups_of
-from forensics.engine.collectives.logs import Logs
+from forensics.engine.collectives.logs import TIMEOUTS, Logs
 from forensics.engine.collectives.observations import (
     DEFAULT_GROUPS,
     at_place,
@@ -25,7 +26,7 @@ from forensics.engine.collectives.observations import (
     vote,
 )
 from forensics.engine.collectives.p2p import point_to_point
-from forensics.engine.collectives.waits import inverted, waits
+from forensics.engine.collectives.waits import ON_DEVICE, SCHEDULED, STARTED, inverted, waits
 from forensics.model import UNRECORDED, Observation
 
 if TYPE_CHECKING:
@@ -43,11 +44,14 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
     groups = groups_of(table)
     if not groups:
         return point_to_point(table, [], logs)
-    found = [o for group in groups if (o := _mismatch(group, logs)) is not None]
-    settled = {group.key for group in groups if group.mismatch is not None}
+    differing = [group for group in groups if group.mismatch is not None]
     ends = _with_known_ends(table)
     if ends.height < table.height:
         table, groups = ends, groups_of(ends)
+    known = {group.key: group for group in groups}
+    later = {group.key: group for group in differing if _hung_before(group, known.get(group.key), logs, everyone)}
+    found = [o for group in differing if group.key not in later and (o := _mismatch(group, logs)) is not None]
+    settled = {group.key for group in differing} - set(later)
     calm = [group for group in groups if group.key not in settled]
     if not found:
         found += point_to_point(table, calm, logs)
@@ -59,12 +63,14 @@ def from_dumps(table: pl.DataFrame, logs: Logs, everyone: frozenset[int], dumped
         if found:
             return found
     if not found:
-        found += waits(calm, logs)
+        found += [_with_later(o, later) for o in waits(calm, logs)]
     calm = [group for group in calm if not group.traced]
     if not found:
         found += inverted(calm)
     if not found:
         found += [o for group in calm if (o := _device_behind(group, logs)) is not None][:1]
+    if not found:
+        found += [o for group in calm if (o := _not_begun(group, calm, logs)) is not None][:1]
     if not found:
         found += [o for group in calm if (o := _other_line(group, logs)) is not None]
     if not found:
@@ -81,6 +87,58 @@ def _with_known_ends(table: pl.DataFrame) -> pl.DataFrame:
 
     unread = pl.col("op").is_null()
     return table.filter(unread | ~unread.any().over("rank", "source"))
+
+
+def _hung_before(group: Group, known: Group | None, logs: Logs, everyone: Collection[int]) -> bool:
+    """Whether a group hung in a call before the first one on which its ranks differ.
+
+    NCCL's calls are enqueued and return at once: a program runs on past the one that hangs, and what its ranks do
+    differently there is not what stopped them.
+
+    known: the group as the dumps tell it whose ends are known; None where there are none. everyone: all ranks.
+    """
+    seq = group.mismatch
+    if seq is None or known is None:
+        return False
+    missed = min(call.seq for call in known.last.values()) + 1  # which the slowest rank never called
+    if known.traced:  # a log may also have been cut or copied early, so that its end proves something in trouble only
+        return bool(logs.trouble) and (missed < seq or _timed_out_before(group, seq, logs, everyone))
+    pending = [call.seq for call in known.waiting.values()]
+    if missed < seq and any(call <= missed for call in pending):
+        return True
+    return len(pending) == len(known.last) and max(pending) < seq
+
+
+def _timed_out_before(group: Group, seq: int, logs: Logs, everyone: Collection[int]) -> bool:
+    """Whether a rank that differs from the others at `seq` timed out, at a lower number, in the others' operation.
+
+    The numbers alone do not tell: a watchdog counts what PyTorch was asked for, NCCL the calls that this became.
+    """
+    if group.key[0] not in DEFAULT_GROUPS and group.members != frozenset(everyone):
+        return False
+    usual, odd = vote({rank: call.op for rank, call in group.at(seq).items()})
+    return any(
+        o.identity.rank in odd
+        and o.signature in TIMEOUTS
+        and o.captures.get("group", "0") in DEFAULT_GROUPS
+        and (at := number(o.captures.get("seq"))) is not None
+        and at < seq
+        and _plain(o.captures.get("op", "")) == _plain(str(usual))
+        for o in logs.observations
+    )
+
+
+def _plain(op: str) -> str:
+    """One spelling for an operation: "_ALLGATHER_BASE" and "all_gather" are "allgather"."""
+    return op.lower().replace("_", "").removesuffix("base")
+
+
+def _with_later(o: Observation, later: Mapping[tuple[str, str], Group]) -> Observation:
+    """A finding on a wait, with the calls that differ after it in words."""
+    if not later:
+        return o
+    said = ", ".join(f"#{group.mismatch} of {in_group(key)}" for key, group in sorted(later.items())[:4])
+    return replace(o, note=f"{o.note} Calls differ later as well, at {said}: that is not what hung first.")
 
 
 def _mismatch(group: Group, logs: Logs) -> Observation | None:
@@ -247,7 +305,35 @@ def _device_behind(group: Group, logs: Logs) -> Observation | None:
     )
     peers = [group.waiting.get(rank, group.last[rank]) for rank in sorted(reached) if rank not in late]
     shown = [group.waiting[rank] for rank in late] + peers
-    return observe("straggler-rank", 0.75 if logs.trouble else 0.45, late, shown, note, call.seq, call)
+    return observe(ON_DEVICE, 0.75 if logs.trouble else 0.45, late, shown, note, call.seq, call)
+
+
+def _not_begun(group: Group, groups: Sequence[Group], logs: Logs) -> Observation | None:
+    """Ranks whose GPU has not begun the call in which most others' GPUs are, though all ranks have enqueued it.
+
+    A call is "started" once the GPU has reached it, which the recorder sees only where it times calls
+    (TORCH_NCCL_ENABLE_TIMING): elsewhere every pending call is "scheduled" on all ranks. PyTorch's own analyser calls
+    this COLLECTIVE_STATE_MISMATCH, and blames whoever differs from the first rank. Nobody is named here whose GPU is
+    in a call of another group: what holds it up is the wait there.
+    """
+    calls = group.waiting
+    if set(calls) != set(group.members) or len({call.seq for call in calls.values()}) != 1:
+        return None
+    usual, late = vote({rank: call.state for rank, call in calls.items()})
+    if usual != STARTED or not late or any(calls[rank].state != SCHEDULED for rank in late):
+        return None
+    if any(call.state == STARTED for other in groups for rank, call in other.waiting.items() if rank in late):
+        return None
+    call = calls[late[0]]
+    others = [rank for rank in calls if rank not in late]
+    note = (
+        f"All ranks of {in_group(group.key)} have enqueued {call.name}{at_place(call)}; the recorders of "
+        f"{spoken(others)} say that it is started, {plural(late, 'that', 'those')} of {spoken(late)} only that it is "
+        f"scheduled: {plural(late, 'its', 'their')} GPU has not come to it, and is held up by work that was enqueued "
+        f"before it."
+    )
+    shown = [calls[rank] for rank in (*late, *sorted(others))]
+    return observe(ON_DEVICE, 0.7 if logs.trouble else 0.45, late, shown, note, call.seq, call)
 
 
 def _no_dump(

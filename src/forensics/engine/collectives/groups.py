@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
-from forensics.engine.collectives.observations import DEFAULT_GROUPS, from_lines, in_group, plural, spoken
+from forensics.engine.collectives.observations import DEFAULT_GROUPS, from_lines, in_group, number, plural, spoken
 from forensics.model import Observation
 from forensics.patterns import lazy
 
 # `[PG 1 Rank 2]`, `[PG ID 2 PG GUID 5(dp) Rank 2]`: the number inside the group.
 _NUMBER_IN_GROUP = lazy(r"\[PG [^\]]{1,160}\bRank (\d{1,6})\]")
+# The index that a process gave the group, which is its own: another process may give it to another group.
+_INDEX_OF_GROUP = lazy(r"\[PG ID (\d{1,9}) PG GUID ")
+CREATED = "process-group-created"
 WHOLE = "0"  # the group of all ranks
 FEWEST = 3  # members by which the spacing of a group is known
 TOLD = 8  # groups that a note names
@@ -32,6 +37,8 @@ class Group(NamedTuple):
     name: str
     numbers: Mapping[int, int | None]  # rank -> its number inside the group; None where its line does not say
     lines: Mapping[int, Observation]
+    members: Mapping[int, int] = MappingProxyType({})  # rank -> number of all members, where they say so; else nothing
+    size: int = 0  # 0 where it is not known
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -45,6 +52,8 @@ class Group(NamedTuple):
 
     def is_whole(self, everyone: Collection[int]) -> bool:
         """Whether it holds all ranks: the default one, and one in which most ranks bear their own numbers."""
+        if self.members:
+            return self.members.keys() >= set(everyone)
         own = all(n == rank for rank, n in self.numbers.items())
         return self.name == WHOLE or (2 * len(self.numbers) > len(everyone) and own)
 
@@ -63,19 +72,58 @@ class Group(NamedTuple):
 
     def absent(self, everyone: Collection[int], size: int = 0) -> dict[int, int]:
         """rank -> number of the members that did not time out in it, up to the last one that did, or to a size."""
+        if self.members:
+            return {rank: n for rank, n in self.members.items() if rank not in self.numbers}
         if self.name == WHOLE:
             return {rank: rank for rank in everyone if rank not in self.numbers}
         if (spacing := self.spacing) is None:
             return {}
         first, step = spacing
         numbers = [n for n in self.numbers.values() if n is not None]
-        members = {first + step * n: n for n in range(max(size, max(numbers) + 1))}
+        members = {first + step * n: n for n in range(max(size, self.size, max(numbers) + 1))}
         missing = {rank: n for rank, n in members.items() if rank not in self.numbers}
         return missing if missing.keys() <= set(everyone) else {}
 
 
-def of_timeouts(observations: Iterable[Observation], signatures: Collection[str]) -> list[Group]:
+@dataclass(frozen=True, slots=True)
+class _Created:
+    """What ranks said of the process groups that they created, with TORCH_CPP_LOG_LEVEL=INFO."""
+
+    names: dict[tuple[int, str], str] = field(default_factory=dict)  # rank, its index of the group -> the group's name
+    members: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # name -> rank -> number
+    sizes: dict[str, int] = field(default_factory=dict)  # name -> ranks
+
+    def of(self, name: str, lines: Mapping[int, Observation]) -> tuple[Mapping[int, int], int]:
+        """(rank -> number of all members, or nothing; size, or 0) of the group in which these ranks timed out."""
+        known = {self._name(rank, name, o) for rank, o in lines.items()}
+        if len(known) != 1 or (size := self.sizes.get(one := known.pop(), 0)) < 2:
+            return {}, 0
+        members = self.members[one]
+        whole = len(members) == size and lines.keys() <= members.keys()
+        return (members if whole else {}), size
+
+    def _name(self, rank: int, name: str, o: Observation) -> str:
+        m = _INDEX_OF_GROUP.search(o.evidence[0].text)
+        return self.names.get((rank, m.group(1)), name) if m is not None else name
+
+
+def _created(observations: Iterable[Observation]) -> _Created:
+    found = _Created()
+    for o in observations:
+        rank, size, of = (number(o.captures.get(name)) for name in ("global_rank", "size", "number"))
+        if o.signature != CREATED or rank is None or size is None or of is None:
+            continue
+        name = default_name(o.captures["group"])
+        found.members[name][rank] = of
+        found.sizes[name] = size
+        if (m := _INDEX_OF_GROUP.search(o.evidence[0].text)) is not None:
+            found.names[rank, m.group(1)] = name
+    return found
+
+
+def of_timeouts(observations: Sequence[Observation], signatures: Collection[str]) -> list[Group]:
     """The groups in which ranks timed out, by name."""
+    created = _created(observations)
     numbers: dict[str, dict[int, int | None]] = defaultdict(dict)
     lines: dict[str, dict[int, Observation]] = defaultdict(dict)
     for o in observations:
@@ -84,7 +132,7 @@ def of_timeouts(observations: Iterable[Observation], signatures: Collection[str]
             name = default_name(o.captures["group"])
             numbers[name][o.identity.rank] = int(m.group(1)) if m is not None else None
             lines[name].setdefault(o.identity.rank, o)
-    return [Group(name, numbers[name], lines[name]) for name in sorted(numbers)]
+    return [Group(name, numbers[name], lines[name], *created.of(name, lines[name])) for name in sorted(numbers)]
 
 
 def missing(groups: Sequence[Group], everyone: Collection[int], waiting: Collection[int]) -> Observation | None:
@@ -99,6 +147,11 @@ def missing(groups: Sequence[Group], everyone: Collection[int], waiting: Collect
             sizes[spacing[1]] = max(sizes[spacing[1]], *((n or 0) + 1 for n in group.numbers.values()))
     gone: dict[str, dict[int, int]] = {}
     for group in groups:
+        if group.members:
+            absent = group.absent(everyone)
+            if 0 < len(absent) < len(group.numbers) and not set(absent) & set(waiting):
+                gone[group.name] = absent
+            continue
         if len(group.numbers) < FEWEST or (spacing := group.spacing) is None:
             continue
         for size in (sizes[spacing[1]], 0):
@@ -112,10 +165,17 @@ def missing(groups: Sequence[Group], everyone: Collection[int], waiting: Collect
     culprits = tuple(sorted({rank for ranks in gone.values() for rank in ranks}))
     lines = [group.lines[rank] for group in groups if group.name in gone for rank in sorted(group.lines)]
     others = _apart([group for group in groups if group.name not in gone])
-    return from_lines("collective-timeout", 0.55, culprits, lines, " ".join([*told, *others]))
+    weight = 0.65 if all(group.members for group in groups if group.name in gone) else 0.55
+    return from_lines("collective-timeout", weight, culprits, lines, " ".join([*told, *others]))
 
 
 def _without(group: Group, absent: Mapping[int, int]) -> str:
+    if group.members:
+        text = (
+            f"{spoken(group.ranks)} timed out in {group.where}; {spoken(absent)}, by what its members printed when it "
+            f"was created {plural(absent, 'the only other one', 'the others')}, printed nothing of the kind."
+        )
+        return text[:1].upper() + text[1:]
     which = f"number{plural(absent, '', 's')} {', '.join(str(n) for n in sorted(absent.values()))}"
     text = (
         f"{spoken(group.ranks)} timed out in {group.where}, evenly spaced by their numbers in it; {which} of it, which "

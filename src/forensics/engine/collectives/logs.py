@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forensics.engine.collectives.groups import by_group, crossed, default_name, missing, of_timeouts
 from forensics.engine.collectives.observations import (
+    fix_of_ahead,
+    fix_of_behind,
     from_lines,
     in_group,
     no_majority,
@@ -191,10 +193,9 @@ def _stuck_apart(
         for rank, seq in seqs.items():
             at[seq].append(rank)
         said = "; ".join(f"{spoken(there)} at #{seq}" for seq, there in sorted(at.items())[:8])
-        end = _directions(seqs, odd) if odd else f" {no_majority(len(seqs))}"
-        return from_lines(
-            "collective-desync", 0.7, odd, ordered(ranks, odd), f"The ranks are stuck apart{where}: {said}.{end}"
-        )
+        end, fix = _directions(seqs, odd) if odd else (f" {no_majority(len(seqs))}", ())
+        note = f"The ranks are stuck apart{where}: {said}.{end}"
+        return replace(from_lines("collective-desync", 0.7, odd, ordered(ranks, odd), note), fix=fix)
     calls = {}
     for rank, o in ranks.items():
         same = [d for d in (o, *details.get(rank, ())) if "op" in d.captures and d.captures["seq"] == o.captures["seq"]]
@@ -219,8 +220,9 @@ def _stuck_apart(
     return None
 
 
-def _directions(seqs: Mapping[int, int], odd: Collection[int]) -> str:
-    """Sentences that say which of the odd ranks are ahead of the number where all the rest wait, and which are behind.
+def _directions(seqs: Mapping[int, int], odd: Collection[int]) -> tuple[str, tuple[str, ...]]:
+    """Which of the odd ranks are ahead of the number where all the rest wait, and which are behind: in words, and what
+    to do about either.
 
     seqs: rank -> number of the call in which it waits; all ranks outside `odd` share one.
     """
@@ -228,6 +230,7 @@ def _directions(seqs: Mapping[int, int], odd: Collection[int]) -> str:
     ahead = [rank for rank in odd if seqs[rank] > usual]
     behind = [rank for rank in odd if seqs[rank] < usual]
     said = ""
+    fix = ((fix_of_ahead(ahead, usual),) if ahead else ()) + ((fix_of_behind(behind, usual),) if behind else ())
     if ahead:
         it = plural(ahead, "it is", "they are")
         said += (
@@ -240,7 +243,7 @@ def _directions(seqs: Mapping[int, int], odd: Collection[int]) -> str:
             f" {spoken(behind).capitalize()} {plural(behind, 'is', 'are')} behind: {it} not reached #{usual}, in which "
             f"the others wait, and skipped a call of theirs or {plural(behind, 'hangs', 'hang')} in an earlier one."
         )
-    return said
+    return said, fix
 
 
 def _behind_in_logs(
@@ -310,7 +313,8 @@ def _ahead(
         f"Either {plural(alone, 'it', 'they')} made a call that the others do not make, or those are held up before it."
     )
     signature = "rank-conditional-collective" if alone == (0,) else "collective-desync"
-    return from_lines(signature, 0.7, alone, [*ordered(victims, ()), *ordered(behind, ())], note)
+    lines = [*ordered(victims, ()), *ordered(behind, ())]
+    return replace(from_lines(signature, 0.7, alone, lines, note), fix=(fix_of_ahead(alone, seq),))
 
 
 def _not_after(o: Observation, others: Sequence[Observation]) -> bool:

@@ -156,5 +156,24 @@ def base(frame: str) -> str:
     return frame.rsplit("/", 1)[-1]
 
 
+def fix_of_ahead(ranks: Collection[int], seq: int) -> str:
+    """What to do about ranks that are further than all others. seq: the number of the call where the ways part."""
+    return (
+        f"Find the call at or before #{seq} that {spoken(ranks)} made alone, or in which {plural(ranks, 'it', 'they')} "
+        "did not wait for the others: a branch on the rank or on data, one more batch, a retry after an exception that "
+        "was caught, a wait that was skipped."
+    )
+
+
+def fix_of_behind(ranks: Collection[int], seq: int) -> str:
+    """What to do about ranks that have not come to the call in which all others wait. seq: that call's number."""
+    its, stands, it = plural(ranks, "its", "their"), plural(ranks, "stands", "stand"), plural(ranks, "it", "they")
+    return (
+        f"See where {spoken(ranks)} {stands} short of #{seq}: py-spy dump --pid shows whether {its} program lags "
+        f"(data, storage, a lock) or is in a collective. If {it} made the same calls up to there, look at {its} GPU "
+        "and links (dmesg for Xid, nvidia-smi -q -d ECC,PERFORMANCE, ibstat); else a call of the others was skipped."
+    )
+
+
 def no_majority(count: int) -> str:
     return "Two ranks give no majority." if count == 2 else "No side is the majority, so that nobody can be named."

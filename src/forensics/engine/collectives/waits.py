@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from forensics.engine.collectives.calls import Call, Group, declared
 from forensics.engine.collectives.logs import Logs
@@ -14,6 +15,7 @@ from forensics.engine.collectives.observations import (
     DEFAULT_GROUPS,
     at_place,
     base,
+    fix_of_ahead,
     in_group,
     no_majority,
     observe,
@@ -23,7 +25,10 @@ from forensics.engine.collectives.observations import (
     title,
     vote,
 )
-from forensics.model import CALLED, Observation
+from forensics.model import CALLED, UNRECORDED, Observation
+
+ON_DEVICE = "rank-stuck-on-device"
+SCHEDULED, STARTED, COMPLETED = "scheduled", "started", "completed"  # states in a recorder of NCCL
 
 
 def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:
@@ -35,6 +40,9 @@ def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:
     if assumed:
         for call in newest(groups).values():
             waiting[call.group][call.rank] = call
+    for group in groups:
+        if group.traced:
+            waiting[group.key] = _first_missed(group)
     edges: dict[int, list[tuple[Group, Call, int]]] = defaultdict(list)
     from_start = {rank for group in groups for rank, seq in group.first.items() if seq <= 1}
     for group in groups:
@@ -64,6 +72,16 @@ def waits(groups: Sequence[Group], logs: Logs) -> list[Observation]:
     if core:
         return [_circular({r: [e for e in edges[r] if e[2] in core] for r in core}, assumed)]
     return [_blocked_elsewhere(edges, targets, groups, waiting)]
+
+
+def _first_missed(group: Group) -> dict[int, Call]:
+    """Rank -> the call in which it waits, of a group whose calls come from NCCL's log.
+
+    Programs run on past a call that hangs, so that it is not a rank's last one: it is the first one that some rank did
+    not make.
+    """
+    missed = min(call.seq for call in group.last.values()) + 1
+    return {**group.last, **group.at(missed)}
 
 
 def _alone(
@@ -138,6 +156,7 @@ def _behind(
     waiters = {r: next(c for g, c, p in out if g.key == key and p in roots) for r, out in edges.items()
                if any(g.key == key and p in roots for g, _, p in out)}  # fmt: skip
     late = {peer for out in edges.values() for g, _, peer in out if g.key == key and peer in roots}
+    fix: tuple[str, ...] = ()
     last_calls = newest(groups)
     stuck = min(waiters.values(), key=lambda call: call.seq)
     common = group.has(late, "frame", stuck.frame) or (
@@ -161,13 +180,16 @@ def _behind(
         )
         note = f"{tail} while {head}.{reached}{first_line}"
         if not assumed:
-            note += _where_it_hangs(culprits, groups, stuck)
+            where, on_device = _where_it_hangs(culprits, groups, stuck)
+            note += where
+            signature = ON_DEVICE if on_device and signature == "straggler-rank" else signature
     else:
         shown = [*waiters.values(), *shown]
         if not common and len(roots) > everyone_waiting:
             culprits = tuple(sorted(waiters))
             signature = "rank-conditional-collective" if stuck.frame is not None else "collective-desync"
             weight = 0.8
+            fix = (fix_of_ahead(culprits, max(call.seq for call in waiters.values())),)
             is_ahead = f"{spoken(waiters)} {plural(waiters, 'is', 'are')} ahead"
             note = f"{head}, which no other rank ever called; {tail}: {is_ahead}."
         else:
@@ -179,25 +201,35 @@ def _behind(
         weight *= 0.7  # the dumps were made after the wait had ended: which calls hung is an inference
     elif not logs.trouble:
         weight *= 0.85  # a dump on request catches ranks in mid-step
-    return observe(signature, weight, culprits, shown + list(waiters.values()), note, stuck.seq, stuck)
+    told = observe(signature, weight, culprits, shown + list(waiters.values()), note, stuck.seq, stuck)
+    return replace(told, fix=fix)
 
 
-def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call) -> str:
-    """Whether the ranks that are behind are held up by their own program, or by the device or the network."""
+def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call) -> tuple[str, bool]:
+    """Whether the ranks that are behind are held up by their own program, or by the device or the network.
+
+    In words, and whether it is the latter.
+    """
     if stuck.state == CALLED:
-        return ""
+        return "", False
     pending = [call for group in groups for rank, call in group.waiting.items() if rank in culprits]
     if not pending:
         its = plural(culprits, "it is", "they are")
-        return f" Nothing is pending on {spoken(culprits)}: {its} held up in the program itself, on the host."
-    if {call.rank for call in pending} != set(culprits):
-        return ""
+        return f" Nothing is pending on {spoken(culprits)}: {its} held up in the program itself, on the host.", False
+    # gloo asks no device, and calls that only counters tell of may have ended: neither shows where a rank hangs.
+    asked = any(call.state == STARTED for call in pending) or any(
+        group.has(culprits, "state", COMPLETED) for group in groups
+    )
+    lasts = [call for group in groups for rank, call in group.last.items() if rank in culprits]
+    counted = any(call.op == UNRECORDED for call in (*pending, *lasts))
+    if {call.rank for call in pending} != set(culprits) or counted or not asked:
+        return "", False
     oldest = min(pending, key=lambda call: (call.group != stuck.group, call.seq))
     has, hangs = plural(culprits, "it has", "they have"), plural(culprits, "it hangs", "they hang")
     return (
         f" What {has} pending, {oldest.name} of {in_group(oldest.group)}, is older than that: {hangs} on the device or "
         "in the network, and not in the program."
-    )
+    ), True
 
 
 def _has_come(late: Collection[int], group: Group, newest: Mapping[int, Call]) -> str:
