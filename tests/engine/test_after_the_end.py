@@ -93,3 +93,43 @@ def test_a_thread_that_dies_in_training(tmp_path: Path, log: str) -> None:
 def test_an_exception_of_the_program_itself_after_the_end_is_one(tmp_path: Path) -> None:
     own = THREAD.partition("\n")[2].replace("ConnectionResetError: [Errno 104] Connection reset by peer", "EOFError: x")
     assert run(tmp_path, train=STEPS + DONE + own).verdict is Verdict.FAILED
+
+
+IGNORED = """\
+Exception ignored in: <function Tensor.__del__ at 0x7f0000000000>
+Traceback (most recent call last):
+  File "/v/lib/python3.11/site-packages/torch/_tensor.py", line 7, in f
+    g()
+RuntimeError: CUDA error: driver shutting down
+"""
+FINALIZER = """\
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/multiprocessing/util.py", line 300, in _run_finalizers
+    finalizer()
+  File "/usr/lib/python3.11/shutil.py", line 681, in _rmtree_safe_fd
+    os.unlink(entry.name, dir_fd=topfd)
+OSError: [Errno 16] Device or resource busy: '.nfs00000000085c'
+"""
+
+
+@pytest.mark.parametrize("noise", [IGNORED, FINALIZER])
+def test_what_the_interpreter_cleans_up_after_the_end(tmp_path: Path, noise: str) -> None:
+    assert run(tmp_path, train=STEPS + DONE + noise).verdict is Verdict.HEALTHY
+
+
+def test_what_is_ignored_is_no_last_word(tmp_path: Path) -> None:
+    noise = IGNORED.replace("RuntimeError: CUDA error: driver shutting down", "TypeError: 'NoneType' is not callable")
+    assert run(tmp_path, train=STEPS + noise).verdict is Verdict.HEALTHY
+
+
+def test_an_iterator_that_ends_uncaught(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/w/t.py", line 9, in main\n    next(it)\nStopIteration\n'
+    found = run(tmp_path, train=STEPS + raised)
+    assert (found.verdict, found.findings[0].name) == (Verdict.FAILED, "python-exception")
+    handled = (
+        raised
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + raised.replace("StopIteration", "ValueError: no batch")
+    )
+    titles = [f.title for f in run(tmp_path, train=STEPS + handled).findings if f.role is Role.ROOT]
+    assert titles == ["An exception ended the process: ValueError"]

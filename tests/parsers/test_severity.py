@@ -75,12 +75,12 @@ def test_a_level_that_is_spoken_of_is_not_fatal() -> None:
     assert level_of("setting the verbosity to CRITICAL") == (Level.ERROR, "setting the verbosity to CRITICAL")
 
 
-def test_an_error_counts_as_the_last_record_only_and_a_fatal_one_before_a_farewell() -> None:
+def test_an_error_may_be_followed_by_few_records_and_a_fatal_one_by_more() -> None:
     after = b"2025-11-03 09:12:01 INFO closing files\n"
-    assert last_error(b"ok\nERROR: no seat\n") is not None
-    assert last_error(b"ok\nERROR: no seat\n" + after) is None
-    found = last_error(b"ok\nFATAL: no seat\n    seat 3\n\n" + after)
-    assert found is not None and (found.text, found.lines_from_end, found.offset) == ("FATAL: no seat", 4, 3)
+    found = last_error(b"ok\nERROR: no seat\n    seat 3\n\n" + after * 2)
+    assert found is not None and (found.text, found.lines_from_end, found.offset) == ("ERROR: no seat", 5, 3)
+    assert last_error(b"ERROR: no seat\n" + after * 20) is None
+    assert last_error(b"FATAL: no seat\n" + after * 20) is not None
     assert last_error(b"FATAL: no seat\n" + after * 60) is None
 
 

@@ -211,3 +211,37 @@ def test_the_exceptions_of_a_group_have_their_own_tracebacks(prefix: str) -> Non
         ("judge.ScoreError", "judge returned 422 for sample 9917", ("/w/rollout.py", 77)),
         ("KeyError", "'reward'", ("/w/rollout.py", 90)),
     ]
+
+
+FRAMES = 'Traceback (most recent call last):\n  File "/w/t.py", line 9, in main\n    go()\n'
+
+
+@pytest.mark.parametrize("last", ["mod.outer.<locals>.LocalErr: x", "pkg.bad_thing: x", "bad_thing: x"])
+def test_classes_of_any_spelling(last: str) -> None:
+    found = read_traceback((FRAMES + last + "\n").encode(), path="a", offset=0, line=1)
+    assert found is not None and (found.exception, found.message) == (last.partition(":")[0], "x")
+
+
+@pytest.mark.parametrize("last", ["train.loss: 3.2", "train.py: restarting", "global_step: 40", "step 4"])
+def test_other_lines_below_a_frame(last: str) -> None:
+    assert read_traceback((FRAMES + last + "\n").encode(), path="a", offset=0, line=1) is None
+
+
+CELL = """\
+BadVocab                                  Traceback (most recent call last)
+Cell In[7], line 1
+----> 1 trainer.train()
+
+File /w/t.py:88, in Trainer.train(self)
+     86 for b in dl:
+---> 88     self.step(b)
+
+BadVocab: 7
+"""
+
+
+def test_a_notebooks_traceback_of_any_class() -> None:
+    found = read_traceback(CELL.encode(), path="a", offset=0, line=1)
+    assert found is not None and (found.exception, found.message) == ("BadVocab", "7")
+    assert found.frames == (("Cell In[7]", 1, ""), ("/w/t.py", 88, "Trainer.train"))
+    assert read_traceback(CELL.replace("BadVocab: 7", "done: 7").encode(), path="a", offset=0, line=1) is None

@@ -69,7 +69,7 @@ def said_before(echoes: Iterable[Evidence], data: RunData) -> Evidence | None:
         except OSError:
             continue
         whole = before[before.find(b"\n") + 1 :] if begin else before
-        if (error := last_error(whole, outlived=True)) is None:
+        if (error := last_error(whole)) is None:
             continue
         line = number - error.lines_from_end
         if line > last.get(source.path, 0):

@@ -21,6 +21,7 @@ KILLED = "sigkill-unknown-sender"
 STOPPED = "external-sigterm"
 REPORT = "srun-task-exited"
 FINISHED = "run-finished"
+BY_HAND = "keyboard-interrupt"
 LATE_THREAD = "thread-exception-at-exit"
 BY_LAUNCHER = "sigterm-to-children"
 # Distinct steps between an announcement and a kill from which on they are of different job steps: ranks that are
@@ -82,12 +83,13 @@ def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]
 def settle_threads(
     found: Sequence[Observation], tracebacks: Sequence[Traceback], steps: StepClock
 ) -> list[Observation]:
-    """The observations, with exceptions of threads below the line that says that the run came to its end made harmless.
+    """The observations, with exceptions of threads and finalizers below the line of the run's end made harmless.
 
     A program that returns does not wait for daemon threads: the pin-memory thread of a DataLoader, loggers and
     heartbeats lose their queues and sockets while the interpreter ends.
     """
-    threads = [t for t in tracebacks if t.thread is not None and t.header.line is not None]
+    beside = [t for t in tracebacks if t.thread is not None or t.chained == "ignored"]
+    threads = [t for t in beside if t.header.line is not None]
     if not threads:
         return list(found)
     ends: dict[str, list[int]] = {}
@@ -105,8 +107,9 @@ def settle_threads(
     for o in found:
         e = o.evidence[0] if o.evidence else None
         inside = [t for a, b, t in late.get(e.file, ()) if a <= (e.line or 0) <= b] if e is not None else []
-        if inside:
-            said = f"thread {inside[0].thread} raised {inside[0].exception} after the run had come to its end"
+        if inside and o.signature != BY_HAND:
+            who = f"thread {inside[0].thread}" if inside[0].thread is not None else "what the interpreter cleans up"
+            said = f"{who} raised {inside[0].exception} after the run had come to its end"
             o = replace(o, signature=LATE_THREAD, rule=None, culprits=(), note=said)
         settled.append(o)
     return settled

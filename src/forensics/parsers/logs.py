@@ -128,7 +128,7 @@ def read_log(
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted) if grown is None else ()
         writer = _writer(source, head, tail, reference, scan.bytes)
-        ended = _last_error(source, scan, begin, tail)
+        ended = _last_error(source, scan, begin, tail, found)
         chosen = _windows(scan, reader, parts) if grown is None else grown.windows
         text = LogText(source, chosen, voted, reference)
     if grown is not None:
@@ -210,7 +210,7 @@ def _tracebacks(
             if tb.is_header(text) and not told_below and tb.chained(before) != "ignored":
                 unended.append(Evidence(source.path, hit.line, hit.offset, text[:4000]))
             continue
-        if link := tb.chained(before):
+        if link := "ignored" if tb.is_finalizer(traceback) else tb.chained(before):
             traceback = replace(traceback, chained=link)
         if (local := tb.spawned(before)) is not None:
             traceback = replace(traceback, identity=replace(traceback.identity, local_rank=local, rank=None))
@@ -278,13 +278,15 @@ def _last_words(
     )
 
 
-def _last_error(source: Source, scan: Scan, begin: int, tail: bytes) -> Evidence | None:
+def _last_error(source: Source, scan: Scan, begin: int, tail: bytes, found: Sequence[Traceback]) -> Evidence | None:
     """The record of an error with which a log ends, whoever wrote it and whatever it says."""
     first = tail.find(b"\n") + 1 if begin > 0 else 0  # the tail of a long file begins within a line
-    if (found := severity.last_error(tail[first:])) is None:
+    if (last := severity.last_error(tail[first:])) is None:
         return None
-    line = scan.newlines + 1 - found.lines_from_end
-    return Evidence(source.path, line, begin + first + found.offset, found.text)
+    line = scan.newlines + 1 - last.lines_from_end
+    if any(t.chained == "ignored" and (t.header.line or 0) <= line <= (t.final.line or 0) for t in found):
+        return None
+    return Evidence(source.path, line, begin + first + last.offset, last.text)
 
 
 class _Stamp(NamedTuple):

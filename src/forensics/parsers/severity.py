@@ -13,6 +13,7 @@ from forensics.parsers.prefixes import clean, strip_ansi
 from forensics.patterns import lazy
 
 LAST_RECORDS = 50  # records before the end of a log among which a fatal one still is its end
+LAST_ERRORS = 10  # and a mere error: a hint, a footer or a farewell may follow it
 _HEAD = 200  # characters of a line within which its level stands
 _TAIL = 64 << 10  # bytes of the end of a file that are looked at
 _LONGEST = 64 << 10  # bytes of a JSON record that is parsed for its level
@@ -47,7 +48,7 @@ _KEYED = lazy(rf'(?i)(?:^|[\s|])(?:level|lvl|levelname|severity|loglevel)="?({_W
 _BRACKETED = lazy(rf"(?i)[\[<]\s*({_WORDS})\s*[\]>]")
 _MSG = lazy(r'\b(?:msg|message|event)=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 # A level in capitals stands at the beginning of a record, behind times and names. Other programs begin a message by it.
-_CAPITALS = lazy(r".{0,120}?\b(FATAL|CRITICAL|PANIC|EMERGENCY|EMERG|ALERT|SEVERE|ERROR)\b")
+_CAPITALS = lazy(r".{0,200}?\b(FATAL|CRITICAL|PANIC|EMERGENCY|EMERG|ALERT|SEVERE|ERROR)\b")
 _BEGINS = lazy(rf"(?i)\W{{0,4}}({_WORDS})(?: error)?: ")
 # Words of a sentence before a level: then it is spoken of.
 _SPOKEN = lazy(r"\b[a-z]{2,} [a-z]{2,}\b")
@@ -81,15 +82,13 @@ def level_of(line: str) -> tuple[Level, str] | None:
     return (Level.ERROR, line) if _EXCEPTION.match(head) else None
 
 
-def last_error(tail: bytes, outlived: bool = False) -> LastError | None:
-    """The error with which a log ends: its last record is one, or a fatal one stands among its last records.
+def last_error(tail: bytes) -> LastError | None:
+    """The error with which a log ends: a fatal record among its last ones, or an error among the very last.
 
-    tail: the end of a log, whole lines. A later line means that the program went on after a mere error, unless it is
-    indented and so belongs to that record. outlived: take an error among the last records even so.
+    tail: the end of a log, whole lines. Lines that are indented belong to the record above them.
     """
     lines = tail.split(b"\n")
     offset = len(tail) + 1
-    went_on = False
     records = 0
     for number, raw in enumerate(reversed(lines)):
         offset -= len(raw) + 1
@@ -100,10 +99,9 @@ def last_error(tail: bytes, outlived: bool = False) -> LastError | None:
             break
         line = text.decode("utf-8", "replace")
         found = level_of(line) or (level_of(clean(line).text) if not records else None)
-        if found is not None and (outlived or found[0] is Level.FATAL or not went_on):
+        if found is not None and (found[0] is Level.FATAL or records <= LAST_ERRORS):
             return LastError(found[1].strip()[:500], number, offset)
         if not line[0].isspace():
-            went_on = True
             records += 1
     return None
 

@@ -29,15 +29,23 @@ _SENTENCE = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b")
 _GROUP = "+ Exception Group Traceback"
 _FRAME = re.compile(r'^\s*(?:[│|>] ?)*\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
 _RICH_FRAME = re.compile(r"^[│|]\s*(?P<file>/[^:│]+\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
+# IPython prints the class, far to the left of the header's words, and frames in a form of its own.
+_CELL_HEADER = re.compile(r"^([A-Za-z_][\w.]*) {3,}" + HEADER)
+_CELL_FRAME = re.compile(
+    r"^(?:File )?(?P<file>[^\s:][^:\n]*|Cell In ?\[\d+\]|In ?\[\d+\])(?::|, line )(?P<line>\d+)"
+    r"(?:, in (?P<function>[\w.<>]+))?"
+)
 _LEVEL = (
     r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTE|TIP|Epoch|Step|Iter|Loss|Rank|File|Traceback|During|The|Root|"
     r"Hint)"
 )
 _FINAL = re.compile(
-    rf"^(?!{_LEVEL}\b)(?P<type>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*|error|timeout|gaierror|herror))"
+    rf"^(?!{_LEVEL}\b)(?P<type>(?:(?:[A-Za-z_]\w*|<locals>)\.)*(?:_?[A-Z]\w*|error|timeout|gaierror|herror))"
     r"(?::(?: (?P<message>.*))?)?$",
     re.S,
 )
+# A class in lower case, where a frame stands right above: two words at least, and no number behind them.
+_LOWER = re.compile(r"^(?P<type>(?!\w+\.py\b)[a-z]\w*(?:[._][a-z]\w*)+): (?P<message>(?![\d.+-]+\b).*)$", re.S)
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error:\s*$")
@@ -191,6 +199,7 @@ def read_traceback(
     indent = len(title) - len(title.lstrip(MARGIN)) if indented else 0
     if own is not None and not boxed and not indent and label is None:
         lines.prefix = own.encode()
+    named = _named_in(title)
     frames = lines.frames
     stray = 0
     speaker = head.identity
@@ -217,17 +226,21 @@ def read_traceback(
         text = body if body[:indent].strip(MARGIN) else body[indent:]
         if not text.strip():
             continue
-        if m := (_RICH_FRAME if boxed else _FRAME).match(text):
+        m = (_RICH_FRAME if boxed else _FRAME).match(text) or (_CELL_FRAME.match(text) if named is not None else None)
+        if m is not None:
             frames.append((m["file"], int(m["line"]), (m["function"] or "").strip()))
             stray = 0
             continue
-        if text[0] in " \t│╭╰|>" or text.startswith(("[Previous line repeated", "frame #")):
+        if text[0] in " \t│╭╰|>" or text.startswith(("[Previous line repeated", "frame #", "---")):
             stray = 0
             continue
         cut_off = at + len(raw.encode()) >= len(data) and ":" not in text
-        if (m := _FINAL.match(text.rstrip())) and (
-            _ends_like_an_exception(m["type"]) or ((frames or "." in m["type"]) and not cut_off)
-        ):
+        m = _FINAL.match(text.rstrip())
+        if m is not None and not (_ends_like_an_exception(m["type"]) or ((frames or "." in m["type"]) and not cut_off)):
+            m = None
+        if m is None and frames and not stray:
+            m = _LOWER.match(text.rstrip()) or (named.match(text.rstrip()) if named is not None else None)
+        if m is not None:
             return Traceback(
                 exception=m["type"],
                 message=(m["message"] or "").strip()[:4000],
@@ -254,6 +267,12 @@ def exception_of(text: str) -> tuple[str, str] | None:
     if m is None or m["message"] is None or not m["type"].endswith(("Error", "Exception", "Interrupt")):
         return None
     return m["type"], m["message"].strip()[:4000]
+
+
+def _named_in(title: str) -> re.Pattern[str] | None:
+    """The last line of an exception that IPython names in the header already; None for the headers of Python."""
+    m = _CELL_HEADER.match(title)
+    return re.compile(rf"^(?P<type>{re.escape(m[1])})(?:: (?P<message>.*))?$", re.S) if m else None
 
 
 def _ends_like_an_exception(name: str) -> bool:
@@ -285,6 +304,12 @@ def is_header(text: str) -> bool:
 def is_group(header: str) -> bool:
     """Whether a header is that of an exception group, which the tracebacks of its exceptions follow."""
     return _GROUP in header
+
+
+def is_finalizer(traceback: Traceback) -> bool:
+    """Whether multiprocessing printed it, and went on, while it called finalizers (util.py:_run_finalizers)."""
+    first = traceback.frames[0] if traceback.frames else ("", 0, "")
+    return first[2] == "_run_finalizers" and first[0].endswith("multiprocessing/util.py")
 
 
 def thread_of(above: str) -> str | None:
