@@ -24,7 +24,7 @@ from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
     CleanLine,
     clean,
-    dated_time,
+    dated,
     from_ray,
     may_be_timed,
     parse_time,
@@ -35,6 +35,7 @@ from forensics.parsers.prefixes import (
     strip_ansi,
     vote,
 )
+from forensics.parsers.span import own_times, span
 
 HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
 MOST_GIVEN_UP = 10  # lines of a file on which the search for a signature takes too long, before it ends there
@@ -147,12 +148,10 @@ def latest_date(sources: Sequence[Source]) -> float | None:
             ends = (reader.read(0, DATED), reader.read(max(0, source.size - DATED), DATED))
         if not may_be_timed(ends[0]) and not may_be_timed(ends[1]):
             continue
-        for line in b"\n".join(ends).replace(b"\r", b"\n").split(b"\n"):
-            if b":" not in line:
-                continue
-            time = dated_time(strip_ansi(line[:200].decode("utf-8", "replace")))
-            if time is not None and (latest is None or time > latest):
-                latest = time
+        lines = (line for line in b"\n".join(ends).replace(b"\r", b"\n").split(b"\n") if b":" in line)
+        stamps = (dated(strip_ansi(line[:200].decode("utf-8", "replace"))) for line in lines)
+        times = own_times([stamp for stamp in stamps if stamp is not None])
+        latest = max([*times, *([latest] if latest is not None else [])], default=None)
     return latest
 
 
@@ -538,20 +537,14 @@ def _observation(
 
 
 def _writer(source: Source, head: bytes, tail: bytes, reference: float, size: int) -> Writer:
-    def first_time(lines: Sequence[bytes], data: bytes) -> float | None:
-        for raw in lines[:400] if may_be_timed(data) else ():
-            time, _ = parse_time(strip_ansi(raw[:400].decode("utf-8", "replace")), reference)
-            if time is not None:
-                return time
-        return None
-
     tail_lines = tail.replace(b"\r", b"\n").split(b"\n")
     last = next((raw for raw in reversed(tail_lines) if raw.strip()), b"")
+    first_time, last_time = span(head, tail, reference)
     return Writer(
         source=source.path,
         identity=source.identity,
-        first_time=first_time(head.replace(b"\r", b"\n").split(b"\n"), head),
-        last_time=first_time(tail_lines[::-1], tail),
+        first_time=first_time,
+        last_time=last_time,
         last_line=clean(last[-4000:].decode("utf-8", "replace")).text.strip()[:500],
         bytes=size,
     )

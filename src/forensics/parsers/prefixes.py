@@ -54,13 +54,20 @@ ALWAYS: dict[str, str] = {
     "pasted_number": r"^\s*\d{1,7} (?P<rest>\[rank\d+\]:)",
 }
 
-# Prefixes that need the file's vote, with what their first group must look like over the file.
+# Prefixes that need the file's vote: what `host`, or else the first group, holds must look like it over the file.
 VOTED: dict[str, str] = {
     "srun": r"^ {0,6}(?P<task>\d{1,5}): ",
     "srun_het": r"^P\d+ +(?P<task>\d{1,5}): ",
     "pdsh": r"^(?P<host>[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ",
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     "mpich": r"^\[(?P<rank>\d{1,5})\] ",
+    # journalctl -u train.service (-o short, short-precise, short-iso): a program's own lines behind its name and pid.
+    # The pid is that of the process which opened the stream, a shell script's as often as Python's.
+    "journal": (
+        r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+        r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
+        r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: "
+    ),
 }
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
@@ -130,9 +137,12 @@ _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _GLOG = re.compile(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.\d+ ")
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _CTIME = lazy(
-    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
+    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?"
+    r"(?: ([AP]M)\b)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
 )
 _MD_CLOCK = lazy(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
+# `%m/%d/%Y %H:%M:%S` of many examples of Hugging Face, and rich's handler, which prints two digits of the year.
+_US = lazy(r"\b(\d\d)/(\d\d)/(\d{4}|\d\d) (\d\d):(\d\d):(\d\d)")
 _UNIX = lazy(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
 _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
@@ -190,7 +200,8 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     sample = [line for line in lines if line.strip()]
     accepted = set()
     for name, pattern in _VOTED.items():
-        values = [m.group(1) for line in sample if (m := pattern.match(line))]
+        value = "host" if "host" in pattern.groupindex else 1
+        values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
         if len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct):
             continue
@@ -242,9 +253,9 @@ def may_be_timed(data: bytes) -> bool:
     )
 
 
-def dated_time(text: str) -> float | None:
-    """Seconds since the epoch of a stamp with a year near the start of a line; None if there is none."""
-    return parse_time(text, 0.0)[0] if _ISO.search(text[:80]) else None
+def dated(text: str) -> Stamp | None:
+    """A stamp with a year near the start of a line; None if there is none."""
+    return stamp_of(text, 0.0) if _ISO.search(text[:80]) else None
 
 
 def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
@@ -253,13 +264,27 @@ def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
     reference: seconds since the epoch, near which dates without a year are put (c10, syslog and mmengine print none).
     """
     if _CLOCK.search(text, 0, 160) and (found := _clock(text[:160], reference)) is not None:
-        return found
+        return found[:2]
     if '":' in text and (m := _UNIX.search(text[:400])):
         return float(m.group(1)), True
     return None, False
 
 
-def _clock(head: str, reference: float) -> tuple[float | None, bool] | None:
+class Stamp(NamedTuple):
+    """A time in a line. form, column: how and where it is printed, which a program does the same on every line."""
+
+    time: float  # seconds since the epoch
+    zone_known: bool
+    form: str
+    column: int
+
+
+def stamp_of(text: str, reference: float) -> Stamp | None:
+    """The time that `parse_time` finds in a line, with its form and place; None for seconds since the epoch as well."""
+    return _clock(text[:160], reference) if _CLOCK.search(text, 0, 160) else None
+
+
+def _clock(head: str, reference: float) -> Stamp | None:
     """`parse_time` of the beginning of a line with a clock in it; None where that is part of no time."""
     if m := _ISO.search(head):
         base = _epoch(*(int(m.group(i)) for i in range(1, 7)))
@@ -270,16 +295,34 @@ def _clock(head: str, reference: float) -> tuple[float | None, bool] | None:
             if zone and zone != "Z":
                 digits = zone[1:].replace(":", "")
                 offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1 if zone[0] == "-" else 1)
-            return base + fraction - offset, zone is not None
+            return Stamp(base + fraction - offset, zone is not None, "iso", m.start())
     if m := _GLOG.search(head):
         md = int(m.group(2))
-        return _near(reference, md // 100, md % 100, int(m.group(3)), int(m.group(4)), int(m.group(5))), False
+        near = _near(reference, md // 100, md % 100, int(m.group(3)), int(m.group(4)), int(m.group(5)))
+        return Stamp(near, False, "glog", m.start(1)) if near is not None else None
     if (m := _CTIME.search(head)) and m.group(1) in _MONTHS:
-        parts = (_MONTHS[m.group(1)], int(m.group(2)), int(m.group(3)), int(m.group(4)), int(m.group(5)))
-        return (_epoch(int(m.group(6)), *parts) if m.group(6) else _near(reference, *parts)), False
+        clock = _of_twelve(int(m.group(3)), m.group(6))
+        parts = (_MONTHS[m.group(1)], int(m.group(2)), clock, int(m.group(4)), int(m.group(5)))
+        year = m.group(7)
+        known = _epoch(int(year), *parts) if year else _near(reference, *parts)
+        return Stamp(known, False, "ctime", m.start()) if known is not None else None
+    if m := _US.search(head):
+        first, second, year = (int(m.group(i)) for i in (1, 2, 3))
+        month, day = (second, first) if first > 12 else (first, second)
+        clocks = (int(m.group(i)) for i in (4, 5, 6))
+        known = _epoch(year if year > 99 else 2000 + year, month, day, *clocks)
+        return Stamp(known, False, "us", m.start()) if known is not None else None
     if m := _MD_CLOCK.search(head):
-        return _near(reference, *(int(m.group(i)) for i in range(1, 6))), False
+        near = _near(reference, *(int(m.group(i)) for i in range(1, 6)))
+        return Stamp(near, False, "month/day", m.start()) if near is not None else None
     return None
+
+
+def _of_twelve(hour: int, half: str | None) -> int:
+    """The hour of the day of one that AM or PM may follow."""
+    if half is None or hour > 12:
+        return hour
+    return hour % 12 + (12 if half == "PM" else 0)
 
 
 def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
