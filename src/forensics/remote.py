@@ -158,14 +158,14 @@ class _Remote:
         except FileNotFoundError:
             info = {"type": "directory"}  # a prefix of an object store need not exist by itself
         except Exception as error:
-            raise _unreachable(self.url, error) from None
+            raise unreachable(self.url, error) from None
         page = str(info.get("mimetype", "")).startswith("text/html")  # what HTTP servers give for a folder
         if info.get("type") == "file" and not page and not self.root.endswith("/"):
             return [self._found(self.root.partition("?")[0].rpartition("/")[2], self.root, info)], None
         try:
             return self._walk()
         except Exception as error:
-            raise _unreachable(self.url, error) from None
+            raise unreachable(self.url, error) from None
 
     def _walk(self) -> tuple[list[Found], str | None]:
         found: list[Found] = []
@@ -378,7 +378,7 @@ def connect(url: str) -> tuple[Any, str]:
         what = f"no protocol is called {protocol!r}" if "not known" in str(error) else _why(error, url)
         raise Unreachable(f"{shown(url)}: {what}") from None
     except Exception as error:
-        raise _unreachable(url, error) from None
+        raise unreachable(url, error) from None
     return fs, str(root)
 
 
@@ -393,7 +393,8 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, OSError | TimeoutError | EOFError) or "Connect" in names or "Timeout" in names
 
 
-def _unreachable(url: str, error: Exception) -> Unreachable:
+def unreachable(url: str, error: Exception) -> Unreachable:
+    """What a file system raised, as what a reader can do about it."""
     return Unreachable(f"{shown(url)}: {_why(error, url)}")
 
 

@@ -115,6 +115,30 @@ def test_a_number_has_one_spelling() -> None:
     assert (mine.value, mine.inside.jobs, mine.numeric) == ("0.0001", 10, False)
 
 
+def test_a_cause_that_another_one_leaves_no_room_for() -> None:
+    draw = random.Random(3)
+    rates = [draw.uniform(0.0, 1.0) for _ in range(300)]
+    memory = [draw.random() < 0.3 for _ in rates]
+
+    def planted(least: float) -> set[tuple[str, str]]:
+        """Causes and factors; NaN above a rate of 0.5, memory at random among rates up to `least` of the others."""
+        roots = ["nan" if r > 0.5 else "oom" if m and r < least else None for r, m in zip(rates, memory, strict=True)]
+        rows = [row(n, root, labels={"hparam.lr": f"{rates[n]:.4f}"}) for n, root in enumerate(roots)]
+        return {(c.cause, c.factor) for c in concentrations(rows)[0]}
+
+    assert planted(0.5) == {("nan", "hparam.lr")}
+    assert planted(0.2) == {("nan", "hparam.lr"), ("oom", "hparam.lr")}
+
+
+def test_a_bus_id_without_its_node_is_no_gpu() -> None:
+    def on(n: int, node: str | None) -> JobResult:
+        device = Device(node=node, bus_id="0000:3b:00" if n < 10 else "0000:5e:00", listed=True)
+        return row(n, "gpu-hang" if n < 8 else None, devices=(device,))
+
+    assert [c.value for c in concentrations([on(n, "n1") for n in range(40)])[0]] == ["n1 0000:3b:00"]
+    assert concentrations([on(n, None) for n in range(40)])[0] == ()
+
+
 def test_gpus_are_compared_only_where_a_job_lists_them() -> None:
     def on(n: int, bus: str, root: str | None, *, listed: bool) -> JobResult:
         device = Device(node="n1", bus_id=bus, blamed=root is not None, listed=listed)

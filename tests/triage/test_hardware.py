@@ -92,6 +92,19 @@ def test_a_gpu_is_named_where_all_incidents_are_its_own() -> None:
     assert [(u.kind, u.incidents) for u in units] == [("node", 3), ("gpu", 2)]
 
 
+def test_the_only_gpu_of_a_job_is_the_one_that_failed() -> None:
+    def on(n: int, *buses: str) -> JobResult:
+        cards = tuple(Device(node="node-3", bus_id=bus, listed=True) for bus in buses)
+        return replace(fault(100 + n, "gpu-ecc-uncorrectable", "node-3", 10 * n), devices=cards)
+
+    (unit,) = flaky([*healthy(0, 60), *(on(n, "0000:3b:00") for n in range(3))])
+    assert (unit.kind, unit.name) == ("gpu", "node-3 0000:3b:00")
+    (unit,) = flaky([*healthy(0, 60), *(on(n, "0000:3b:00", "0000:5e:00") for n in range(3))])
+    assert (unit.kind, unit.name) == ("node", "node-3")
+    spread = [replace(on(n, "0000:3b:00"), nodes=("node-3", "node-4")) for n in range(3)]
+    assert [u.kind for u in flaky([*healthy(0, 60), *spread])] == ["node"]
+
+
 def on_card(n: int, hour: int, *, serial: str | None = None) -> JobResult:
     hit = fault(100 + n, "gpu-fell-off-bus", "node-3", hour)
     sign = replace(hit.signs[0], captures={"bdf": "0000:3b:00.0", "xid": "79"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.triage.jobs import NoJobs, Notes, find
+from forensics.triage.jobs import LocalFiles, NoJobs, Notes, find
 from forensics.triage.layouts import natural
 
 
@@ -305,3 +305,230 @@ def test_ranks_under_slurms_name_for_arrays(tmp_path: Path, form: str) -> None:
     every = "".join(form.format(n) for n in range(4))
     written(tmp_path / "array", {f"slurm-991_{n}.out": every for n in range(4)})
     assert len(names(tmp_path / "array")) == 4
+
+
+DEEP = {
+    "two projects with Hydra": ["{p}/multirun/2026-11-20/10-00-0{n}/0/.hydra/a", "{p}/multirun/2026-11-20/10-00-0{n}/multirun.yaml"],
+    "two users of Ray Tune": ["{p}/ray_results/exp/t_{n}/params.json", "{p}/ray_results/exp/t_{n}/result.json", "{p}/ray_results/exp/tuner.pkl"],
+    "two users of W&B": ["{p}/wandb/offline-run-20261127_02000{n}-q7x{n}abc/files/output.log", "{p}/wandb/debug.log"],
+    "MLflow": ["{p}/mlruns/41/ab{n}/meta.yaml", "{p}/mlruns/41/ab{n}/metrics/loss", "{p}/mlruns/41/ab{n}/params/lr", "{p}/mlruns/41/ab{n}/tags/x", "{p}/mlruns/41/meta.yaml", "{p}/mlruns/0/meta.yaml"],
+    "Nextflow": ["{p}/work/0{n}/5a898da0/.command.sh", "{p}/work/0{n}/5a898da0/.exitcode", "{p}/.nextflow.log"],
+    "GNU parallel": ["{p}/1/0.{n}/2/32/stdout", "{p}/1/0.{n}/2/32/stderr", "{p}/1/0.{n}/2/32/seq"],
+    "Snakemake": ["{p}/logs/train/lr{n}/seed0.log", "{p}/.snakemake/log/x.log"],
+    "SkyPilot": ["{p}/sky_logs/sky-2026-11-27-02-00-0{n}-123456/provision.log", "{p}/sky_logs/sky-2026-11-27-02-00-0{n}-123456/tasks/run.log"],
+    "NeMo": ["{p}/small/2026-11-2{n}_02-00-11/nemo_log_globalrank-{r}_localrank-{r}.txt"],
+    "mmengine": ["{p}/rtmdet_s/20261127_0{n}1500/20261127_0{n}1500.log", "{p}/rtmdet_s/last_checkpoint"],
+    "Lightning": ["{p}/tb_logs/unet/version_{n}/hparams.yaml", "{p}/tb_logs/unet/version_{n}/checkpoints/a.ckpt"],
+    "project, experiment, seed": ["{p}/ablate pos/seed{n}/train.log", "{p}/ablate pos/seed{n}/ckpt/last.pt"],
+    "dataset, model": ["{p}/model_{n}/train.log", "{p}/model_{n}/config.yaml"],
+    "Slurm job ids": ["{p}/slurm_logs/train-741100{n}.out", "{p}/slurm_logs/submit.sh"],
+    "streams of job ids": ["{p}/logs/out/train-741100{n}.out", "{p}/logs/err/train-741100{n}.err"],
+    "studies with a log of their own": ["{p}/trial_000{n}/stdout.log", "{p}/optuna.log"],
+    "checkpoints by name": ["{p}/checkpoints/pix_{n}/loss_log.txt"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", DEEP.values(), ids=DEEP.keys())
+def test_layouts_are_found_below_others(tmp_path: Path, form: list[str]) -> None:
+    tree(tmp_path, *(f.format(p=p, n=n, r=r) for f in form for p in ("anna", "bo") for n in range(4) for r in range(2)))
+    found, notes = found_in(tmp_path)
+    assert len(found) == 8, found
+    assert "read as one job" not in notes
+    assert all(sum(name.startswith(p) for name in found) == 4 for p in ("anna", "bo"))
+
+
+ONE_RUN = {
+    "all that a run leaves": ["logs/train.log", "tensorboard/events.out.tfevents.1.h.1", "checkpoints/step_1/a.pt", ".hydra/config.yaml", "eval_1/eval.log"],
+    "ranks": ["rank_{n}/log.txt", "checkpoints/a.pt"],
+    "machines": ["node{n}/rank0.log", "configs/a.yaml"],
+    "machines by the names of a site": ["gpu-011{n}/train.log"],
+    "attempts": ["attempt_{n}/0/stderr.log", "attempt_{n}/1/stderr.log"],
+    "training and evaluation": ["train/train.log", "eval/eval.log"],
+    "restarts in dates that share checkpoints": ["2026-11-2{n}_02-00-11/train.log", "checkpoints/last.pt"],
+    "code and settings": ["train.log", "code/tests/out.log", "configs/a.yaml"],
+    "W&B in a run": ["train.log", "wandb/run-20261127_020000-abc/files/output.log"],
+    "W&B of each rank of a run": ["train.log", "wandb/run-20261127_020000-abc{n}/files/output.log"],
+    "W&B resumed": ["wandb/run-2026112{n}_020000-abc/files/output.log"],
+    "a history of MLflow beside a log": ["train.log", "mlruns/0/ab{n}/meta.yaml", "mlruns/0/ab{n}/metrics/loss", "mlruns/0/ab{n}/params/lr", "mlruns/0/ab{n}/tags/x"],
+    "a restarted Lightning run": ["train.log", "lightning_logs/version_{n}/hparams.yaml", "lightning_logs/version_{n}/console.log"],
+    "containers of a pod": ["ml_ocr-0_3f2a1b4c-0d1e-4f5a-8b6c-7d8e9f0a1b2c/pytorch/0.log", "ml_ocr-0_3f2a1b4c-0d1e-4f5a-8b6c-7d8e9f0a1b2c/istio-proxy/0.log"],
+    "folds": ["fold_{n}/log.txt"],
+    "machines by letters": ["node-a/log.txt", "node-b/log.txt"],
+    "logs by rank": ["logs_rank{n}/log.txt", "eval_logs/log.txt"],
+    "logs of several kinds": ["train_logs/log.txt", "eval_logs/log.txt"],
+    "torchrun on two machines": ["logs/none_abcdefg{n}/attempt_0/0/stderr.log"],
+    "AzureML": ["user_logs/std_log.txt", "system_logs/lifecycler/wrapper.log", "system_logs/capability/capability.log"],
+    "Hugging Face": ["train.log", "checkpoint-50{n}/trainer_state.json", "runs/Nov2{n}_02-00-00_h/events.out.tfevents.1.h.1"],
+    "submitted again": ["logs/slurm-10{n}.out", "checkpoints/last.pt", "config.yaml"],
+    "submitted again beside its settings": ["slurm-10{n}.out", "config.yaml"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ONE_RUN.values(), ids=ONE_RUN.keys())
+def test_parts_of_one_run_stay_together(tmp_path: Path, form: list[str]) -> None:
+    tree(tmp_path, *(f"{run}/{f.format(n=n)}" for f in form for run in ("base", "large") for n in range(4)))
+    tree(tmp_path, "datasets/a.txt", "checkpoints/b.pt")
+    assert found_in(tmp_path)[0] == ["base", "large"]
+
+
+def test_restarts_in_dates_of_a_run_by_its_name(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"seed_{n}/2026-11-2{day}_02-00-11/train.log" for n in range(3) for day in range(3)))
+    found, notes = found_in(tmp_path)
+    assert found == ["seed_0", "seed_1", "seed_2"]
+    assert f"3 folders below {tmp_path}/seed_0 each hold logs and are read as one job; give" in notes
+
+
+def test_numbered_folders_are_ranks_or_jobs_by_what_they_say(tmp_path: Path) -> None:
+    def numbered(name: str, text: str) -> list[str]:
+        written(tmp_path, {f"{name}/sweep/{n}/stderr.log": text.format(n) for n in range(4)})
+        return [Path(found).as_posix() for found in found_in(tmp_path / name)[0]]
+
+    each = [f"sweep/{n}" for n in range(4)]
+    assert numbered("ranks", "init process group: rank {}/4\n") == ["sweep"]
+    assert numbered("jobs", "init process group: rank 0/4 (job {})\n") == each
+    assert numbered("alone", "world_size=1 task {}\n") == each
+    assert numbered("silent", "step {}\n") == ["sweep"]
+    assert "4 folders below" in found_in(tmp_path / "silent")[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"init process group: rank {rank}/8\n" for rank in range(8)),
+        "config: world_size=8 rank=0\n",
+        "".join(f"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank {r} nranks 8 cudaDev 0\n" for r in range(8)),
+    ],
+)
+def test_tasks_that_each_have_all_ranks_are_jobs(tmp_path: Path, text: str) -> None:
+    written(tmp_path, {f"pretrain_7440000_{n}.out": text for n in range(8)})
+    assert len(names(tmp_path)) == 8
+    assert {layout for _, layout in names(tmp_path)} == {"slurm"}
+
+
+def test_files_of_machines_that_each_have_their_ranks_are_one_job(tmp_path: Path) -> None:
+    ranks = {n: "".join(f"init process group: rank {rank}/8\n" for rank in range(4 * n, 4 * n + 4)) for n in (0, 1)}
+    written(tmp_path / "a", {f"train_7440000_{n}.out": text for n, text in ranks.items()})
+    assert names(tmp_path / "a") == [(".", "folder")]
+    written(tmp_path / "b", {f"slurm-744000{j}_{n}.out": text for j in range(3) for n, text in ranks.items()})
+    assert [name for name, _ in names(tmp_path / "b")] == ["7440000", "7440001", "7440002"]
+
+
+def test_ranks_of_a_group_within_the_world_are_not_those_of_the_job(tmp_path: Path) -> None:
+    form = "NCCL INFO ncclCommInitRank rank {} nranks 4\nNCCL INFO ncclCommInitRank rank {} nranks 2\n"
+    written(tmp_path, {f"train_7440000_{n}.out": form.format(n, n % 2) for n in range(4)})
+    assert names(tmp_path) == [(".", "folder")]
+
+
+def test_host_behind_the_ids_of_an_array(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"slurm-7211903_{task}-gpu-01{host}.out" for task in (1, 2, 3) for host in (10, 11)))
+    jobs = list(find([str(tmp_path)]))
+    assert [(Path(job.path).name, len(job.parts)) for job in jobs] == [(f"7211903_{task}", 2) for task in (1, 2, 3)]
+
+
+def test_logs_of_a_run_are_read_with_its_dumps(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        "train.log",
+        "fr/rank0.json",
+        "tb/events.out.tfevents.1.h.1",
+        "logs/none_ab12cd34/attempt_0/0/stderr.log",
+    )
+    assert names(tmp_path) == [(".", "folder")]
+
+
+def test_submitit_jobs_that_never_got_a_folder(tmp_path: Path) -> None:
+    tree(tmp_path, "multirun.yaml", *(f".submitit/71_{n}/71_{n}_0_log.err" for n in range(3)))
+    written(tmp_path, {"0/.hydra/hydra.yaml": "hydra:\n  job:\n    id: '71_0'\n"})
+    assert [name for name, _ in names(tmp_path)] == ["0", ".submitit/71_1", ".submitit/71_2"]
+
+
+def test_folders_numbered_with_gaps_whose_logs_say_that_they_were_alone(tmp_path: Path) -> None:
+    for name, numbers, jobs in (("epoch", (10, 20, 40), 3), ("gpu", (4, 8, 16), 3), ("gpu", (0, 1, 2), 1)):
+        root = tmp_path / f"{name}{numbers[0]}"
+        written(root, {f"{name}{n}/train.log": "world_size=1\n" for n in numbers})
+        assert len(names(root)) == jobs
+    tree(tmp_path / "silent", *(f"node-{n}/train.log" for n in (4, 8, 16)))
+    assert names(tmp_path / "silent") == [(".", "folder")]
+
+
+def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path, *(f"p{p}/exp/seed_{n}/logs/train.log" for p in range(3) for n in range(3)))
+    seen: list[str] = []
+    plain = LocalFiles.listing
+    monkeypatch.setattr(LocalFiles, "listing", lambda self, path: (seen.append(path), plain(self, path))[1])
+    assert len(list(find([str(tmp_path)]))) == 9
+    assert len(seen) == len(set(seen)) == 1 + 3 + 3 + 9 + 9
+
+
+def test_data_is_not_walked_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path, "exp1/train.log", "exp2/train.log", *(f"exp1/images_{n}/a.png" for n in range(200)))
+    seen: list[str] = []
+    plain = LocalFiles.listing
+    monkeypatch.setattr(LocalFiles, "listing", lambda self, path: (seen.append(path), plain(self, path))[1])
+    assert len(list(find([str(tmp_path)]))) == 2
+    assert len(seen) < 30
+
+
+def test_links_to_folders_are_spoken_of(tmp_path: Path) -> None:
+    tree(tmp_path, "real/a/train.log", "real/b/train.log")
+    (tmp_path / "links").mkdir()
+    for name in "ab":
+        (tmp_path / "links" / name).symlink_to(tmp_path / "real" / name)
+    (tmp_path / "links/broken").symlink_to(tmp_path / "nothing")
+    found, notes = found_in(tmp_path / "links")
+    assert found == [] and notes.startswith(f"2 links to folders in {tmp_path}/links not followed")
+    assert len(list(find([str(link) for link in sorted((tmp_path / "links").glob("[ab]"))]))) == 2
+
+
+def test_the_given_folder_is_one_run_where_its_logs_are_of_several_kinds(tmp_path: Path) -> None:
+    tree(tmp_path, "logs/train.log", "outputs/model/eval.log", "checkpoints/a.pt")
+    assert names(tmp_path) == [(".", "folder")]
+
+
+def test_a_day_is_no_job(tmp_path: Path) -> None:
+    tree(tmp_path, "2026-11-26/ocr/train.log", "2026-11-27/ocr/train.log", "2026-11-27/lm/train.log")
+    assert found_in(tmp_path)[0] == ["2026-11-26/ocr", "2026-11-27/lm", "2026-11-27/ocr"]
+
+
+def test_runs_within_a_run_are_spoken_of(tmp_path: Path) -> None:
+    tree(tmp_path, "a/train.log", *(f"a/autotuning_results/z{n}_gas1/stderr.log" for n in range(3)), "b/train.log")
+    found, notes = found_in(tmp_path)
+    assert found == ["a", "b"] and notes.startswith(f"3 folders below {tmp_path}/a each hold logs")
+
+
+def test_settings_in_the_name_of_a_folder_are_labels(tmp_path: Path) -> None:
+    tree(tmp_path, "bs=64,optim.lr=1e-3/train.log", "bs64_lr3/train.log")
+    labels = {Path(job.path).name: dict(job.labels) for job in find([str(tmp_path)])}
+    assert labels == {"bs=64,optim.lr=1e-3": {"hparam.bs": "64", "hparam.optim.lr": "1e-3"}, "bs64_lr3": {}}
+
+
+def test_experiments_beside_a_folder_of_logs(tmp_path: Path) -> None:
+    tree(tmp_path, "p/exp_1/train.log", "p/exp_2/train.log", "p/logs/slurm-12.out", "q/train.log")
+    assert found_in(tmp_path)[0] == ["p/exp_1", "p/exp_2", "p/logs", "q"]
+
+
+def test_folders_of_jobs_that_left_nothing_hide_no_others(tmp_path: Path) -> None:
+    for n in range(20):
+        (tmp_path / f"a{n}").mkdir()
+    tree(tmp_path, *(f"z/exp_{n}/job.stdout" for n in range(3)))
+    assert len(names(tmp_path)) == 23
+
+
+@pytest.mark.parametrize("log", ["train.o88120", "w.stderr", "train.log.1", "std_log.txt", "log.txt.gz", "stdout"])
+def test_names_of_logs(tmp_path: Path, log: str) -> None:
+    tree(tmp_path, f"p/vit/{log}", f"p/lstm/{log}", "p/figures_of_all/plot.png", "q/train.log")
+    found, notes = found_in(tmp_path)
+    assert found == ["p/lstm", "p/vit", "q"]
+    assert f"1 folder beside the jobs of {tmp_path}/p left out (figures_of_all)" in notes
+
+
+@pytest.mark.parametrize("other", ["00001.txt", "vocab.txt", "config.yaml", "model.o", "events.out.tfevents.1.h.1"])
+def test_names_of_other_files(tmp_path: Path, other: str) -> None:
+    tree(tmp_path, f"p/vit/{other}", f"p/lstm/{other}", "q/train.log")
+    assert found_in(tmp_path)[0] == ["p", "q"]
+
+
+def test_jobs_that_left_nothing_but_settings_are_rows_below_the_given_folder(tmp_path: Path) -> None:
+    tree(tmp_path, "p/vit/train.log", "p/lstm/train.log", "p/mamba/config.yaml", "p/imgs/a/1.png", "q/train.log")
+    (tmp_path / "p/gru").mkdir()
+    assert found_in(tmp_path)[0] == ["p/gru", "p/lstm", "p/mamba", "p/vit", "q"]

@@ -65,6 +65,32 @@ def test_an_empty_folder_holds_no_job(tmp_path: Path, jobs: Path) -> None:
     assert "1 given folder that holds nothing" in both.stdout
 
 
+def test_why_a_job_was_not_analysed_is_said(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / "jobs" / name).mkdir(parents=True)
+    (tmp_path / "jobs/a/train.log").write_text(OUT_OF_MEMORY)
+    done = triage(tmp_path / "jobs")
+    assert f"\n2 jobs not analysed, nothing: nothing to analyse (no files) ({tmp_path}/jobs/b)\n" in done.stdout
+
+
+def test_notes_go_to_standard_error_where_the_output_has_none(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "jobs" / name).mkdir(parents=True)
+        (tmp_path / "jobs" / name / "train.log").write_text(OUT_OF_MEMORY)
+    (tmp_path / "jobs/notes.txt").write_text("x")
+    said = f"1 file beside the jobs of {tmp_path}/jobs left out (notes.txt)\n"
+    assert triage(tmp_path / "jobs", "--format", "jsonl").stderr == said
+    assert triage(tmp_path / "jobs", "-o", str(tmp_path / "t.csv")).stderr.endswith(said)
+    assert triage(tmp_path / "jobs", "--format", "jsonl", "-q").stderr == ""
+    assert triage(tmp_path / "jobs", "--format", "json").stderr == ""
+
+
+def test_a_url_that_cannot_be_reached_is_no_job(jobs: Path) -> None:
+    pytest.importorskip("fsspec")
+    done = triage(jobs, "memory://nothing-here")
+    assert done.exit_code == 2 and "memory://nothing-here: no such bucket, folder or file" in done.stderr
+
+
 def test_a_job_that_recovered_says_so(tmp_path: Path) -> None:
     for attempt, text in enumerate((OUT_OF_MEMORY, "step 10 loss 1.0\nstep 20 loss 0.9\nTraining complete.\n")):
         folder = tmp_path / "jobs" / "a" / "run_x1abcdef" / f"attempt_{attempt}" / "0"

@@ -152,6 +152,7 @@ def test_templates() -> None:
         "layer_12 of rank3: 3.5GiB": "layer_<n> of rank<n>: <n>GiB",
         "{'a': 1, 'b': -2e-5}": "{<text>}",
         "10.0.0.1:29500 at 2026-11-20T10:11:12Z": "<id> at <time>",
+        "export v3, client v12 on a V100": "export v<n>, client v<n> on a V100",
         "commit 3fa9c1d2e at 0x7ffe": "commit <hex> at <hex>",
     }.items():
         assert template(message) == wanted

@@ -178,6 +178,9 @@ def triage(
                 give_up_stdout()
             if output is not None and not quiet:
                 click.echo(inert(commands.told(found, written, asked), None), err=True)
+            if not quiet and chosen in commands.WITHOUT_NOTES:
+                for note in found.notes:
+                    click.echo(inert(note, None), err=True)
         if command is not None:
             commands.hand_over(found, command)
         if serve:

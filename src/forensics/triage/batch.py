@@ -67,7 +67,7 @@ def triage(paths: Sequence[str], options: Options) -> Batch:
         notes = Notes()
         jobs = list(find(paths, exclude=options.exclude, notes=notes))
         if not jobs:
-            raise NoJobs(f"{' '.join(paths)[:300]}: no jobs were found")
+            raise NoJobs("; ".join((f"{' '.join(paths)[:300]}: no jobs were found", *notes.lines())))
         recipe = recipe_of(options.signature_folders, options.exclude)
         reused = run_all(jobs, store, recipe, options)
         ordered = sorted(jobs, key=lambda job: natural(job.path))

@@ -34,6 +34,7 @@ FORMATS = {
     ".htm": "html",
 }
 SHARED = frozenset({"markdown", "github", "html"})  # redacted unless asked not to
+WITHOUT_NOTES = frozenset({"csv", "jsonl", "parquet", "html"})  # what was left out is said on standard error
 SERVED_SECONDS = 120.0  # at most, for a report that a browser waits for
 
 

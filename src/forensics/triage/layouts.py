@@ -10,6 +10,10 @@ Sources of the forms:
   mkdtemp>/attempt_<n>/<local rank>/std{out,err}.log`; the rendezvous id is "none" where none is given.
 - sbatch: `slurm-%j.out`, `slurm-%A_%a.out` for arrays; whatever else users give to --output. submitit
   (submitit/core/utils.py): `<job id>_<task>_log.{out,err}`, where an array's job id is `<array>_<index>`.
+- MLflow (mlflow/store/tracking/file_store.py): `<experiment>/<run>/` with `meta.yaml`, `metrics/`, `params/`, `tags/`.
+- Nextflow: `work/<xx>/<hash>/` with `.command.sh`, `.command.log`, `.exitcode`.
+- Snakemake: `.snakemake/` beside `logs/`.
+- GNU parallel `--results`: `stdout`, `stderr` and `seq` in a folder for each job.
 """
 
 from __future__ import annotations
@@ -26,6 +30,11 @@ _END = r"(?:\.(?:log|txt))?(?:\.(?:out|err|o|e|log|txt))(?:\.(?:gz|xz|bz2|zst))?
 # slurm-123_4.out, train-123_4.err, 123_4.log; submitit's 123_4_0_log.out
 _ARRAY = re.compile(
     rf"(?P<stem>|.*?[^0-9A-Za-z]|.*[A-Za-z])(?P<job>\d{{3,12}})_(?P<task>\d{{1,7}})(?P<rank>_\d{{1,6}})?(?P<own>_log)?{_END}"
+)
+# slurm-123_4-gpu-07.out, slurm-123-gpu-07.out: Slurm's %N behind the ids, one file a machine
+_ON_HOST = re.compile(
+    r"(?:.*[^0-9A-Za-z])?(?P<job>[1-9]\d{3,11})(?:_(?P<task>\d{1,7}))?[-_.](?P<host>[A-Za-z][\w-]*\d)"
+    r"\.(?:out|err)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
 # train.4821.7.out, train-4821-7.log: the same with other marks between, which dates and counters have too
 _ARRAY_OTHER = re.compile(rf"(?:.*[^0-9A-Za-z])?(?!20\d{{6}}[.-])(?P<job>[1-9]\d{{3,11}})[.-](?P<task>\d{{1,7}}){_END}")
@@ -48,31 +57,6 @@ _SUBMITIT = re.compile(r"(?P<job>\d{1,12})_(?P<task>\d{1,7})(?:_\d{1,6})?_log\.(
 _SHORT = re.compile(r"(?P<stem>.*[^0-9A-Za-z])(?P<id>[1-9]\d{2})\.(?:out|err|o|e)\Z")
 # SGE's and PBS's: train.o123, train.e123.4
 _PBS = re.compile(r"(?P<stem>.+)\.(?:o|e|po|pe)(?P<job>\d{3,12})(?:[.-](?P<task>\d{1,7}))?\Z")
-# Folders that are parts of one run, and never a job each.
-_PART = re.compile(
-    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry|"
-    r"checkpoint|ckpt|step|epoch|global_step|iter|version)s?[-_.=]?\d+\Z"
-    r"|(?:logs?|std(?:out|err)|checkpoints?|ckpts?|models?|weights|tensorboard|tb(?:_logs?)?|events|wandb|mlruns|"
-    r"lightning_logs|runs?|configs?|conf|code|src|source|data|artifacts?|plots?|figures|images|samples|cores?|dumps?|"
-    r"nccl|nccl_logs?|flight_recorder|fr_traces?|traces?|profil(?:e|er|es|ing)|metrics|results?|outputs?|eval|"
-    r"files|media|hf|final|best|last|latest|kernel|dmesg|slurm|ray|torchelastic|system|meta)\Z",
-    re.I,
-)
-# Folders that a project keeps its runs in, and those that say nothing of how many runs there were.
-_CONTAINER = re.compile(r"(?:outputs?|runs?|results?|wandb|lightning_logs)\Z", re.I)
-_INERT = re.compile(
-    r"(?:configs?|conf|code|src|source|data|checkpoints?|ckpts?|models?|weights|plots?|figures|images|artifacts?|"
-    r"tests?|notebooks?|docs?|scripts?|tools?|utils?|libs?|assets|docker|requirements)\Z",
-    re.I,
-)
-_LOGS = re.compile(r"(?:(?:slurm|sbatch|job|array)[-_]?)?logs?\Z|slurm\Z|sbatch\Z", re.I)
-_STREAM = re.compile(r"(?:std)?(?:out|err)(?:puts?|ors?)?\Z", re.I)
-# What people name the jobs of a sweep by: a kind of thing and a number, or a setting and its value.
-_VARIANT = re.compile(
-    r"(?:trials?|seeds?|exp|experiment|runs?|jobs?|cfg|config|variant|sweep|hparams?|lr|bs|wd|batch(?:_size)?|dropout|"
-    r"layers?|dim|width|depth|beta|gamma|alpha|temp)[-_.]?\d[\w.+-]*\Z|[\w.-]+=[^=]+(?:,[\w.-]+=[^=]+)*\Z",
-    re.I,
-)
 _JOB_FOLDER = re.compile(r"[1-9]\d{3,11}\Z")
 _TASK_FILE = re.compile(rf"(?:task[-_.]?)?(?P<task>\d{{1,7}}){_END}")
 _DOCUMENT = re.compile(
@@ -80,16 +64,31 @@ _DOCUMENT = re.compile(
     re.I,
 )
 _LOG_FILE = re.compile(r"\.(?:log|out|err)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
-_LOG_TEXT = re.compile(r"(?:.*[-_.])?(?:logs?|stdout|stderr|output|out|err|train|console)\.txt\Z", re.I)
+_LOG_TEXT = re.compile(
+    r"(?:.*[-_.])?(?:logs?|stdout|stderr|output|c?out|err|train|console)(?:[-_.].*)?\.txt(?:\.(?:gz|xz|bz2|zst))?\Z"
+    r"|(?:stdout|stderr|std_?log|logs?|output)\Z|.+\.(?:stdout|stderr)\Z|.+\.log\.\d{1,4}\Z",
+    re.I,
+)
+# What starts or follows several runs, and is none.
+_STUDY_LOG = re.compile(
+    r"(?:.*[-_.])?(?:optuna|study|sweep|launch(?:er)?|hpo|tune|tuner|search|agent|submit|submission|dispatch(?:er)?|"
+    r"scheduler|controller|queue|runner|orchestrator|driver|nohup|joblib)(?:[-_.].*)?\.(?:log|out|err|txt)\Z",
+    re.I,
+)
+_DATA = re.compile(
+    r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp4|wav|flac|npy|npz|parquet|arrow|h5|hdf5|bin|idx|pt|pth|ckpt|safetensors|distcp|"
+    r"onnx|gguf|py|ipynb|sh)\Z",
+    re.I,
+)
+_MLFLOW = frozenset({"metrics", "params", "tags", "artifacts"})
+_TRACES = re.compile(r"hparams\.ya?ml\Z|metrics\.csv\Z|events\.out\.tfevents\.")
+_LOG_END = re.compile(r"\.(?:log|out|err|txt)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
 _ENDINGS = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4})+\Z")
 _RANKED = re.compile(
     r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry)s?[-_.]?\d",
     re.I,
 )
 _NUMBER = re.compile(r"\d+(?![0-9a-f]*[-_.a-z])|(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{5,16}(?![0-9A-Za-z])|\d+")
-_VERSION = re.compile(r"version_\d+\Z")
-_CALENDAR = re.compile(r"(?:\A|/)(?:19|20)\d\d(?:/(?P<month>0[1-9]|1[0-2])(?:/(?P<day>0[1-9]|[12]\d|3[01]))?)?\Z")
-_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T_-].*)?\Z|\d{2}-\d{2}-\d{2}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,7 @@ class Listing:
 
     folders: tuple[str, ...]
     files: tuple[str, ...]
+    links: int = 0  # to folders, which are not followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,24 @@ def is_tune_experiment(listing: Listing) -> bool:
     return any(map(_TUNE_STATE.match, listing.files))
 
 
+def is_mlflow_run(listing: Listing) -> bool:
+    return "meta.yaml" in listing.files and len(_MLFLOW.intersection(listing.folders)) > 2
+
+
+def is_nextflow_task(listing: Listing) -> bool:
+    files = set(listing.files)
+    return ".command.sh" in files and not files.isdisjoint({".exitcode", ".command.log", ".command.out"})
+
+
+def is_parallel_job(listing: Listing) -> bool:
+    return {"stdout", "stderr", "seq"} <= set(listing.files)
+
+
+def is_snakemake(listing: Listing) -> bool:
+    """Whether a folder is one that Snakemake ran in, and its rules wrote to `logs/`."""
+    return "logs" in listing.folders and (".snakemake" in listing.folders or "Snakefile" in listing.files)
+
+
 def is_wandb_run(name: str) -> bool:
     return _WANDB_RUN.match(name) is not None
 
@@ -144,43 +162,19 @@ def is_torchrun(listing: Listing) -> bool:
     return any(map(_ATTEMPT.match, listing.folders))
 
 
-def is_date(name: str) -> bool:
-    return _DATE.match(name) is not None
-
-
-def is_calendar(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path ends in a year, a year and a month or a day, one folder each, and its sub-folders go on so."""
-    m = _CALENDAR.search(path)
-    if m is None or not folders:
-        return False
-    return m["day"] is not None or all(
-        re.fullmatch(r"0[1-9]|1[0-2]" if m["month"] is None else r"0[1-9]|[12]\d|3[01]", name) for name in folders
-    )
-
-
-def is_container(name: str) -> bool:
-    """Whether a folder's name is one that projects keep several runs in, or a part of one run."""
-    return _CONTAINER.match(name) is not None
-
-
-def is_logs(name: str) -> bool:
-    """Whether a scheduler is often told to write there."""
-    return _LOGS.match(name) is not None
-
-
-def is_stream(name: str) -> bool:
-    """Whether a folder's name is that of one of the two output streams: jobs often write them apart."""
-    return _STREAM.match(name) is not None
-
-
-def is_variant(name: str) -> bool:
-    """Whether a folder is named as the jobs of a sweep are: `seed_3`, `trial-07`, `lr=0.1,bs=32`."""
-    return _VARIANT.match(name) is not None
-
-
 def is_document(name: str) -> bool:
     """Whether a file's name is that of a text on what lies beside it, or of a program."""
     return _DOCUMENT.match(name) is not None
+
+
+def is_data(name: str) -> bool:
+    """Whether a file's name is that of what a program reads or makes: pictures, arrays, weights, code."""
+    return _DATA.search(name) is not None and not may_be_log(name)
+
+
+def is_script(name: str) -> bool:
+    """Whether a file's name is that of what people submit, or of a text about it."""
+    return name.endswith((".sh", ".sbatch", ".slurm", ".job", ".md"))
 
 
 def tasks_of(folder: str, files: Sequence[str]) -> tuple[Cut, ...]:
@@ -202,18 +196,8 @@ def by_stem(files: Sequence[str]) -> tuple[Cut, ...]:
     """One cut a name without its ending: the streams of a job lie side by side."""
     found: dict[str, list[str]] = {}
     for file in files:
-        found.setdefault(_LOG_FILE.sub("", file), []).append(file)
+        found.setdefault(_LOG_END.sub("", file), []).append(file)
     return tuple(Cut(stem, tuple(members)) for stem, members in found.items())
-
-
-def is_version(name: str) -> bool:
-    """Whether a folder has the name that Lightning's loggers give to a run's (lightning/pytorch/loggers)."""
-    return _VERSION.match(name) is not None
-
-
-def is_inert(name: str) -> bool:
-    """Whether a folder's name says nothing of how many runs there were: code, configuration, checkpoints."""
-    return name.startswith(".") or _INERT.match(name) is not None
 
 
 def is_log(name: str) -> bool:
@@ -223,7 +207,17 @@ def is_log(name: str) -> bool:
 
 def may_be_log(name: str) -> bool:
     """Whether a file's name is that of a log, `log.txt` and the like among them."""
-    return is_log(name) or _LOG_TEXT.match(name) is not None
+    return is_log(name) or _LOG_TEXT.match(name) is not None or _PBS.match(name) is not None
+
+
+def is_study_log(name: str) -> bool:
+    """Whether a log's name is that of what starts or follows several runs: `optuna.log`, `launcher.log`."""
+    return _STUDY_LOG.match(name) is not None
+
+
+def has_traces(files: Sequence[str]) -> bool:
+    """Whether a run of Lightning's left what it measured or was set to, if no log."""
+    return any(map(_TRACES.match, files))
 
 
 def alike(names: Sequence[str]) -> bool:
@@ -236,7 +230,7 @@ def numbered_logs(files: Sequence[str]) -> tuple[str, ...]:
     """Logs whose names differ in numbers alone, which do not count ranks or the like; () where there are not two."""
     groups: dict[str, list[str]] = {}
     for name in files:
-        if is_log(name) and not _RANKED.search(name):
+        if may_be_log(name) and not _RANKED.search(name):
             groups.setdefault(_NUMBER.sub("0", name), []).append(name)
     most = max(groups.values(), key=lambda members: len(members), default=[])
     return tuple(most) if len(most) > 1 else ()
@@ -252,17 +246,6 @@ def is_agent(name: str) -> bool:
     return _TORCHRUN.match(name) is not None
 
 
-def is_part(name: str) -> bool:
-    """Whether a folder's name is that of a part of a run, or hidden."""
-    return name.startswith(".") or _PART.match(name) is not None
-
-
-def is_one_run(listing: Listing) -> bool:
-    """Whether the sub-folders are what one run consists of: ranks, nodes, attempts, checkpoints, logs."""
-    visible = [name for name in listing.folders if not name.startswith(".")]
-    return bool(visible) and all(_PART.match(name) for name in visible)
-
-
 def torchrun_jobs(names: Iterable[str]) -> tuple[Cut, ...]:
     """Log folders of torchrun agents by job: those with one rendezvous id belong together, unless it is "none"."""
     groups: dict[str, list[str]] = {}
@@ -276,7 +259,7 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
     """(jobs of which a scheduler wrote one file each or a few, files that are of none of them).
 
     No jobs where the files do not show two of them. Tasks of one job (`<job>_<rank>`) look like an array's; whoever
-    can read the files tells them apart (`ranks_of_one_job`). arrays_only: several job ids are one job that was
+    can read the files tells them apart (`heads.writers`). arrays_only: several job ids are one job that was
     submitted again.
     """
     found: dict[tuple[str, str | None], list[str]] = {}
@@ -284,7 +267,7 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
     slurm = any(file.startswith("slurm-") for file in files)
     for file in files:
         m = _OWN_ARRAY.match(file) or _SUBMITIT.match(file) or _ARRAY.match(file) or _PBS.match(file)
-        m = m or _SINGLE.match(file)
+        m = m or _SINGLE.match(file) or (_ON_HOST.match(file) if file.startswith("slurm-") else None)
         if m is None and not _RANKED.search(file) and not _COUNTED.search(file):
             m = _ARRAY_OTHER.match(file) or _SINGLE_LOG.match(file) or (_SHORT.match(file) if slurm else None)
         if m is None:
@@ -324,38 +307,3 @@ def may_be_ranks(cuts: Sequence[Cut]) -> dict[str, list[Cut]]:
 def is_named_as_array(cuts: Sequence[Cut]) -> bool:
     """Whether Slurm's own name for arrays is among the names of files."""
     return any(entry.startswith("slurm-") for cut in cuts for entry in cut.entries)
-
-
-# How a launcher or a framework says how many processes there are: torch's init lines, NCCL's, Slurm's variables,
-# Lightning's "GLOBAL_RANK: 0, MEMBER: 1/8", DeepSpeed's and Megatron's tables.
-_WORLD = re.compile(
-    rb"(?:world[_ -]?size|WORLD_SIZE|nranks|SLURM_NTASKS|num_processes)[\"' .]{0,40}[=:]?[\"' ]{0,4}(\d{1,6})"
-    rb"|MEMBER: \d+/(\d{1,6})|\brank[=: ]{1,2}\d{1,6}(?:/| of )(\d{1,6})",
-    re.I,
-)
-_OWN_RANK = re.compile(
-    rb"(?<![A-Za-z_])(?:global[_ ])?rank[=: ]{1,2}(\d{1,6})(?=(?:/| of )\d|\b.{0,60}?world[_ ]size)", re.I
-)
-
-
-def ranks_of_one_job(heads: Iterable[bytes], count: int) -> bool:
-    """Whether the first bytes of numbered files say that their writers are `count` processes of one world."""
-    return any(size >= count > 1 for head in heads for size in _sizes(head))
-
-
-def runs_of_one(heads: Iterable[bytes]) -> bool:
-    """Whether the first bytes of each of several files say that its writer was alone in its world."""
-    sizes = [set(_sizes(head)) for head in heads]
-    return bool(sizes) and all(found == {1} for found in sizes)
-
-
-def _sizes(head: bytes) -> list[int]:
-    return [int(m[1] or m[2] or m[3]) for m in _WORLD.finditer(head)]
-
-
-def each_is_its_rank(heads: Mapping[str, bytes]) -> bool:
-    """Whether the first bytes of each numbered file say that its writer is the rank of that number, and no other one.
-
-    heads: by number. An array's tasks, each of which is a job of several ranks, name all of these.
-    """
-    return bool(heads) and all({int(m[1]) for m in _OWN_RANK.finditer(h)} == {int(n)} for n, h in heads.items())

@@ -10,9 +10,10 @@ from forensics.engine.diagnosis import stamp
 from forensics.engine.identity import NCCL_INIT, pci_bus
 from forensics.engine.kernel.places import LISTED
 from forensics.engine.pipeline import Analysis
-from forensics.model import Diagnosis, Finding, Observation, Role, RunData, Traceback, Writer
+from forensics.model import Diagnosis, Finding, Observation, Role, RunData, Source, Traceback, Writer
 from forensics.parsers.run_files.whereabouts import Whereabouts, whereabouts
 from forensics.triage.aborts import ABORTED, last_words
+from forensics.triage.endings import ending, passes_on
 from forensics.triage.hosts import one_name
 from forensics.triage.hours import gpu_hours, gpus
 from forensics.triage.insight.hardware import is_hardware
@@ -80,7 +81,7 @@ def result_of(
         gpu_hours=gpu_hours(gpus(run.world_size, diagnosis.findings, data), started, ended),
         signs=tuple(map(_sign, diagnosis.findings[:MOST_SIGNS])),
         nodes=nodes,
-        devices=_devices(diagnosis, data),
+        devices=_devices(diagnosis, data, nodes),
         labels=labels_of(data.facts, labels),
         unexplained=_unexplained(first, data) if _is_unknown(first, diagnosis) else _aborted(first, data),
     )
@@ -144,8 +145,12 @@ def _span(diagnosis: Diagnosis, data: RunData, told: Whereabouts) -> tuple[str |
     return stamp(told.started, True), stamp(told.ended, True)
 
 
-def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
-    """GPUs by what tells them apart: bus ids and serials of any line, and CUDA indices of root findings."""
+def _devices(diagnosis: Diagnosis, data: RunData, nodes: tuple[str, ...]) -> tuple[Device, ...]:
+    """GPUs by what tells them apart: bus ids and serials of any line, and CUDA indices of root findings.
+
+    A bus id or an index says nothing without its node; where a line names none, it is the only one of the job.
+    """
+    only = nodes[0] if len(nodes) == 1 else None
     blamed = {f.evidence[0] for f in diagnosis.of_role(Role.ROOT) if f.evidence}
     found: dict[tuple[str | None, str | None, str | None, int | None], bool] = {}
     listed: set[tuple[str | None, str | None, str | None, int | None]] = set()
@@ -156,14 +161,14 @@ def _devices(diagnosis: Diagnosis, data: RunData) -> tuple[Device, ...]:
             serial = m[0]
         if bus is None and serial is None:
             continue
-        key = (o.identity.node, bus, serial, o.identity.device)
+        key = (only or o.identity.node, bus, serial, o.identity.device)
         found[key] = found.get(key, False) or bool(o.evidence and o.evidence[0] in blamed)
         if _lists(o):
             listed.add(key)
     for f in diagnosis.of_role(Role.ROOT):
         for device in f.devices or ():
-            if not any(node == f.node and index == device for node, _, _, index in found):
-                found[f.node, None, None, device] = True
+            if not any(node == (only or f.node) and index == device for node, _, _, index in found):
+                found[only or f.node, None, None, device] = True
     ordered = sorted(found.items(), key=lambda item: (not item[1], *(str(part or "") for part in item[0])))
     return tuple(
         Device(node=key[0], bus_id=key[1], serial=key[2], index=key[3], blamed=named, listed=key in listed)
@@ -184,7 +189,8 @@ def _is_unknown(first: Finding | None, diagnosis: Diagnosis) -> bool:
 
 def _unexplained(first: Finding | None, data: RunData) -> Unexplained:
     traceback = _blamed_traceback(first, data)
-    lines = Counter(_last_line(w) for w in data.writers if w.last_line.strip())
+    sources = {source.path: source for source in data.sources}
+    lines = Counter(_last_line(w, sources.get(w.source)) for w in data.writers if w.last_line.strip())
     common = tuple(line for line, _ in lines.most_common(MOST_LINES))
     if traceback is None:
         return Unexplained(last_lines=common)
@@ -202,8 +208,11 @@ def _aborted(first: Finding | None, data: RunData) -> Unexplained | None:
     return Unexplained(last_lines=(said[:LONGEST],)) if said is not None else None
 
 
-def _last_line(writer: Writer) -> str:
-    return writer.last_line.strip()[:LONGEST]
+def _last_line(writer: Writer, source: Source | None) -> str:
+    """The last line of a log; where that passes on a status, the last line of trouble before it, if there is one."""
+    line = writer.last_line.strip()
+    told = ending(source) if source is not None and passes_on(line) else None
+    return (told or line)[:LONGEST]
 
 
 def _blamed_traceback(first: Finding | None, data: RunData) -> Traceback | None:

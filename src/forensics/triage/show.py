@@ -22,6 +22,7 @@ from forensics.triage.model import Batch, CauseCount, JobResult
 TERMINAL_ROWS = 50
 _NARROWEST = 6  # columns of a terminal's table are cut to, where it is narrow
 TERMINAL_INSIGHTS = 10
+MOST_REASONS = 3  # why jobs were not analysed
 SUMMARY_INSIGHTS = 25
 SUMMARY_ROWS = 200  # of a Markdown table: GitHub takes 65,536 characters in a comment, 1 MiB in a step summary
 SUMMARY_BYTES = 60_000
@@ -91,8 +92,18 @@ def terminal(batch: Batch, *, width: int, rows: int | None = TERMINAL_ROWS) -> s
     lines += ["", *_table(_ROWS, list(_row_cells(batch, shown)), width, right={3, 4, 5})]
     if len(shown) < len(batch.results):
         lines.append(f"... {len(batch.results) - len(shown):,} more jobs: --all, or -o FILE")
-    lines += ["", _totals(batch), *map(inert, batch.notes)]
+    lines += ["", _totals(batch), *map(inert, (*_not_analysed(batch), *batch.notes))]
     return "\n".join(lines) + "\n"
+
+
+def _not_analysed(batch: Batch) -> Iterator[str]:
+    """Why jobs have no diagnosis: a line for each of the first few reasons."""
+    reasons: dict[str, list[str]] = {}
+    for result in batch.results:
+        if result.error is not None:
+            reasons.setdefault(result.error.replace(result.path, "the job"), []).append(result.path)
+    for reason, paths in list(reasons.items())[:MOST_REASONS]:
+        yield f"{plural(len(paths), 'job')} not analysed, {reason} ({paths[0]})"
 
 
 def _trouble(result: JobResult) -> int:

@@ -33,7 +33,9 @@ class RemoteFiles:
         files: list[str] = []
         try:
             entries: list[dict[str, Any]] = self._fs.ls(self._key(path), detail=True)
-        except Exception:  # of whatever library is below fsspec
+        except Exception as error:  # of whatever library is below fsspec
+            if path == self._url:
+                self._check(error)
             return None
         for entry in entries[:MOST_ENTRIES]:
             name = str(entry.get("name", "")).rstrip("/").rpartition("/")[2]
@@ -41,6 +43,13 @@ class RemoteFiles:
                 continue
             (folders if entry.get("type") == "directory" else files).append(name)
         return Listing(tuple(sorted(folders, key=natural)), tuple(sorted(files, key=natural)))
+
+    def _check(self, error: Exception) -> None:
+        """Raises NoJobs where what was given cannot be reached; it may be a file, which cannot be listed."""
+        try:
+            self._fs.info(self._root)
+        except Exception:
+            raise NoJobs(str(remote.unreachable(self._url, error))) from None
 
     def head(self, path: str, size: int) -> bytes:
         try:

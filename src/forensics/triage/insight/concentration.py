@@ -23,7 +23,7 @@ from forensics.triage.insight.statistics import (
     rank_p,
     risk_ratio,
 )
-from forensics.triage.model import VAGUE, JobResult
+from forensics.triage.model import VAGUE, Device, JobResult
 
 LEVEL = 0.05  # chance that a triage without any real difference names one at all
 LEAST_HITS = 3  # jobs with cause and value: two can be one mistake made twice
@@ -89,7 +89,46 @@ def concentrations(
             if found.ratio > 1 and found.inside.hits >= LEAST_HITS and (found.numeric or found.low > 1):
                 called.append(found)
     called.sort(key=lambda c: (c.p, -c.ratio, c.cause, c.factor, c.value))
-    return tuple(_best_of_each(called)[:MOST_SHOWN]), len(tests)
+    kept = _left_by_others(_best_of_each(called)[:MOST_SHOWN], jobs, groups)
+    return kept, len(tests)
+
+
+def _left_by_others(
+    called: Sequence[Concentration], jobs: Sequence[JobResult], groups: Mapping[str, str]
+) -> tuple[Concentration, ...]:
+    """What is as unlikely among the jobs that did not fail of a clearer cause with the same factor.
+
+    A job that failed of one thing cannot fail of another: where a high rate ends in NaN, running out of memory goes
+    with a low one, and says nothing of it.
+    """
+    kept: list[Concentration] = []
+    rest: dict[tuple[str, frozenset[str]], tuple[dict[str, _Factor], dict[str, _Cause]]] = {}
+    for found in called:
+        others = frozenset(k.cause for k in kept if k.factor == found.factor and k.cause != found.cause)
+        if others:
+            key = (found.factor, others)
+            if key not in rest:
+                left = [job for job in jobs if others.isdisjoint(_causes_of(job, groups))]
+                rest[key] = _factors(left, only=found.factor), _causes(left, groups)
+            factors, causes = rest[key]
+            if not _stands(found, factors, causes):
+                continue
+        kept.append(found)
+    return tuple(kept)
+
+
+def _stands(found: Concentration, factors: Mapping[str, _Factor], causes: Mapping[str, _Cause]) -> bool:
+    """Whether a concentration is still called among other jobs, with the correction that it had."""
+    factor = factors.get(found.factor)
+    if factor is None or found.cause not in causes or (factor.numbers is None) is found.numeric:
+        return False
+    if not found.numeric and found.value not in factor.values:
+        return False
+    failed = (causes[found.cause].bits & factor.stated).bit_count()
+    if not 0 < failed < factor.stated.bit_count():
+        return False
+    p = _p(_Test(found.cause, found.factor, "" if found.numeric else found.value, 0.0), causes, factor)
+    return p * found.adjusted <= LEVEL * found.p
 
 
 def _bits(jobs: Iterable[int], size: int) -> int:
@@ -102,16 +141,19 @@ def _bits(jobs: Iterable[int], size: int) -> int:
 def _causes(jobs: Sequence[JobResult], groups: Mapping[str, str]) -> dict[str, _Cause]:
     found: dict[str, list[int]] = defaultdict(list)
     for n, job in enumerate(jobs):
-        for root in job.roots or ((job.root,) if job.root else ()):
-            if root not in VAGUE:
-                found[root].append(n)
-        if job.path in groups:
-            found[groups[job.path]].append(n)
+        for cause in _causes_of(job, groups):
+            found[cause].append(n)
     return {
         cause: _Cause(tuple(members), _bits(members, len(jobs)))
         for cause, members in found.items()
         if len(members) >= LEAST_HITS
     }
+
+
+def _causes_of(job: JobResult, groups: Mapping[str, str]) -> tuple[str, ...]:
+    roots = job.roots or ((job.root,) if job.root else ())
+    group = (groups[job.path],) if job.path in groups else ()
+    return (*(root for root in roots if root not in VAGUE), *group)
 
 
 def stated(job: JobResult) -> dict[str, tuple[str, ...]]:
@@ -120,7 +162,7 @@ def stated(job: JobResult) -> dict[str, tuple[str, ...]]:
     if job.nodes:
         found["node"] = job.nodes
     # Of GPUs that a failure names nothing is known in the jobs that did not fail: only lists of them compare.
-    if gpus := tuple(dict.fromkeys(d.serial or f"{d.node or '?'} {d.bus_id}" for d in job.devices if d.listed)):
+    if gpus := tuple(dict.fromkeys(gpu for d in job.devices if d.listed and (gpu := _gpu(d)))):
         found["gpu"] = gpus
     for name, value in job.labels.items():
         if name == "gpu":
@@ -132,6 +174,13 @@ def stated(job: JobResult) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _gpu(device: Device) -> str | None:
+    """What names a GPU among those of all machines; None where only its place in an unknown one is known."""
+    if device.serial is not None:
+        return device.serial
+    return f"{device.node} {device.bus_id}" if device.node is not None and device.bus_id is not None else None
+
+
 def _one_spelling(value: str) -> str:
     """`0.0001` for `1e-4`: launchers write one number in several ways."""
     try:
@@ -140,11 +189,12 @@ def _one_spelling(value: str) -> str:
         return value
 
 
-def _factors(jobs: Sequence[JobResult]) -> dict[str, _Factor]:
+def _factors(jobs: Sequence[JobResult], only: str | None = None) -> dict[str, _Factor]:
+    """only: the one factor that is asked for."""
     seen: dict[str, dict[str, list[int]]] = {}
     for n, job in enumerate(jobs):
         for factor, told in stated(job).items():
-            for value in told:
+            for value in told if only in (None, factor) else ():
                 seen.setdefault(factor, {}).setdefault(value, []).append(n)
     factors = {}
     for name, values in seen.items():

@@ -170,11 +170,11 @@ def _bus(sign: Sign) -> str | None:
 
 def _cards(job: JobResult, sign: Sign, node: str) -> list[_Card]:
     """The GPUs that a sign names: by bus id, serial or index, with what the job's other lines say of them."""
-    bus, serial = _bus(sign), sign.captures.get("serial") or sign.captures.get("uuid")
-    if bus is None and serial is None and not sign.devices:
-        return []
     if not sign.name.startswith(_OF_GPUS):
         return []  # a bus id of an adapter
+    bus, serial = _bus(sign), sign.captures.get("serial") or sign.captures.get("uuid")
+    if bus is None and serial is None and not sign.devices:
+        return _only_card(job, node)
     found = []
     for index in sign.devices or (None,):
         known = [
@@ -192,6 +192,17 @@ def _cards(job: JobResult, sign: Sign, node: str) -> list[_Card]:
             )
         )
     return list(dict.fromkeys(found))
+
+
+def _only_card(job: JobResult, node: str) -> list[_Card]:
+    """The GPU of a job that lists one and no more, on one node: what it had, that one had."""
+    if _nodes(job) != {node}:
+        return []
+    listed = {(d.serial, d.bus_id) for d in job.devices if d.listed}
+    serials, slots = ({name for name in names if name} for names in zip(*listed, strict=True)) if listed else ((), ())
+    if not listed or len(serials) > 1 or len(slots) > 1:
+        return []
+    return [_Card(node, next(iter(serials), None), next(iter(slots), None), None)]
 
 
 def _timeline(events: Sequence[HardwareEvent]) -> tuple[HardwareEvent, ...]:

@@ -41,7 +41,7 @@ def _piece() -> re.Pattern[str]:
 # Words whose digits are part of what they mean.
 _KEPT = re.compile(
     r"(?:b?float|bf|fp|tf|q?u?int|complex|[fiu])(?:4|8|16|32|64|128)(?:_?e\dm\d\w{0,4})?|(?:\w+_)?\w*[1-3][dD]\w{0,12}"
-    r"|(?:ipv|sm_|utf_?|sha|md|python|py|cu|v|adam_?)\d{1,4}",
+    r"|(?:ipv|sm_|utf_?|sha|md|python|py|cu|adam_?)\d{1,4}|v100",
     re.I,
 )
 _NAMED = re.compile(r"([^\W\d]+)(\d+)")  # rank3, shard_0042

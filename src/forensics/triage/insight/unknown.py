@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forensics.triage.aborts import ABORTED
+from forensics.triage.endings import TROUBLE, passes_on
 from forensics.triage.insight import templates
 from forensics.triage.insight.model import UnknownGroup
 from forensics.triage.model import VAGUE, JobResult, Unexplained
@@ -27,11 +28,6 @@ LEADERS = 64  # parts that one exception at one place is compared with; further 
 # raised it are the same, less has to be: what else a function says in the same words is the same failure to its author.
 ALIKE_AT_ONE_PLACE = 0.6
 ALIKE_ANYWHERE = 0.8
-_TROUBLE = re.compile(
-    r"(?<![A-Za-z_])(?i:errors?|errno|exception|fatal|panic|abort(?:ed|ing)?|crash(?:ed)?|killed|core dumped|segfault"
-    r"|segmentation fault|fail(?:ed|ure)|cannot|unable to|denied|refused|no such|corrupt(?:ed)?)(?![A-Za-z_])"
-    r"|[a-z](?:Error|Exception)\b|\bCRITICAL\b|\bwhat\(\): |\bterminate called "
-)
 _SLASH = re.compile(r"[/\\]")
 _PLAIN = frozenset({"<module>", "<lambda>", "main", "__init__", "__call__", "forward", "run", "wrapper", "inner"})
 
@@ -77,8 +73,9 @@ def is_unknown(result: JobResult) -> bool:
 
 
 def telling(rest: Unexplained) -> str | None:
-    """The most frequent last line that speaks of trouble; None where none does."""
-    return next((line for line in rest.last_lines if _TROUBLE.search(line)), None)
+    """The most frequent last line of trouble, and of more than a status if one is; None where none is."""
+    lines = sorted(filter(TROUBLE.search, rest.last_lines), key=passes_on)
+    return lines[0] if lines else None
 
 
 def said(rest: Unexplained) -> str:

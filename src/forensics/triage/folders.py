@@ -1,0 +1,188 @@
+"""What the name of a folder says: a run of its own, a part of one, a place for several runs, or nothing of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# Folders that hold programs or caches: run.py skips them within a job too.
+_NO_JOBS = frozenset({".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache", ".cache"})
+# Folders that are parts of one run, and never a job each.
+_PART = re.compile(
+    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry|"
+    r"checkpoint|ckpt|step|epoch|global_step|iter|version)s?[-_.=]?\d+\Z"
+    r"|(?:logs?|std(?:out|err)|checkpoints?|ckpts?|models?|weights|tensorboard|tb(?:_logs?)?|events|wandb|mlruns|"
+    r"lightning_logs|runs?|configs?|conf|code|src|source|data|artifacts?|plots?|figures|images|samples|cores?|dumps?|"
+    r"nccl|nccl_logs?|flight_recorder|fr|fr_traces?|traces?|profil(?:e|er|es|ing)|metrics|csv|results?|outputs?|eval|"
+    r"files|media|hf|final|best|last|latest|kernel|dmesg|slurm|ray|torchelastic|system|meta)\Z",
+    re.I,
+)
+# Parts that ran, each with logs of its own: ranks, machines, attempts, and (below a job's folder) roles and stages.
+_PROCESS = re.compile(
+    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry)"
+    r"s?[-_.=]?\d+\Z|.*[-_.](?:rank|node)[-_.=]?\d+\Z",
+    re.I,
+)
+_ROLE = re.compile(
+    r"(?:fold|stage|phase|part|algo|master|launcher|replica|ps|chief|head|evaluator|actor|learner|client|shard)s?"
+    r"[-_.=]?\d+\Z"
+    r"|(?:node|host|worker|server|machine)[-_][a-z]\Z"
+    r"|(?:head|master|workers?|drivers?|nodes?|hosts?|ranks?|client|server|trainer|actor|learner|rollout|critic|reward|"
+    r"policy|launcher|scheduler|controller|train(?:ing)?|eval(?:uation)?|val(?:id(?:ation)?)?|test(?:ing)?|"
+    r"finetune|pretrain|preprocess(?:ing)?|setup|user|system|app|main|pytorch|istio[\w-]*|sidecar[\w-]*|init[\w-]*)\Z",
+    re.I,
+)
+# Folders that a project keeps its runs in, and those that say nothing of how many runs there were.
+_CONTAINER = re.compile(r"(?:outputs?|runs?|results?|wandb|mlruns|lightning_logs|tb_logs?)\Z", re.I)
+_STATES = re.compile(r"(?:checkpoints?|ckpts?)\Z", re.I)
+_STATE = re.compile(r"(?:checkpoint|ckpt|step|epoch|global_step|iter)s?[-_.=]?\d+\Z", re.I)
+_INERT = re.compile(
+    r"(?:configs?|conf|code|src|source|data(?:sets?)?|checkpoints?|ckpts?|models?|weights|plots?|figures|images|"
+    r"artifacts?|tests?|notebooks?|docs?|scripts?|tools?|utils?|libs?|assets|docker|requirements|wandb|tokenizers?|"
+    r"pretrained|downloads|corpus|corpora|_.*)\Z",
+    re.I,
+)
+_LOGS = re.compile(r"(?:[\w-]*[-_])?logs?\Z|slurm\Z|sbatch\Z", re.I)
+_STREAM = re.compile(r"(?:std)?(?:out|err)(?:puts?|ors?)?\Z", re.I)
+# What people name the jobs of a sweep by: a kind of thing and a number, or a setting and its value.
+_VARIANT = re.compile(
+    r"(?:trials?|seeds?|exp|experiment|runs?|jobs?|cfg|config|variant|sweep|hparams?|lr|bs|wd|batch(?:_size)?|dropout|"
+    r"layers?|dim|width|depth|beta|gamma|alpha|temp)[-_.]?\d[\w.+-]*\Z|[\w.-]+=[^=]+(?:,[\w.-]+=[^=]+)*\Z",
+    re.I,
+)
+# Of these, names that only the jobs of a sweep have, and those of one run.
+_TRIAL = re.compile(r"(?:trials?|seeds?)[-_.]?\d[\w.+-]*\Z|[\w.-]+=[^=]+(?:,[\w.-]+=[^=]+)*\Z", re.I)
+_RUN = re.compile(r"(?:trials?|seeds?|runs?|jobs?)[-_.]?\d[\w.+-]*\Z|[1-9]\d{3,11}\Z", re.I)
+_SETTINGS = re.compile(r"\+?[A-Za-z][\w.-]{0,60}=[^=,]{1,60}(?:,\+?[A-Za-z][\w.-]{0,60}=[^=,]{1,60}){0,20}\Z")
+_VERSION = re.compile(r"version_\d+\Z")
+_CALENDAR = re.compile(r"(?:\A|/)(?:19|20)\d\d(?:/(?P<month>0[1-9]|1[0-2])(?:/(?P<day>0[1-9]|[12]\d|3[01]))?)?\Z")
+_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T_-].*)?\Z|\d{2}-\d{2}-\d{2}\Z")
+_DAY = re.compile(r"\d{4}-?\d{2}-?\d{2}\Z")
+# A date with a time behind a word: "sky-2026-11-27-02-00-00-123456", "run_20261127_020000".
+_DATED = re.compile(r"[A-Za-z]\w{0,30}[-_]20\d\d-?[01]\d-?[0-3]\d[T_-][0-2]\d\W?[0-5]\d", re.A)
+_COUNT = re.compile(r"(?:tasks?[-_.]?)?\d{1,6}\Z", re.I)
+# Machines as sites name them: gpu-0113, dgx17, cn1234, r1i2n3, ip-10-0-0-1, name.domain.example.
+_HOST = re.compile(
+    r"(?:gpu|dgx|hgx|cn|nid|nd|compute|h100|a100|srv|node|host)[-_]?[a-z]{0,4}-?\d{1,6}(?:[-.][\w.-]+)?\Z"
+    r"|ip(?:-\d{1,3}){4}(?:\..+)?\Z|r\d+i\d+n\d+\Z|[a-z][\w-]*\d(?:\.[a-z][\w-]*){2,}\Z",
+    re.I,
+)
+# A pod's folder below /var/log/pods: <namespace>_<pod>_<uid>; its sub-folders are containers.
+_POD = re.compile(r"[^_/]+_[^_/]+_[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")
+
+
+def may_hold_jobs(name: str) -> bool:
+    """Whether a folder is looked at: it is not hidden, and holds no programs or caches of a tool."""
+    return not name.startswith(".") and name not in _NO_JOBS
+
+
+def is_part(name: str) -> bool:
+    """Whether a folder's name is that of a part of a run, or hidden."""
+    return name.startswith(".") or _PART.match(name) is not None
+
+
+def is_process(name: str) -> bool:
+    """Whether a folder is named as that of a rank, a machine or an attempt."""
+    return _PROCESS.match(name) is not None
+
+
+def is_role(name: str) -> bool:
+    """Whether a folder within a job's is named as a part of it that ran: a fold, a stage, a role, a container."""
+    return _ROLE.match(name) is not None
+
+
+def is_state(name: str) -> bool:
+    """Whether a folder's name is that of checkpoints, or of one."""
+    return _STATES.match(name) is not None or is_numbered_state(name)
+
+
+def is_numbered_state(name: str) -> bool:
+    """Whether a folder's name is that of one checkpoint: `checkpoint-500`, `step_100`."""
+    return _STATE.match(name) is not None
+
+
+def is_inert(name: str) -> bool:
+    """Whether a folder's name says nothing of how many runs there were: code, configuration, data, checkpoints."""
+    return name.startswith(".") or _INERT.match(name) is not None
+
+
+def is_container(name: str) -> bool:
+    """Whether a folder's name is one that projects keep several runs in, or a part of one run."""
+    return _CONTAINER.match(name) is not None
+
+
+def is_logs(name: str) -> bool:
+    """Whether a scheduler is often told to write there."""
+    return _LOGS.match(name) is not None and _CONTAINER.match(name) is None
+
+
+def is_stream(name: str) -> bool:
+    """Whether a folder's name is that of one of the two output streams: jobs often write them apart."""
+    return _STREAM.match(name) is not None
+
+
+def is_variant(name: str) -> bool:
+    """Whether a folder is named as the jobs of a sweep are: `seed_3`, `trial-07`, `lr=0.1,bs=32`."""
+    return _VARIANT.match(name) is not None
+
+
+def settings(name: str) -> dict[str, str]:
+    """The settings that a folder is named by: "lr=0.1,bs=8" gives lr and bs; {} where it is not named so."""
+    if not _SETTINGS.match(name):
+        return {}
+    pairs = (part.partition("=") for part in name.split(","))
+    return {key.strip("+~"): value for key, _, value in pairs}
+
+
+def is_trial(name: str) -> bool:
+    """Whether a folder is named as nothing but the job of a sweep is: `seed_3`, `trial-07`, `lr=0.1`."""
+    return _TRIAL.match(name) is not None
+
+
+def is_run(name: str) -> bool:
+    """Whether a folder is named as one run is: `run_7`, `seed-0`, a scheduler's job id."""
+    return _RUN.match(name) is not None
+
+
+def is_version(name: str) -> bool:
+    """Whether a folder has the name that Lightning's loggers give to a run's (lightning/pytorch/loggers)."""
+    return _VERSION.match(name) is not None
+
+
+def is_date(name: str) -> bool:
+    return _DATE.match(name) is not None
+
+
+def is_day(name: str) -> bool:
+    """Whether a folder's name is a date without a time: what began on one day lies in it."""
+    return is_date(name) and _DAY.match(name) is not None
+
+
+def is_dated(name: str) -> bool:
+    """Whether a folder's name holds the time at which something began."""
+    return is_date(name) or _DATED.match(name) is not None
+
+
+def is_calendar(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path ends in a year, a year and a month or a day, one folder each, and its sub-folders go on so."""
+    m = _CALENDAR.search(path)
+    if m is None or not folders:
+        return False
+    return m["day"] is not None or all(
+        re.fullmatch(r"0[1-9]|1[0-2]" if m["month"] is None else r"0[1-9]|[12]\d|3[01]", name) for name in folders
+    )
+
+
+def is_count(name: str) -> bool:
+    """Whether a folder's name is a number: of a task, a rank, a setting."""
+    return _COUNT.match(name) is not None
+
+
+def is_host(name: str) -> bool:
+    """Whether a folder is named as a machine is."""
+    return _HOST.match(name) is not None
+
+
+def is_pod(name: str) -> bool:
+    """Whether a folder is the kubelet's of one pod."""
+    return _POD.match(name) is not None

@@ -1,0 +1,65 @@
+"""What the first bytes of several logs say of whether their writers were the ranks of one job."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Sequence
+
+# How a launcher or a framework says how many processes there are: torch's init lines, NCCL's, Slurm's variables,
+# Lightning's "GLOBAL_RANK: 0, MEMBER: 1/8", DeepSpeed's and Megatron's tables.
+_WORLD = re.compile(
+    rb"(?:world[_ -]?size|WORLD_SIZE|nranks|SLURM_NTASKS|num_processes)[\"' .]{0,40}[=:]?[\"' ]{0,4}(\d{1,6})"
+    rb"|MEMBER: \d+/(\d{1,6})|\brank[=: ]{1,2}\d{1,6}(?:/| of )(\d{1,6})",
+    re.I,
+)
+_RANK = rb"(?<![A-Za-z_])(?:global[_ ])?rank[=: ]{1,2}"
+# A rank beside the size of its world: "rank 3/8", "rank=3 ... world_size=8", NCCL's "rank 3 nranks 8",
+# "world_size=8 rank=3".
+_RANK_OF = re.compile(
+    _RANK + rb"(?P<a>\d{1,6})(?:(?:/| of )|\b.{0,60}?(?:world[_ ]size|nranks)[=: ]{1,3})(?P<size>\d{1,6})"
+    rb"|world[_ ]size[=: ]{1,3}(?P<before>\d{1,6})[,;]?[ ]{1,2}" + _RANK + rb"(?P<b>\d{1,6})\b(?!/)",
+    re.I,
+)
+
+
+class Writers(enum.Enum):
+    """Who wrote several logs."""
+
+    RANKS = "ranks of one job"
+    JOBS = "jobs of their own"
+    UNKNOWN = "unknown"
+
+
+def writers(heads: Sequence[bytes], count: int, *, stated: bool = False) -> Writers:
+    """Who wrote `count` logs, of which `heads` are the first bytes of some.
+
+    Jobs where each says that it is alone, or two of them are the same rank; ranks of one job where the world that one
+    speaks of is as large as they are many. stated: only where each of them also says which ranks it is.
+    """
+    if runs_of_one(heads):
+        return Writers.JOBS
+    pairs = [_ranks(head) for head in heads]
+    largest = max((size for found in pairs for _, size in found), default=0)
+    # Groups within the world (tensor or pipeline parallel) count their ranks anew.
+    ranks = [{rank for rank, size in found if size == largest} for found in pairs]
+    if sum(map(len, ranks)) > len(set().union(*ranks)):
+        return Writers.JOBS
+    if not any(size >= count > 1 for head in heads for size in _sizes(head)):
+        return Writers.UNKNOWN
+    return Writers.RANKS if all(ranks) or not stated else Writers.UNKNOWN
+
+
+def runs_of_one(heads: Iterable[bytes]) -> bool:
+    """Whether the first bytes of each of several files say that its writer was alone in its world."""
+    sizes = [set(_sizes(head)) for head in heads]
+    return bool(sizes) and all(found == {1} for found in sizes)
+
+
+def _sizes(head: bytes) -> list[int]:
+    return [int(m[1] or m[2] or m[3]) for m in _WORLD.finditer(head)]
+
+
+def _ranks(head: bytes) -> set[tuple[int, int]]:
+    """(rank, size of its world) of each statement."""
+    return {(int(m["a"] or m["b"]), int(m["size"] or m["before"])) for m in _RANK_OF.finditer(head)}
