@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from forensics.cli import main
-from forensics.compare import calls, messages, render, settings, sides
+from forensics.compare import calls, messages, render, settings, sides, words
 from forensics.compare.curves import Curve
 from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
 from forensics.compare.partings import part, summarised
@@ -160,6 +160,27 @@ def test_numbers_that_are_spelled_differently_are_equal() -> None:
     assert settings.changes([[Fact("a.lr", "0.001", "x")]], [Fact("a.lr", "1e-3", "y")]) == ((), ())
 
 
+def test_ranks_that_part_later_are_named_too() -> None:
+    goods = {r: loss(r) for r in range(4)}
+    bads = {r: loss(10 + r) for r in range(4)}
+    for rank, step in ((2, 40), (1, 70)):
+        bads[rank] = [v * 3 if i >= step else v for i, v in enumerate(bads[rank])]
+    (found,) = summarised([part("loss", r, [curve(goods[r])], curve(bads[r]), 4) for r in range(4)])
+    assert (found.ranks, found.later) == ((2,), (1,))
+    assert "on rank 2 (later on rank 1) and stays apart" in words._parting(found)[0]
+    (alone,) = summarised([part("loss", r, [curve(goods[r])], curve(bads[r]), 2) for r in (0, 2)])
+    assert (alone.ranks, alone.later) == ((2,), ())
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("op", "another operation"), ("sizes", "other sizes"), ("number", "another number of calls"), ("dtype", "another dtype")],
+)  # fmt: skip
+def test_what_differs_of_a_collective_is_said_in_english(what: str, said: str) -> None:
+    differs = CallDifference(rank=0, group="0", seq=3, what=what, good="a", bad="b", ranks=(0, 1))
+    assert words._call(differs)[0] == f"group 0, call 3 of ranks 0, 1: {said}"
+
+
 def test_the_first_collective_that_differs_is_told_once_for_all_its_ranks() -> None:
     import polars as pl
 
@@ -229,6 +250,19 @@ def test_data_order_and_warnings(tmp_path: Path) -> None:
     assert [s["title"] for s in got["messages_only_bad"]] == ["WARNING worker 3 is slow at alice@corp.example.com"]
     assert not any(p["kind"] == "parts" for p in got["partings"])
     assert "alice@corp" not in call(good, bad, "--format", "markdown").output
+
+
+def test_a_setting_is_no_warning_and_no_line_is_told_twice(tmp_path: Path) -> None:
+    ids = [[i] for i in range(40)]
+    good = _write(tmp_path / "a", loss(1, steps=40), ids)
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    bad = _write(tmp_path / "b", loss(1, steps=40), ids, f"{oom}\nWARNING NCCL_DEBUG=WARN is slow\nERROR: lost x")
+    for folder, level in ((good, "INFO"), (bad, "WARN")):
+        (folder / "env.txt").write_text(f"NCCL_DEBUG={level}\nOMP_NUM_THREADS=8\n")
+    got = json.loads(call(good, bad, "--format", "json").output)
+    assert "env.NCCL_DEBUG" in [c["name"] for c in got["settings"]]
+    assert "cuda-oom" in [s["name"] for s in got["only_bad"]]
+    assert [s["title"] for s in got["messages_only_bad"]] == ["WARNING NCCL_DEBUG=WARN is slow", "ERROR: lost x"]
 
 
 def test_a_hostile_run_is_shown_inert(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import HEALTHY, diagnosis, finding
@@ -51,6 +52,44 @@ def test_the_same_failure_has_one(tmp_path: Path, given: dict[str, object]) -> N
 )
 def test_another_failure_has_another(tmp_path: Path, error: str) -> None:
     assert _of(tmp_path, error=error) != _of(tmp_path)
+
+
+SHAPES = """\
+[rank{rank}]: Traceback (most recent call last):
+[rank{rank}]:   File "/home/jd/a/train.py", line 88, in main
+[rank{rank}]:     loss = model(x)
+[rank{rank}]:   File "{path}/{file}", line {line}, in {function}
+[rank{rank}]:     h = self.fc1(x)
+[rank{rank}]:   File "/opt/v/lib/python3.{minor}/site-packages/torch/nn/modules/linear.py", line 117, in forward
+[rank{rank}]:     return F.linear(input, self.weight, self.bias)
+[rank{rank}]: {error}
+"""
+MISFIT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({}x768 and 512x1024)"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}.00 GiB."
+
+
+def _raised(folder: Path, error: str = MISFIT.format(32), **given: object) -> str:
+    usual = {"rank": 0, "path": "/home/jd/a", "file": "encoder.py", "line": 41, "function": "forward", "minor": 11}
+    file = folder / "out.log"
+    file.write_text("step 3 loss 1.25\n" + SHAPES.format(**{**usual, **given}, error=error))
+    found = analyse([str(file)], Options(threads=1)).fingerprint
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("given", [{"file": "decoder.py"}, {"function": "decode"}])
+def test_an_exception_that_the_catalogue_knows_is_told_apart_by_where_the_user_s_code_raised_it(
+    tmp_path: Path, given: dict[str, object]
+) -> None:
+    assert _raised(tmp_path) != _raised(tmp_path, **given)
+    assert _raised(tmp_path, OOM.format(2)) == _raised(tmp_path, OOM.format(8), **given)  # may come anywhere
+
+
+@pytest.mark.parametrize(
+    "given", [{"rank": 3}, {"path": "/scratch/bob"}, {"line": 99}, {"minor": 12}, {"error": MISFIT.format(8)}]
+)
+def test_and_not_by_what_differs_between_runs(tmp_path: Path, given: dict[str, Any]) -> None:
+    assert _raised(tmp_path) == _raised(tmp_path, **given)
 
 
 def test_it_outlives_redaction_and_a_run_without_a_cause_has_none() -> None:

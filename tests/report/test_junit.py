@@ -19,8 +19,24 @@ def test_it_is_well_formed_and_counts_right(name: str) -> None:
     for element in (suites, suite):
         assert int(element.attrib["tests"]) == len(cases) >= 1
         assert int(element.attrib["failures"]) == sum(case.find("failure") is not None for case in cases)
-        assert int(element.attrib["skipped"]) == sum(case.find("skipped") is not None for case in cases)
+    assert int(suite.attrib["skipped"]) == sum(case.find("skipped") is not None for case in cases)
     assert all(case.attrib["name"] and case.attrib["classname"] for case in cases)
+
+
+# The attributes that junit-10.xsd of Jenkins' xunit plugin knows; it refuses a report with any other.
+_KNOWN = {
+    "testsuites": {"name", "time", "tests", "failures", "errors"},
+    "testsuite": {"name", "tests", "failures", "errors", "time", "skipped", "timestamp", "hostname", "id", "package", "file"},
+    "testcase": {"name", "time", "classname", "group"},
+    "failure": {"message", "type"}, "skipped": {"message", "type"}, "property": {"name", "value"},
+    "properties": set(), "system-out": set(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_attribute_is_unknown_to_the_schema_that_jenkins_holds_it_to(name: str) -> None:
+    for element in ET.fromstring(junit.render(ALL[name])).iter():
+        assert set(element.attrib) <= _KNOWN[element.tag], element.tag
 
 
 def test_a_cause_fails_and_what_follows_is_skipped() -> None:
@@ -30,7 +46,6 @@ def test_a_cause_fails_and_what_follows_is_skipped() -> None:
     assert failure.attrib == {
         "message": "CUDA out of memory on rank 2 (node-7) at step 412 (97 % sure)", "type": "gpu-oom",
     }  # fmt: skip
-    assert cases[0].attrib["file"] == "rank2/stderr.log" and cases[0].attrib["line"] == "1234"
     assert "rank2/stderr.log:1234" in failure.text and "1. Lower the micro batch size" in failure.text
     assert [c.attrib["classname"] for c in cases if c.find("skipped") is not None] == [
         "forensics.collective-timeout", "forensics.collective-timeout", "forensics.launcher-summary",

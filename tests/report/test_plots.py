@@ -31,11 +31,11 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.report.plots import draw
+from forensics.report.plots import draw, draw_lanes
 from forensics.report.plots import pictures as made
 from forensics.report.plots.decimate import decimated, thinned
 from forensics.report.plots.files import within_run
-from forensics.report.plots.model import Curve, Panel, Pictures
+from forensics.report.plots.model import Curve, Lane, Panel, Pictures, Swimlane
 from forensics.report.plots.sequences import sequences
 from forensics.signatures.schema import load_catalogue
 
@@ -361,3 +361,27 @@ def test_a_rank_that_records_no_more_steps_stands_still() -> None:
     lane, other = made(made_of, run(2)).swimlane.lanes
     assert lane.spans == ((0.0, 619.0),) and lane.still == (19.0, 619.0)
     assert other.still is None
+
+
+def test_a_band_whose_ranks_record_no_more_steps_is_paler_from_there() -> None:
+    rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(64) for step in range(20)]
+    metrics = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))
+    waits = tuple(writer(rank, 0.0, 619.0) for rank in range(64))
+    bands = [n for n in made(replace(data(rows), metrics=metrics, writers=waits), run(64)).swimlane.lanes if n.alive]
+    assert bands
+    for band in bands:
+        assert (band.alive[-1][1], band.lingering[-1][1]) == (0.0, 0.0)
+        assert band.alive[-1][0] < 30 < 600 < band.lingering[-1][0]
+    goes_on = tuple(writer(rank, 0.0, 19.0) for rank in range(64))
+    lanes = made(replace(data(rows), metrics=metrics, writers=goes_on), run(64)).swimlane.lanes
+    assert all(lane.lingering == () for lane in lanes)
+
+
+def test_nothing_known_is_not_written_over_the_labels_of_the_lanes() -> None:
+    # All that is known is one moment, which lies at the left edge.
+    swimlane = Swimlane("time", 100.0, 100.0, (Lane("rank 0", (0,), ((100.0, 100.0),)), Lane("rank 1", (1,))))
+    figure = draw_lanes.draw(swimlane)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    (unknown,) = [text for text in ax.texts if text.get_text() == "nothing known"]
+    assert unknown.get_window_extent().x0 > ax.get_window_extent().x0

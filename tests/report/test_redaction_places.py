@@ -37,7 +37,7 @@ KEYS = [
     ("setenv DB_PASSWORD x\nset -gx GITLAB_TOKEN 'y z'", "setenv DB_PASSWORD secret-1\nset -gx GITLAB_TOKEN 'secret-2'"),
     ("environ({b'AZURE_STORAGE_KEY': b'bHVj'})", "environ({b'AZURE_STORAGE_KEY': b'secret-1'})"),
     ("password=p@ss,w0rd;x9&y lr=1", "password=secret-1 lr=1"),
-    ("server=h;password=abc;Pooling=true", "server=h;password=secret-1;Pooling=true"),
+    ("server=h;password=abc;Pooling=true", "server=host-1;password=secret-1;Pooling=true"),
     ("docker run --env SECRET_SAUCE=tomato -it train", "docker run --env SECRET_SAUCE=secret-1 -it train"),
     ("HOME=/home/mk1\0API_TOKEN=k82h\0PATH=/usr/bin", "HOME=/home/user-1\0API_TOKEN=secret-1\0PATH=/usr/bin"),
     ('Authorization: Digest username="vv", realm="x", nonce="dcd9", response="66ae"',

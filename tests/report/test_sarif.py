@@ -8,6 +8,7 @@ from samples import ALL, FAILED, diagnosis, finding
 
 from forensics.model import Evidence
 from forensics.report import sarif
+from forensics.report.fingerprint import VERSION
 from forensics.signatures.schema import load_catalogue
 
 
@@ -45,7 +46,7 @@ def test_rules_are_slugs_and_the_cause_comes_first() -> None:
     first = run["results"][0]
     assert (first["ruleId"], first["level"], first["rank"]) == ("gpu-oom", "error", 97.0)
     assert first["locations"][0]["physicalLocation"]["region"]["startLine"] == 1234
-    assert first["partialFingerprints"] == {"forensicsFailure/v1": FAILED.fingerprint}
+    assert first["partialFingerprints"] == {f"forensicsFailure/v{VERSION}": FAILED.fingerprint}
     assert "partialFingerprints" not in run["results"][1]
     assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"].startswith("unreadable: ")
 

@@ -300,3 +300,8 @@ def test_redacted_news_name_nobody() -> None:
     )
     line = show.json_line(Redacting().news(News(State.STARTED, sign, 1.0)), "run")
     assert "rack7" not in line and "10.20.30.40" not in line and "alice" not in line and "node-failure" in line
+
+
+def test_the_help_says_that_no_shell_is_started() -> None:
+    said = " ".join(forensics("watch", "--help").output.split())
+    assert "no shell is started" in said and "sh -c" in said

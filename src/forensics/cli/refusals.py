@@ -8,6 +8,13 @@ from pathlib import Path
 import click
 
 from forensics.cli.ending import stop
+from forensics.cli.output import FORMAT_OF
+
+# Suffixes that name a format which no report has. Others (.log, .out, none) are of text.
+_NO_REPORT = frozenset(
+    ".pdf .ps .doc .docx .odt .rtf .tex .png .jpg .jpeg .gif .svg .webp .csv .tsv .xls .xlsx .parquet .yaml .yml .toml "
+    ".jsonl .ipynb .zip .gz .tar .tgz .bz2 .xz .zst".split()
+)
 
 
 def check_output(output: Path, paths: Sequence[str]) -> None:
@@ -27,6 +34,12 @@ def check_output(output: Path, paths: Sequence[str]) -> None:
             head = file.read(16 << 10)
         if head and not is_report(head):
             raise stop(f"{output}: is a file of the run, and would be lost; choose another name for the report")
+
+
+def check_suffix(output: Path) -> None:
+    """Refuse a name that promises a kind of file that no report is: nothing would open it."""
+    if output.suffix.lower() in _NO_REPORT:
+        raise stop(f"{output}: no report is a {output.suffix} file; the suffix may be {', '.join(FORMAT_OF)}")
 
 
 def check_folder(folder: Path, paths: Sequence[str], what: str) -> None:

@@ -30,7 +30,8 @@ from forensics.cli.own import OWN, with_own
     "--exec",
     "command",
     metavar="COMMAND",
-    help="Run this for each news, with the news as JSON on its standard input and in FORENSICS_* variables.",
+    help="Run this for each news, with the news as JSON on its standard input and in FORENSICS_* variables. It is"
+    " split as a shell would, and no shell is started: for pipes and $VARIABLES give sh -c '...'.",
 )
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files and folders. Can be repeated.")
 @click.option("--redact/--no-redact", default=None, help="Take names, hosts, addresses and secrets out.")

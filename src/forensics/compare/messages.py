@@ -29,6 +29,8 @@ _VARIES = re.compile(
     r"|\b(?:nan|inf)\b",
     re.I,
 )
+# A variable and its value, and nothing else: a setting, which is compared as one.
+_ASSIGNMENT = re.compile(r"\s*(?:export |set |setenv )?[A-Za-z_]\w*=\S*\s*\Z")
 _LEVEL = re.compile(r"^\s*\[?(?:rank)?\d*\]?:?\s*")
 
 
@@ -95,6 +97,8 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
                 continue
             seen.add(hit.offset)
             text = hit.data.decode("utf-8", "replace").strip()
+            if _ASSIGNMENT.match(text):
+                continue
             key = template(_LEVEL.sub("", text))
             known = found.get(key)
             if known is None:
@@ -109,6 +113,12 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
     return found
 
 
-def only(mine: Mapping[str, Sign], others: Sequence[Mapping[str, Sign]]) -> tuple[Sign, ...]:
-    """The templates that no other run has, the most frequent first among those of one file order."""
-    return tuple(sign for key, sign in mine.items() if not any(key in other for other in others))[:SHOWN]
+def only(mine: Mapping[str, Sign], others: Sequence[Mapping[str, Sign]], told: Sequence[Sign] = ()) -> tuple[Sign, ...]:
+    """The templates that no other run has, in the order of the files; without the lines that `told` already show."""
+    shown = {(sign.evidence.file, sign.evidence.line) for sign in told if sign.evidence is not None}
+    return tuple(
+        sign
+        for key, sign in mine.items()
+        if not any(key in other for other in others)
+        and not (sign.evidence is not None and (sign.evidence.file, sign.evidence.line) in shown)
+    )[:SHOWN]

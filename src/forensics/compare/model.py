@@ -60,6 +60,7 @@ class Parting:
     threshold: float | None = None  # multiples of the noise
     good_at: Evidence | None = None
     bad_at: Evidence | None = None
+    later: tuple[int, ...] = ()  # further ranks that differ in the same way, at a later step
 
     @property
     def differs(self) -> bool:

@@ -209,7 +209,7 @@ def _for_a_while(outside: npt.NDArray[np.bool_], level: Sequence[float]) -> _Out
 
 
 def summarised(partings: Sequence[Parting]) -> list[Parting]:
-    """One parting a metric: the earliest of its ranks, with all ranks that part at the same step."""
+    """One parting a metric: the earliest of its ranks, with all ranks that part at the same step, and those later."""
     by_metric: dict[str, list[Parting]] = {}
     for p in partings:
         by_metric.setdefault(p.metric, []).append(p)
@@ -219,6 +219,7 @@ def summarised(partings: Sequence[Parting]) -> list[Parting]:
         best = min(all_of_it, key=lambda p: (order[p.kind], p.step if p.step is not None else p.first_unequal or 0))
         alike = [p for p in all_of_it if p.kind == best.kind and p.step == best.step]
         ranks = tuple(sorted({r for p in alike for r in p.ranks or ()}))
+        later = {r for p in all_of_it if best.differs and p.kind == best.kind for r in p.ranks or ()} - set(ranks)
         unequal = [p for p in all_of_it if p.first_unequal is not None]
         first = min(unequal, key=lambda p: p.first_unequal or 0, default=best)
         result.append(
@@ -226,6 +227,7 @@ def summarised(partings: Sequence[Parting]) -> list[Parting]:
                 best,
                 ranks=ranks or None,
                 compared_ranks=len(all_of_it),
+                later=tuple(sorted(later)),
                 first_unequal=first.first_unequal,
                 equal_through=first.equal_through,
             )

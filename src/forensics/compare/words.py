@@ -94,7 +94,13 @@ def _whose(p: Parting) -> str:
         return ""
     if len(p.ranks) == p.compared_ranks:
         return " on every rank"
-    return f" on {'rank' if len(p.ranks) == 1 else 'ranks'} {rank_ranges(p.ranks, limit=SHORT)}"
+    every = len(p.later) > 1 and len(p.ranks) + len(p.later) == p.compared_ranks
+    later = f" (later on {'every other' if every else _ranks(p.later)})" if p.later else ""
+    return f" on {_ranks(p.ranks)}{later}"
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {rank_ranges(ranks, limit=SHORT)}"
 
 
 def _equal(p: Parting) -> str:
@@ -148,9 +154,13 @@ def _change(change: Change) -> tuple[str, tuple[str, ...]]:
     return f"{change.name}: {said(change.good)} → {said(change.bad)}{where}", ()
 
 
+_OTHER = {"op": "another operation", "sizes": "other sizes", "number": "another number of calls"}
+
+
 def _call(d: CallDifference) -> tuple[str, tuple[str, ...]]:
-    whose = f" of {'rank' if len(d.ranks) == 1 else 'ranks'} {rank_ranges(d.ranks, limit=SHORT)}" if d.ranks else ""
-    return f"group {d.group}, call {d.seq}{whose}: another {d.what}", (f"good: {d.good}", f"bad:  {d.bad}")
+    whose = f" of {_ranks(d.ranks)}" if d.ranks else ""
+    other = _OTHER.get(d.what, f"another {d.what}")
+    return f"group {d.group}, call {d.seq}{whose}: {other}", (f"good: {d.good}", f"bad:  {d.bad}")
 
 
 def _order(d: object) -> tuple[str, tuple[str, ...]]:

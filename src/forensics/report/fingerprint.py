@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 
-from forensics.model import Diagnosis, Finding, Role
+from forensics.model import Diagnosis, Finding, Role, Traceback
 
-VERSION = 1  # what is hashed, and how; a change of either gives every failure another name
+VERSION = 2  # what is hashed, and how; a change of either gives every failure another name
 
 # Captures that say where or when, and not what.
 _PLACES = frozenset(
@@ -35,6 +36,19 @@ _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,6
 _IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])")
 _NUMBER = re.compile(r"[-+]?\d(?:[\d.,:_]*\d)?(?:e[-+]?\d+)?(?:\s?(?:[KMGT]i?B|bytes|kB)\b)?", re.I)
 _LIST = re.compile(r"#(?:\s*[,x]\s*#)+")
+
+
+# What fails wherever the program happens to be: memory, devices (whose errors come late), other processes, disks.
+_ANYWHERE = re.compile(
+    r"(?i)out of memory|allocat|cuda|cudnn|cublas|cusparse|nccl|\bhip\b|rocm|gloo|\bmpi\b|\bucx\b|connect|socket"
+    r"|broken pipe"
+    r"|timed? ?out|shared memory|DataLoader worker|no space left|quota|signal|i/o error|stale file|too many open"
+)
+_ANYWHERE_TYPES = frozenset(
+    "OutOfMemoryError MemoryError AcceleratorError DistBackendError DistNetworkError DistStoreError TimeoutError "
+    "ConnectionError ConnectionResetError ConnectionRefusedError BrokenPipeError KeyboardInterrupt SystemExit OSError "
+    "IOError PermissionError SignalException ChildFailedError".split()
+)
 
 
 def template(text: str) -> str:
@@ -76,11 +90,27 @@ def _what(root: Finding) -> list[str]:
     return parts
 
 
-def fingerprint(diagnosis: Diagnosis) -> str | None:
+def _raised_in(root: Finding, tracebacks: Iterable[Traceback]) -> list[str]:
+    """Function and file name of the user's own innermost frame, where the root is the last line of a traceback.
+
+    Nothing of an error that may meet any line of a program (`_ANYWHERE`).
+    """
+    own = {(evidence.file, evidence.line) for evidence in root.evidence}
+    for traceback in tracebacks:
+        if (traceback.final.file, traceback.final.line) not in own or (frame := traceback.own_frame) is None:
+            continue
+        if traceback.exception.rpartition(".")[2] in _ANYWHERE_TYPES or _ANYWHERE.search(traceback.message[:400]):
+            return []
+        return [frame[2], re.split(r"[\\/]", frame[0])[-1]]
+    return []
+
+
+def fingerprint(diagnosis: Diagnosis, tracebacks: Iterable[Traceback] = ()) -> str | None:
     """16 hex digits that name the first root; None for a run that has none. Not of a redacted diagnosis.
 
-    Hashed are (docs/reports.md): the signature; of an exception its type, the template of its message, and function
-    and file name of the user's own innermost frame; else the templates of what the signature captured.
+    tracebacks: those of the run. Hashed are (docs/reports.md): the signature; of an exception its type, the template of
+    its message, and function and file name of the user's own innermost frame; else the templates of what the signature
+    captured, and that frame, if the root is an exception that only this place raises.
     """
     roots = diagnosis.of_role(Role.ROOT)
     if not roots:
@@ -98,6 +128,8 @@ def fingerprint(diagnosis: Diagnosis) -> str | None:
         re.split(r"[\\/]", captures.get("file", ""))[-1] if "function" in captures else "",
         *_what(root),
     ]
+    if "function" not in captures:
+        parts += _raised_in(root, tracebacks)
     if root.name in _VAGUE:
         parts += sorted({finding.name for finding in diagnosis.of_role(Role.CASCADE)})
     text = json.dumps([VERSION, *parts], ensure_ascii=True)

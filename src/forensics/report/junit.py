@@ -1,6 +1,7 @@
 """JUnit XML: what a CI system shows as a list of tests. One test case a finding, and one for the run.
 
-The format has no standard; this keeps to what Jenkins, GitLab and GitHub's actions read (testmoapp/junitxml lists it).
+The format has no standard; this keeps to what Jenkins, GitLab and GitHub's actions read (testmoapp/junitxml lists it),
+and to the schema by which Jenkins' xunit plugin refuses a report (junit-10.xsd of jenkinsci/xunit-plugin).
 """
 
 from __future__ import annotations
@@ -43,10 +44,6 @@ def _case(diagnosis: Diagnosis, finding: Finding) -> str:
     """A root fails, what follows from it is skipped, and what is worth knowing passes."""
     of = {other.id: other for other in diagnosis.findings}
     head = _attributes(name=words.located(finding), classname=f"forensics.{finding.name}", time="0")
-    if finding.evidence and finding.evidence[0].file:
-        head += _attributes(file=finding.evidence[0].file)
-        if (line := finding.evidence[0].line) is not None and line > 0:
-            head += _attributes(line=line)
     details = _text(_details(finding))
     if finding.role is Role.ROOT:
         sure = words.percent(finding.confidence)
@@ -87,14 +84,14 @@ def render(diagnosis: Diagnosis) -> str:
         case, failed, unknown = _run(diagnosis)
         cases.insert(0, case)
         failures, skipped = failures + failed, skipped + unknown
-    counts = {"tests": len(cases), "failures": failures, "errors": 0, "skipped": skipped}
+    counts = {"tests": len(cases), "failures": failures, "errors": 0}
     properties = {
         "verdict": diagnosis.verdict.value,
         "summary": diagnosis.summary,
         "fingerprint": diagnosis.fingerprint or "",
         "coverage": words.coverage_phrase(diagnosis.coverage),
     }
-    suite = _attributes(name=f"forensics {diagnosis.run.path}", **counts, time="0")
+    suite = _attributes(name=f"forensics {diagnosis.run.path}", **counts, skipped=skipped, time="0")
     if diagnosis.run.started:
         suite += _attributes(timestamp=diagnosis.run.started)
     return "".join(

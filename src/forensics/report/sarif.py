@@ -14,6 +14,7 @@ from urllib.parse import quote
 from forensics import __version__
 from forensics.model import Coverage, Diagnosis, Evidence, Finding, Role, Status
 from forensics.report import words
+from forensics.report.fingerprint import VERSION
 from forensics.report.inert import inert, one_line
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _result(finding: Finding, rules: Mapping[str, int], fingerprint: str | None,
     if math.isfinite(finding.confidence) and finding.role is Role.ROOT:
         result["rank"] = round(100 * max(0.0, min(1.0, finding.confidence)), 1)  # 3.27.25: 0 to 100
     if first and fingerprint:
-        result["partialFingerprints"] = {"forensicsFailure/v1": fingerprint}
+        result["partialFingerprints"] = {f"forensicsFailure/v{VERSION}": fingerprint}
     return result
 
 

@@ -105,7 +105,8 @@ def located(finding: Finding) -> str:
     culprit, node = who(finding), (finding.node or "")[:80]
     text = finding.title.rstrip(" .")
     if culprit:
-        text += f" on {culprit}" + (f" ({node})" if node else "")
+        how = ", waiting for" if finding.name in WAITED_FOR else " on"
+        text += f"{how} {culprit}" + (f" ({node})" if node else "")
     elif node:
         text += f" on {node}"
     if step := step_phrase(finding):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forensics.model import Diagnosis, Evidence, Kind, RunData, Source
@@ -14,6 +15,7 @@ from forensics.parsers.prefixes import strip_ansi
 from forensics.patterns import lazy
 
 AROUND = 3  # lines before and after
+FURTHER = 60  # lines before and after those, which are never shown: a PEM block of RSA with 4,096 bits has 52
 _REACH = 16 << 10  # bytes that are looked at to either side
 _LONGEST = 2000  # bytes of a line
 _MOST = 120  # places, of all findings together
@@ -24,11 +26,17 @@ _MORE = 24  # further lines of evidence that has several
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Consecutive lines of a file: (1-based number, text, whether it is the evidence)."""
+    """Consecutive lines of a file: (1-based number, text, whether it is the evidence).
+
+    above, below: the lines before and after them, never shown. They tell redaction what those shown are: the rest of a
+    key, the value of an option. A redacted context has none.
+    """
 
     file: str
     line: int
     lines: tuple[tuple[int, str, bool], ...]
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
 
 
 Place = tuple[str, int]
@@ -108,18 +116,24 @@ def _around(source: Source, evidence: Evidence, offset: int) -> Context | None:
         before, after = b"", before[-_LONGEST:] + after
     else:
         before, after = before[:start], before[start:] + after
-    above = before.split(b"\n")[:-1][-AROUND:]
-    if begin > 0 and len(above) == before.count(b"\n"):
-        above = above[1:]  # its beginning lies outside of what was read
+    preceding = before.split(b"\n")[:-1]
+    if begin > 0:
+        preceding = preceding[1:]  # its beginning lies outside of what was read
+    above = preceding[-AROUND:]
     several = min(evidence.text.strip("\n").count("\n"), _MORE)
-    below = after.split(b"\n")[: 1 + several + AROUND]
+    following = after.split(b"\n")
+    shown = 1 + several + AROUND
+    below = following[:shown]
     if not below[-1]:
         below = below[:-1]
     first = evidence.line - len(above)
     lines = tuple(
         (first + n, _text(line), n == len(above)) for n, line in enumerate((*above, *below)) if line.strip(b"\0\r ")
     )
-    return Context(evidence.file, evidence.line, lines) if any(key for _, _, key in lines) else None
+    if not any(key for _, _, key in lines):
+        return None
+    further = (preceding[: len(preceding) - len(above)][-FURTHER:], following[shown:][:FURTHER])
+    return Context(evidence.file, evidence.line, lines, *(tuple(map(_text, texts)) for texts in further))
 
 
 def _text(line: bytes) -> str:
@@ -131,19 +145,54 @@ def _text(line: bytes) -> str:
 
 
 _BEGIN, _END = lazy(r"-----BEGIN [A-Z0-9 ]{3,40}-----"), lazy(r"-----END [A-Z0-9 ]{3,40}-----")
-# A line of a key whose head stands outside of the lines that are shown.
-_ENCODED = lazy(r"\s*[A-Za-z0-9+/_-]{40,}={0,2}\s*\Z", re.ASCII)
+# What a line of a key ends with, behind whatever a logger puts before it; the last line is shorter, often padded.
+_BODY = lazy(
+    r"(?:\A|[\s:|>\"'\]])(?:[A-Za-z0-9+/_-]{16,}={0,2}|[A-Za-z0-9+/_-]{2,}={1,2})\s*\Z|\A\s*"
+    r"(?:\w+-\w+: \S.*)?\Z",
+    re.ASCII,
+)
+_LONGEST_KEY = 120  # lines
+# A line of nothing else, of a key whose ends stand outside of what was read.
+_ENCODED = lazy(r"\s*([A-Za-z0-9+/_-]{40,}={0,2})\s*\Z", re.ASCII)
+_KIND = (("lower", str.islower), ("upper", str.isupper), ("digit", str.isdigit))
+# Of neighbours in random base64 64 % are of different kinds (small letter, capital, digit, sign); in paths and names of
+# classes a third at most.
+_MIXED = 0.45
 HIDDEN = "(a line of a key or certificate)"
+
+
+def _kind(letter: str) -> str:
+    return next((name for name, test in _KIND if test(letter)), "sign")
+
+
+def _random(text: str) -> bool:
+    """Whether a long word is one of base64, and no path, name or hexadecimal sum."""
+    kinds = [_kind(letter) for letter in text.rstrip("=")]
+    changes = sum(one != other for one, other in itertools.pairwise(kinds))
+    return {"lower", "upper", "digit"} <= set(kinds) and changes >= _MIXED * len(kinds)
+
+
+def _keys(texts: Sequence[str]) -> set[int]:
+    """Which of consecutive lines are part of a PEM block, or look as if."""
+    found = {at for at, text in enumerate(texts) if (m := _ENCODED.match(text)) is not None and _random(m[1])}
+    for at, text in enumerate(texts):
+        if _BEGIN.search(text):
+            block = texts[at : at + _LONGEST_KEY]
+            end = next((n for n, line in enumerate(block) if _END.search(line)), None)
+            if end is None:
+                end = sum(1 for _ in itertools.takewhile(_BODY.search, block[1:]))
+            found.update(range(at, at + end + 1))
+        elif _END.search(text) and at not in found:
+            body = itertools.takewhile(lambda n: _BODY.search(texts[n]) is not None, range(at - 2, -1, -1))
+            found.update({at, max(0, at - 1), *body})
+    return found
 
 
 def without_keys(context: Context) -> Context:
     """The context with lines that may be part of a PEM block hidden: redaction knows them by their first line only."""
-    lines: list[tuple[int, str, bool]] = []
-    inside = False
-    for number, text, key in context.lines:
-        inside = inside or _BEGIN.search(text) is not None
-        hide = inside or _ENCODED.match(text) is not None
-        if _END.search(text):
-            inside = False
-        lines.append((number, HIDDEN if hide else text, key))
-    return Context(context.file, context.line, tuple(lines))
+    texts = [*context.above, *(text for _, text, _ in context.lines), *context.below]
+    hidden = _keys(texts)
+    texts = [HIDDEN if at in hidden else text for at, text in enumerate(texts)]
+    first, last = len(context.above), len(context.above) + len(context.lines)
+    lines = tuple((n, text, key) for (n, _, key), text in zip(context.lines, texts[first:last], strict=True))
+    return replace(context, lines=lines, above=tuple(texts[:first]), below=tuple(texts[last:]))

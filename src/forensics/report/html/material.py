@@ -61,6 +61,7 @@ def redact(material: Material, patterns: Sequence[str] = ()) -> Material:
 
 
 def _redacted(context: Context, redactor: Redactor) -> Context:
-    texts = redactor.lines([text for _, text, _ in context.lines])
+    # Those around are read for what they say of these, and not kept.
+    texts = redactor.lines([text for _, text, _ in context.lines], context.above, context.below)
     lines = tuple((number, text, key) for (number, _, key), text in zip(context.lines, texts, strict=True))
     return Context(redactor.again(redactor.redact(context.file)), context.line, lines)

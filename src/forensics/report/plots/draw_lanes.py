@@ -117,7 +117,7 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
         ax.broken_barh([part], (middle - 5, 10), facecolor=COLOURS["sheet"])
         ax.broken_barh([part], (middle - 2, 4), facecolor=COLOURS["band"])
     if not lane.spans and not lane.signs:
-        _unknown(ax, swimlane, middle)
+        _unknown(ax, middle)
     if not lane.spans:
         return
     last = max(0.0, max(high for _, high in lane.spans) - swimlane.start)
@@ -125,9 +125,10 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
         ax.plot([last, end], [middle, middle], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (2, 2)))
 
 
-def _unknown(ax: Axes, swimlane: Swimlane, middle: float) -> None:
+def _unknown(ax: Axes, middle: float) -> None:
+    # In the middle of the axes, and not of the times: those may be one moment, which lies at the labels of the lanes.
     ax.text(
-        (swimlane.end - swimlane.start) / 2, middle, "nothing known", ha="center", va="center", fontsize=9,
+        0.5, middle, "nothing known", transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize=9,
         color=COLOURS["muted"],
     )  # fmt: skip
 
@@ -151,14 +152,14 @@ def _draw_band(ax: Axes, lane: Lane, swimlane: Swimlane, top: float, height: flo
     """How many of the band's ranks live, as the height of a filled step curve."""
     if not lane.alive:
         if not lane.spans and not lane.signs:
-            _unknown(ax, swimlane, top + height / 2)
+            _unknown(ax, top + height / 2)
         return
     base, room = top + height - 2, height - 4
-    xs = [min(max(x - swimlane.start, 0.0), swimlane.end - swimlane.start) for x, _ in lane.alive]
-    ys = [base - room * share for _, share in lane.alive]
-    if len(set(xs)) == 1:
-        return
-    ax.fill_between(xs, ys, base, step="post", facecolor=COLOURS["life"], linewidth=0)
+    for steps, colour in ((lane.lingering, "band"), (lane.alive, "life")):
+        xs = [min(max(x - swimlane.start, 0.0), swimlane.end - swimlane.start) for x, _ in steps]
+        ys = [base - room * share for _, share in steps]
+        if len(set(xs)) > 1:
+            ax.fill_between(xs, ys, base, step="post", facecolor=COLOURS[colour], linewidth=0)
 
 
 def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
@@ -193,7 +194,11 @@ def _key(ax: Axes, swimlane: Swimlane) -> None:
     roots = {sign.root for lane in swimlane.lanes for sign in lane.signs}
     entries = [
         Patch(facecolor=COLOURS["life"], label="writes"),
-        *([Patch(facecolor=COLOURS["band"], label="no more steps")] if any(n.still for n in swimlane.lanes) else []),
+        *(
+            [Patch(facecolor=COLOURS["band"], label="no more steps")]
+            if any(n.still or n.lingering for n in swimlane.lanes)
+            else []
+        ),
         Line2D([], [], color=COLOURS["quiet"], linestyle=(0, (2, 2)), label="silent"),
     ]
     if True in roots:

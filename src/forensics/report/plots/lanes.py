@@ -295,7 +295,10 @@ def _bands(
                 members,
                 ((min(firsts), max(lasts)),) if firsts else (),
                 _signs(own, start, end),
-                _alive(own, len(members), start, end),
+                _alive([(life.first, _stepped(life)) for life in own], len(members), start, end),
+                _alive([(life.first, life.last) for life in own], len(members), start, end)
+                if any(life.still for life in own)
+                else (),
                 culprit=bool(culprits & set(members)),
             )
         )
@@ -316,15 +319,22 @@ def _signs(own: Iterable[_Life], start: float, end: float) -> tuple[Sign, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def _alive(own: Sequence[_Life], size: int, start: float, end: float) -> tuple[tuple[float, float], ...]:
-    """Steps of the share of a band's ranks that have begun to write and have not written their last."""
+def _stepped(life: _Life) -> float | None:
+    """Until when a rank is known to have made steps, or to have written anything where nothing tells of steps."""
+    return life.still[0] if life.still is not None else life.last
+
+
+def _alive(
+    own: Iterable[tuple[float | None, float | None]], size: int, start: float, end: float
+) -> tuple[tuple[float, float], ...]:
+    """Steps of the share of a band's `size` ranks that have begun and not yet ended; own: when each did."""
     width = (end - start) / _COLUMNS or 1.0
     change: dict[int, int] = defaultdict(int)
-    for life in own:
-        if life.first is None or life.last is None:
+    for first, last in own:
+        if first is None or last is None:
             continue
-        change[max(0, math.floor((life.first - start) / width))] += 1
-        change[max(0, math.ceil((life.last - start) / width))] -= 1
+        change[max(0, math.floor((first - start) / width))] += 1
+        change[max(0, math.ceil((last - start) / width))] -= 1
     steps, count = [], 0
     for column in sorted(change):
         if change[column]:

@@ -28,6 +28,8 @@ class Lane:
     spans: tuple[tuple[float, float], ...] = ()  # x of the first and the last sign of life, of each attempt
     signs: tuple[Sign, ...] = ()
     alive: tuple[tuple[float, float], ...] = ()  # of a band: (x, share of its ranks that still write from there on)
+    # Of a band with ranks that wrote on without a step: the same with these; `alive` is then without them.
+    lingering: tuple[tuple[float, float], ...] = ()
     still: tuple[float, float] | None = None  # the part of the last span in which no step was recorded any more
     culprit: bool = False
     reached: str = ""  # the last collective: "#1234 all_reduce, started"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from forensics.patterns import lazy
-from forensics.report.redaction.memory import Memory
+from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.named import is_secret
 from forensics.report.redaction.stand_ins import is_stand_in
 
@@ -47,6 +47,32 @@ _NEXT_LINE = lazy(
     r"(?:-[ \t]+)?[\"']?(?P<plain>[^\s\"':,{}\[\]]{6,1000})[\"']?(?=[ \t\r]*(?:\n|\Z))",
     re.ASCII,
 )  # fmt: skip
+# `--api-key` with its value alone on the next line, as `kubectl describe` and YAML list arguments.
+_OPTION_LINE = lazy(
+    rf"(?i)(?:(?<=\n)|(?<=\A)|(?<=[\s\]|>\"'-]))--?{_TELLING}(?P<name>[A-Za-z][\w.-]{{2,80}})[\"']?,?[ \t\r]*\n"
+    rf"(?:[^\n]{{0,80}}?[\s\]|>:])??[ \t]*"
+    r"(?:-[ \t]+)?[\"']?(?P<plain>(?!-)[^\s\"']{1,1000})(?=[\"']?,?[ \t\r]*(?:\n|\Z))",
+    re.ASCII,
+)
+# A header that is folded behind its scheme (RFC 7230, 3.2.4).
+_FOLDED = lazy(
+    r"(?i)(authorization\\?[\"']?\s?[:=]\s?(?:bearer|basic|token|negotiate|ntlm|apikey)[ \t\r]*\n"
+    r"(?:[^\n]{0,80}?[\s\]|>:])??[ \t]*)"
+    r"([\w.~+/=-]{8,})(?=[ \t\r]*(?:\n|\Z))",
+    re.ASCII,
+)
+# `kind: Secret` of Kubernetes, or its types: all that stands below `data:`.
+_SECRET_KIND = lazy(
+    r"(?m)\bkind:\s?Secret[ \t\r]*$|\btype:\s?(?:Opaque|kubernetes\.io/\S+"
+    r"|bootstrap\.kubernetes\.io/\S+)",
+    re.ASCII,
+)
+_DATA_BLOCK = lazy(
+    r"(?m)(^(?P<in>[^\n]{0,80}?)(?:data|stringData):[ \t\r]*\n)((?:(?P=in)[ \t]+[^\n]*(?:\n"
+    r"|\Z)){1,60})",
+    re.ASCII,
+)
+_ENTRY = lazy(r"(?m)^([^\n]*?[\w.-]{1,200}:[ \t]+[\"']?)([^\s\"'|>][^\s\"']*)", re.ASCII)
 # `wandb: {key: x}`, and `wandb:` with `key: x` below it.
 _BELOW = lazy(
     r"(?i)(?<![\w.-])(?P<name>wandb|api|comet(?:_ml)?|neptune|openai|anthropic|huggingface|hf)\\?[\"']?\s?[:=]"
@@ -110,6 +136,10 @@ def apart(text: str, memory: Memory) -> str:
         text = _replaced(_BELOW, lambda name, value: called_secret("wandb.key", value), text, memory)
     if "\n" in text:
         text = _replaced(_NEXT_LINE, _alone, text, memory)
+        text = _replaced(_OPTION_LINE, called_secret, text, memory)
+        text = second(_FOLDED, memory.secret, text)
+        if _SECRET_KIND.search(text):
+            text = _DATA_BLOCK.sub(lambda match: match[1] + second(_ENTRY, memory.secret, match[3]), text)
     return text
 
 

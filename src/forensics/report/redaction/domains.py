@@ -11,12 +11,12 @@ from forensics.report.redaction.words import PUBLIC_HOSTS
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # Country codes (ISO 3166-1 alpha-2 and `uk`, `eu`) without those that end names of files or are words of programs.
 _COUNTRIES = (
-    "ac ad ae af ag ai al am ao aq ar at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bv bw bz ca cd cf cg "
-    "ch ci ck cl cm cn co cr cv cw cy cz de dj dk dm dz ec ee eg er es et eu fi fj fk fm fo fr ga gb gd ge gf gg gh gi "
-    "gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu ie il im io iq ir je jm jo jp ke kg kh ki km kn kp kr kw ky kz "
-    "lb lc li lk lr ls lt lu lv ma mc me mg mh mk mn mo mp mq mr ms mt mu mv mw mx mz na ne nf ng ni nl np nr nu nz om "
-    "pa pe pg ph pk pn pr pw qa re ro ru rw sa sb sc sd se sg si sj sk sl sm sn sr ss sv sx sy sz tc td tg th tj tk tl "
-    "tm tn tr tt tv tw tz ua ug uk us uy uz va vc ve vg vn vu wf ws ye yt za zm zw"
+    "ac ad ae af ag ai al am ao aq ar at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bv bw bz ca cd cf "
+    "cg ch ci ck cl cm cn co cr cv cw cy cz de dj dk dm dz ec ee eg er es et eu fi fj fk fm fo fr ga gb gd ge gf gg "
+    "gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu ie il im io iq ir it je jm jo jp ke kg kh ki km kn kp "
+    "kr kw ky kz lb lc li lk lr ls lt lu lv ma mc me mg mh mk mn mo mp mq mr ms mt mu mv mw mx mz na ne nf ng ni nl "
+    "no np nr nu nz om pa pe pg ph pk pn pr pw qa re ro ru rw sa sb sc sd se sg si sj sk sl sm sn sr ss sv sx sy sz "
+    "tc td tg th tj tk tl tm tn tr tt tv tw tz ua ug uk us uy uz va vc ve vg vn vu wf ws ye yt za zm zw"
 ).split()
 # Generic ones that companies, institutes and clusters use and that no attribute is called.
 _GENERIC = "cloud cluster hpc tech xyz biz systems science institute university company digital solutions dev".split()

@@ -30,14 +30,21 @@ PLACES = (
     _place(rf"(\b(?:to|from|with|peer) )({NAME})(?=<\d{{2,5}}>)", "NCCL", "onnect", "ocket"),
     # syslog, the journal
     _place(rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"),
+    _place(  # programs of syslog that print no process id
+        rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({NAME})"
+        rf"(?= (?:sudo|su|sshd|cron|CRON|rsyslogd|audit|slurmd|slurmctld|slurmstepd|containerd|dockerd|kubelet|dhclient"
+        rf"|NetworkManager|nvidia-\w+|nv-\w+|mcelog|smartd|ntpd|chronyd|login|polkitd)(?:\(\w+\))?: )"
+    ),
+    _place(rf"^(<\d{{1,3}}>\d{{1,2}} \S{{10,40}} )({NAME})(?= \S{{1,48}} \S{{1,128}} \S{{1,32}} )", "<"),  # RFC 5424
     _place(
         rf"^(\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}(?:Z|[+-]\d\d:?\d\d) )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"
     ),
     _place(
         rf"(\b(?:HOSTNAME|MASTER_ADDR|SLURMD_NODENAME|NODENAME|COMPUTERNAME|USERDOMAIN|SLURM_SUBMIT_HOST"
         rf"|SLURM_TOPOLOGY_ADDR|PBS_O_HOST|PBS_SERVER|LSB_SUB_HOST|"
-        rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host_name|Hostname|fqdn|master_addr|master-addr"
-        rf"|main_process_ip|node_?name"
+        rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host[._]name|Hostname|fqdn|host\.hostname"
+        rf"|k8s\.node\.name|master_addr|master-addr"
+        rf"|main_process_ip|[Nn]ode[._]?name"
         rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:\s?[=:][ \t]{{0,16}}"
         rf"|\s)\\?[\"']?)({NAME})(?![\w(\[])"
     ),
@@ -69,6 +76,17 @@ PLACES = (
         rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup"
         rf"|reach) \[?[\"']?)({NAME})(?=\]?[\"']?:\d)"
     ),
+    # ssh -v, and what it says of keys of hosts
+    _place(rf"(\bConnecting to )({NAME})(?= (?:\[[^\]\n]{{2,60}}\] )?port \d)", "Connecting to "),
+    _place(rf"(\bAuthenticating to )({NAME})(?=:\d+ as )", "Authenticating to "),
+    _place(
+        rf"(\b(?:authenticity of host|[Pp]ermanently added|[Hh]ost key for) ['\"]?)({NAME})",
+        "host",
+        "ermanently added",
+        "Host key",
+    ),
+    _place(rf"(\bknown_hosts:\d+ for )({NAME})", "known_hosts"),
+    _place(rf"^()({NAME})(?=[, ]\S{{0,300}} ?(?:ssh-\w+|ecdsa-sha2-\S+) )", " ssh-", " ecdsa-"),
     _place(rf"(\bssh: (?:connect to host|Could not resolve hostname) )({NAME})", "ssh: "),
     _place(rf"(\b(?:Linux|Darwin) )({NAME})(?= \d+\.\d+)", "Linux ", "Darwin "),  # uname -a
     # Slurm
@@ -76,6 +94,8 @@ PLACES = (
     _place(rf"(\bON )({NAME})(?= CANCELLED)", " CANCELLED"),
     _place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
     _place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
+    _place(rf"(\bDUE TO NODE )({NAME})(?= FAILURE)", "DUE TO NODE"),
+    _place(rf"(\bupdate_node: node )({NAME})", "update_node"),
     _place(rf"(\b[Nn]odes? )({NAME})(?= (?:not responding|now responding|rebooted|unexpectedly|returned to|is down))"),
     _place(rf"(\bREASON=[^\n]{{1,80}} : )({NAME})", "REASON="),
     # DeepSpeed's launcher; pdsh puts the host before each line
@@ -90,6 +110,25 @@ PLACES = (
     _place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
     _place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
     _place(rf"(\bvnode )({NAME})", "vnode "),
+    _place(rf"(\bexec_v?(?:host|node)2?\s?=\s?\(?|[/*\d)]\+\(?)({NAME})(?=(?:/\d+|:ncpus=))", "exec_"),
+    # gpustat's head: `host   Sat Nov 28 09:12:44 2026  550.54.15`
+    _place(
+        rf"^()({NAME})(?= {{2,40}}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{{2}} [ \d]\d [\d:]{{8}} \d{{4}}(?:\s"
+        rf"|$))"
+    ),
+    _place(rf"(\bcifs\b[^\n]{{0,60}}?\s//|\bsmb://|\bsmbclient\s+[\"']?//)({NAME})(?=/)", "cifs", "smb"),
+    _place(
+        rf"((?<![\w.-])(?:host|hostname|server)=)(?=[\w.-]*\d)({NAME})(?=[\s,;)\]}}]|$)",
+        "host=",
+        "server=",
+        "hostname=",
+    ),
+    # connection strings of ODBC and ADO.NET
+    _place(
+        rf"(\b(?:[Ss]erver|SERVER|[Dd]ata [Ss]ource|[Aa]ddr(?:ess)?)\s?=\s?(?:tcp:|np:|lpc:)?)({NAME})"
+        rf"(?=[,\\:;][^\n]{{0,300}}(?i:pwd|password|uid|user id|database|catalog|driver)\s?=)",
+        "=",
+    ),
     # mounts: `mount nas:/export on /home`, `nas:/export /home nfs4`
     _place(rf"(\bmount(?:\.nfs4?)?:? )({NAME})(?=:/)", "mount"),
     # libpq: host=pg7 dbname=study
@@ -101,6 +140,19 @@ PLACES = (
 LISTS = (
     _place(rf"(\bpdsh [^\n]{{0,80}}?-w |\bparallel-ssh [^\n]{{0,80}}?-H )({NAME}(?:,{NAME})*)", "pdsh", "parallel-ssh"),
     _place(rf"(\bsrun: error: )({NAME}(?:,{NAME})+)(?=: task)", "srun: "),
+    _place(rf"(\bon the following workers: )({NAME}(?:,{NAME})*)", "following workers"),  # DeepSpeed
+    _place(
+        rf"(--(?:hosts|hostlist|host)[= ]|\bmpirun [^\n]{{0,200}}?-(?:H|host) )({NAME}(?::\d+)?(?:,{NAME}"
+        rf"(?::\d+)?)+)",
+        "host",
+        "mpirun",
+    ),
+)
+# Hosts one after another, of LSF with a count behind each: `LSB_MCPU_HOSTS='h1 8 h2 8'`. Group 2 is the list.
+ROWS = (
+    _place(
+        rf"(\bLSB_\w{{0,20}}HOSTS=[\"']?)({NAME}(?:[ ]+\d+)?(?:[ ]+{NAME}(?:[ ]+\d+)?(?!\S))*)(?=[\"']|\s|$)", "LSB_"
+    ),
 )
 # DeepSpeed: `WORLD INFO DICT: {'h1': [0, 1], 'h2': [0, 1]}`, `--include h1:0,1@h2:2`; group 2 holds the names.
 DICTS = (

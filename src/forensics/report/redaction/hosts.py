@@ -6,7 +6,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.domains import domains, public
-from forensics.report.redaction.host_places import DICTS, IN_DICTS, LISTS, PLACES
+from forensics.report.redaction.host_places import DICTS, IN_DICTS, LISTS, NAME, PLACES, ROWS
 from forensics.report.redaction.memory import Memory, second, telling
 from forensics.report.redaction.shapes import IS
 from forensics.report.redaction.stand_ins import is_stand_in
@@ -72,6 +72,12 @@ _NODE_LIST = lazy(
 )
 
 
+_IN_LIST = lazy(rf"(?:(?<=\A)|(?<=,)){NAME}", re.ASCII)
+_IN_ROW = lazy(rf"(?:(?<=\A)|(?<= )){NAME}", re.ASCII)
+# DeepSpeed hands its launcher the hosts as JSON in base64: `--world_info=eyJub2RlMSI6IFswLCAxXX0=`.
+_WORLD_INFO = lazy(r"(--world_info[= ])([A-Za-z0-9+/_-]{8,}={0,2})(?![\w+/=])", re.ASCII)
+
+
 def _in_url(name: str, memory: Memory) -> str:
     if public(name) or is_stand_in(name) or re.fullmatch(r"[\d.]+", name):
         return name
@@ -119,12 +125,15 @@ def _in_places(text: str, memory: Memory) -> str:
         return memory.host(name, everywhere=telling(name))
 
     def listed(names: str) -> str:
-        return ",".join(map(placed, names.split(",")))
+        return _IN_LIST.sub(lambda match: placed(match[0]), names)
 
     def keys(pairs: str) -> str:
         return second(IN_DICTS, placed, pairs)
 
-    for places, make in ((PLACES, placed), (LISTS, listed), (DICTS, keys)):
+    def row(names: str) -> str:
+        return _IN_ROW.sub(lambda match: placed(match[0]), names)
+
+    for places, make in ((PLACES, placed), (LISTS, listed), (ROWS, row), (DICTS, keys)):
         for pattern, words in places:
             if not words or any(word in text for word in words):
                 text = second(pattern, make, text)
@@ -137,6 +146,8 @@ def host_names(text: str, memory: Memory) -> str:
         text = second(_URL_HOST, lambda name: _in_url(name, memory), text)
     if "\\\\" in text:
         text = second(_UNC, lambda name: memory.host(name), text)
+    if "--world_info" in text:
+        text = second(_WORLD_INFO, lambda names: memory.of("nodes", names), text)
     text = _in_places(text, memory)
     if "." in text:
         text = domains(text, memory)

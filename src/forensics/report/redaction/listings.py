@@ -36,8 +36,17 @@ _SACCT = lazy(
 _CELL = lazy(rf"(?:(?<=\|)|(?<=\A))({_NODES})(?=\||\Z)", re.ASCII)
 # sinfo -N: NODELIST NODES PARTITION STATE
 _SINFO = lazy(
-    rf"(?:(?<=\A)|(?<=\s))({_NODES})(?=\s{{1,40}}\d+\s{{1,20}}[\w-]{{1,40}}\*?\s{{1,20}}(?:idle|alloc|mix|drain|down|drng|fail|maint"
+    rf"(?:(?<=\A)|(?<=\s))({_NODES})(?=\s{{1,40}}\d+\s{{1,20}}[\w-]{{1,40}}\*?\s{{1,20}}(?:idle|alloc|mix|drain|down"
+    rf"|drng|fail|maint"
     r"|comp|resv|unk)\w{0,8}[*~#$@+^-]?(?:\s|\Z))",
+    re.ASCII,
+)
+# sinfo: PARTITION AVAIL TIMELIMIT NODES STATE NODELIST
+_SINFO_BY_PARTITION = lazy(
+    rf"((?:(?<=\A)|(?<=\s))[\w-]{{1,40}}\*?\s{{1,20}}(?:up|down|drain|inact)\s{{1,20}}(?:infinite|n/a"
+    rf"|[\d:-]{{4,16}})\s{{1,20}}\d+\s{{1,20}}"
+    rf"(?:idle|alloc|mix|drain|down|drng|fail|maint|comp|resv|unk)\w{{0,8}}[*~#$@+^-]?\s{{1,20}})({_NODES}"
+    rf"(?:,{_NODES})*)",
     re.ASCII,
 )
 # kubectl get pods -o wide: NAME READY STATUS RESTARTS AGE IP NODE; kubectl get nodes: NAME STATUS ROLES AGE VERSION
@@ -48,7 +57,8 @@ _PODS = lazy(
     re.ASCII,
 )
 _KUBE_NODES = lazy(
-    r"(?<!\S)([a-z0-9][a-z0-9.-]{1,200})(?=\s{1,40}(?:Not)?Ready\S{0,24}\s{1,12}\S{1,60}\s{1,12}(?:\d+[smhdy]){1,3}\s{1,12}v\d)",
+    r"(?<!\S)([a-z0-9][a-z0-9.-]{1,200})(?=\s{1,40}(?:Not)?Ready\S{0,24}\s{1,12}\S{1,60}\s{1,12}"
+    r"(?:\d+[smhdy]){1,3}\s{1,12}v\d)",
     re.ASCII,
 )
 
@@ -83,6 +93,7 @@ def listings(text: str, memory: Memory) -> str:
         text = _SQUEUE.sub(
             lambda m: m[1] + memory.of("run", m[2]) + m[3] + memory.user(m[4]) + m[5] + _host(m[6], memory), text
         )
+        text = _SINFO_BY_PARTITION.sub(lambda match: match[1] + _host(match[2], memory), text)
         text = _SINFO.sub(lambda match: _host(match[1], memory), text)
         if "Ready" in text:
             text = _KUBE_NODES.sub(lambda match: _host(match[1], memory), text)

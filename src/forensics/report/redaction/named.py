@@ -1,4 +1,4 @@
-"""Secrets that are told by their name (`password=...`, `--token ...`, `WANDB_KEY=...`), and those in command lines."""
+"""Secrets that are told by their name (`password=...`, `--token ...`, `WANDB_KEY=...`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from forensics.report.redaction.stand_ins import is_stand_in
 _KEY = lazy(
     r"(?i)(?P<key>(?P<word>pass(?:word|wd|phrase)|passwd|pwd|passcode)|(?<![A-Za-z])pass|(?-i:(?<=[a-z])Pass)|"
     r"secret(?:s|[ _-]?(?:access[ _-]?)?key)?|api[ _-]?key|"
-    r"access[_-]?key(?:[_-]?id)?|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
-    r"(?:encryption|license|signing|hmac|consumer|deploy|webhook|jwt)[_-]?key|credentials?|client[_-]?secret|token|"
+    r"access[_-]?key(?:[_-]?id)?|account[_-]?key|(?:client|tls)[._-]key[._-]data|client[._-]certificate[._-]data"
+    r"|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
+    r"(?:encryption|license|signing|hmac|consumer|deploy|webhook|jwt)[_-]?key|(?:store|key)pass|credentials?"
+    r"|client[_-]?secret|token|"
     r"x-amz-security-token|sig(?:nature)?)"
-    r"(?P<sep>\\?[\"']?[ \t]{0,3}(?::=|=>|[=:](?![=:]))[ \t]{0,3}(?:b(?=[\"']))?|[ \t]{1,3})"
+    # Also far apart, as in columns, and with the dots of Megatron's list of arguments.
+    r"(?P<sep>\\?[\"']?[ \t]{0,40}(?::=|=>|[=:](?![=:]))[ \t]{0,40}(?:b(?=[\"']))?|[ \t]\.{3,60}[ \t](?=\S)|[ \t]{1,3})"
     r"(?:(?P<escaped>\\[\"'])(?P<value1>(?:(?!(?P=escaped))[^\n]){1,1000})"  # \"password\": \"hunter2\"
     r"|(?P<quote>[\"'])(?P<value2>(?:\\.|(?!(?P=quote))[^\\\n]){1,1000})(?=(?P=quote)|\Z)"
     # A password may hold what otherwise ends a value, unless a name and its value follow.
@@ -62,47 +65,51 @@ _KEY_OF_DATA = lazy(
 )
 # Other names that end in `key`, also `key` below the name of a service: `wandb_key=`, `--hf-key x`, `api.key: x`.
 _ANY_KEY = lazy(
-    r"(?P<head>(?<![A-Za-z0-9_.-])(?P<option>--?)?(?P<prefix>[A-Za-z][\w.-]{0,80}?)(?:[_./-](?:[Kk]ey|KEY)|(?<=[a-z])Key)"
+    r"(?P<head>(?<![A-Za-z0-9_.-])(?P<option>--?)?(?P<prefix>[A-Za-z][\w.-]{0,80}?)(?:[_./-](?:[Kk]ey|KEY)|"
+    r"(?<=[a-z])Key)"
     r"(?:(?P<is>\\?[\"']?[ \t]{0,3}[=:](?![=:])[ \t]{0,3}(?:b(?=[\"']))?)|(?(option)[ \t]{1,3}|(?!)))\\?)"
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\\\n]{1,1000})|(?P<plain>[^\s\0,;&\"'<>()\[\]{}|\\]{1,1000}))",
     re.ASCII,
 )
-# csh and fish: `setenv DB_PASSWORD x`, `set -gx DB_PASSWORD x`.
+# What sets a name to the word behind it: csh (`setenv DB_PASSWORD x`), fish (`set -gx`), Windows (`setx`), PowerShell
+# (`Set-Item Env:X`), and `config set`, `configure set`, `remote modify NAME` of aws, npm, pip, dvc, git and others.
 _SET = lazy(
-    r"(?P<head>\b(?:setenv|set[ \t]+-[A-Za-z]{1,6}|set[ \t]+--export)[ \t]+(?P<name>[A-Za-z_]\w{1,60})[ \t]+)"
-    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"';]{1,1000}))",
+    r"(?P<head>\b(?:setenv|setx(?:[ \t]+/[A-Za-z])*|set[ \t]+-[A-Za-z]{1,6}|set[ \t]+--export"
+    r"|[Ss]et-(?:Item|Variable|Content)(?:[ \t]+-\w+)*|config(?:ure)?[ \t]+set(?:[ \t]+--[\w-]+){0,3}|(?:git|npm|pip"
+    r"|conda)[ \t]+config(?:[ \t]+--[\w-]+){0,3}"
+    r"|remote[ \t]+modify(?:[ \t]+--[\w-]+){0,3}[ \t]+[\w.-]{1,60}"
+    r"|secrets?[ \t]+(?:set|create|put))[ \t]+[\"']?(?:[Ee]nv:\\?)?(?!set\b|config\b)"
+    r"(?P<name>[A-Za-z_][\w.-]{1,80})[\"']?[ \t]+"
+    r"(?:-[Vv]alue[ \t]+|--body[ \t]+)?)"
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\"';-][^\s\"';]{0,1000}))",
+    re.ASCII,
+)
+# The same as a call: `SetEnvironmentVariable("X", "v")`, `os.putenv('X', 'v')`, `environ.setdefault('X', 'v')`.
+_SET_BY_CALL = lazy(
+    r"(?P<head>(?:[Ss]et|[Pp]ut)\w{0,40}\(\s?[\"'](?P<name>[A-Za-z_][\w.-]{1,80})[\"'],\s?)"
+    r"(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})(?P<plain>(?!))?",
+    re.ASCII,
+)
+# Fields of HTTP headers whose name ends so: `X-Vault-Token`, `PRIVATE-TOKEN`, `X-Auth-Key`.
+_HEADER = lazy(
+    r"(?i)((?<![\w-])(?:x-[\w-]{0,60}?|(?:private|job|deploy|auth|access|api|session|csrf|refresh|id)-)"
+    r"(?:token|key|secret|signature|password|credential)s?\\?[\"']?\s?:\s{0,3}\\?[\"']?)([^\s\"'\\,;<>{}\[\]]{4,})",
     re.ASCII,
 )
 
-# Programs that take a password as an option without a telling name; the last group before the value is kept.
-_COMMANDS = tuple(
-    lazy(pattern, re.ASCII)
-    for pattern in (
-        r"(\bsshpass\s+-p\s*[\"']?)([^\s\"']+)",
-        r"(\b(?:mysql|mysqldump|mariadb)\b[^\n|;]{0,120}?\s-p)(?!secret-\d)([^\s\"']{3,})",
-        r"(\b(?:docker|podman|nerdctl|helm registry|az acr|oc)\s+login\b[^\n|;]{0,160}?\s-p[ =]?[\"']?)"
-        r"(?!secret-\d)([^\s\"']+)",
-        r"(\bredis-cli\b[^\n|;]{0,120}?\s-a\s+[\"']?)(?!secret-\d)([^\s\"']+)",
-        r"(\b-pass(?:in|out)?\s+pass:)([^\s\"']+)",
-        r"(\b(?:smbclient|rpcclient|mount\.cifs)\b[^\n|;]{0,120}?\s-U\s+[^\s%]+%)([^\s\"']+)",
-        r"(\b(?:wandb|comet|neptune|huggingface-cli|hf auth|kaggle|modal|gh auth)\s+login\s+(?:--relogin\s+)?)"
-        r"((?=[\w-]*\d)[\w-]{12,})",
-    )
-)
-_USER_AND_PASSWORD = lazy(
-    r"(\b(?:curl|wget|http|ldapsearch|mongo|mongosh|psql)\b[^\n|;]{0,200}?\s(?:-u|--user|--proxy-user|-U)[ =]?[\"']?)"
-    r"([^\s:\"']{1,64}):([^\s\"']+)",
-    re.ASCII,
-)
 _NETRC = lazy(r"(\blogin\s+)(\S{1,100})(\s+(?:account\s+\S{1,100}\s+)?password\s+)(\S{1,300})", re.ASCII)
 # "the password is X": prose says much about passwords, so that an unquoted one needs a digit.
 _SAID = lazy(
-    r"(?i)(\b(?:password|passwd|passphrase|passcode)\s{1,3}(?:is|was)(?:\s?:)?\s{1,3})"
+    r"(?i)(\b(?:password|passwd|passphrase|passcode)(?:\s(?:for|of)\s[^\n]{1,120}?)?\s{1,3}(?:is|was)(?:\s?:)?\s{1,3})"
     r"(?:[\"'](?P<quoted>[^\"'\n]{3,200})(?=[\"'])|(?P<plain>(?=[^\s\"']*\d)[^\s,;\"'<>()]{5,200}))",
     re.ASCII,
 )
 # A mapping of secrets on one line, as Python and YAML print it: `secrets: {wandb: abc}`.
-_MAPPING = lazy(r"(?i)(\b(?:secrets|credentials|passwords|api_?keys)\\?[\"']?\s?[:=]\s?\{)([^{}\n]{1,2000})", re.ASCII)
+_MAPPING = lazy(
+    r"(?i)(\b(?:secrets|credentials|passwords|api_?keys|cookies|cookie_?jar)\\?[\"']?\s?[:=]\s?\{)"
+    r"([^{}\n]{1,2000})",
+    re.ASCII,
+)
 _PAIR = lazy(r"([\w.-]{1,80}\\?[\"']?\s?[:=]\s?\\?[\"']?)([^\s\"'\\,{}]{4,1000})", re.ASCII)
 
 
@@ -190,21 +197,19 @@ def _set(text: str, memory: Memory) -> str:
         secret = match["head"] + (match["quote"] or "") + memory.secret(value)
         return secret if is_secret(match["name"], value) else match[0]
 
-    return _SET.sub(replace, text)
+    return _SET_BY_CALL.sub(replace, _SET.sub(replace, text))
 
 
 def named_secrets(text: str, memory: Memory) -> str:
-    """`text` without values whose names say that they are secret, and without passwords in known command lines."""
-    for pattern in _COMMANDS:
-        text = second(pattern, memory.secret, text)
-    if ":" in text:
-        text = _USER_AND_PASSWORD.sub(lambda m: f"{m[1]}{memory.user(m[2])}:{memory.secret(m[3])}", text)
+    """`text` without values whose names say that they are secret."""
     if "login" in text:
         text = _NETRC.sub(lambda m: m[1] + memory.user(m[2]) + m[3] + memory.secret(m[4]), text)
     if "{" in text:
         text = _mappings(text, memory)
-    if "setenv" in text or "set -" in text:
+    if "et" in text or "modify" in text or "PUT" in text or "put" in text or "config " in text:
         text = _set(text, memory)
+    if "-" in text and ":" in text:
+        text = second(_HEADER, lambda value: value if _NO_SECRET.match(value) else memory.secret(value), text)
     text = _assigned(_environment(text, memory), memory)
     if "key" in text or "Key" in text or "KEY" in text:
         text = _any_key(text, memory)

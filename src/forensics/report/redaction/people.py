@@ -24,23 +24,26 @@ _SSH = lazy(
 )
 # In `/home/x`, and where homes lie elsewhere: `/mnt/home/x`, `/lustre/users/x`, `/home/users/x`, `/p/home/jusers/x`.
 _HOME = lazy(
-    r"((?:/home\d{0,3}(?:[\\/]{1,2}(?:j?users|staff|students?|people|faculty)(?=[\\/]{1,2}\w))?|/Users|/users|/homes?|/user"
-    r"|[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings))[\\/]{1,2})(?![a-z0-9]/(?:\w\w/)?user-\d)"
+    r"((?:/home\d{0,3}(?:[\\/]{1,2}(?:j?users|staff|students?|people|faculty)(?=[\\/]{1,2}\w))?|/Users|/users"
+    r"|/homes?|/user"
+    r"|[A-Za-z]:[\\/]{1,4}(?:Users|Documents and Settings))[\\/]{1,4})(?![a-z0-9]/(?:\w\w/)?user-\d)"
     r"([^\s\\/:\"'<>|,;)\]}]+(?<!\.))"
 )
 # Homes by first letters: `/home/s/sjones7`, `/afs/cell/user/f/fbianchi`, `/home/s/sj/sjones7`.
 _BY_LETTER = lazy(
-    r"(/(?:home\d{0,3}|homes|users?|u)/(?P<letter>[a-z0-9])/(?:(?P=letter)\w/)?)(?P<user>(?P=letter)[a-z0-9._-]{1,31})(?=[/\s\"']|\Z)",
+    r"(/(?:home\d{0,3}|homes|users?|u)/(?P<letter>[a-z0-9])/(?:(?P=letter)\w/)?)(?P<user>"
+    r"(?P=letter)[a-z0-9._-]{1,31})(?=[/\s\"']|\Z)",
     re.ASCII,
 )
 # Of Windows also with spaces: `C:\Users\Maria Lopez\x`.
 _WINDOWS_HOME = lazy(
-    r"([A-Za-z]:(?P<slash>[\\/]{1,2})(?:Users|Documents and Settings)(?P=slash))"
+    r"([A-Za-z]:(?P<slash>[\\/]{1,4})(?:Users|Documents and Settings)(?P=slash))"
     r"(?P<user>[\w.'-]{1,32}(?: [\w.'-]{1,32}){1,3})(?=(?P=slash)(?!\s))"
 )
 # Allocations: `/project/def-smith/smithj/x`, `/projects/p200123/jsmith`. Others there are sooner folders of programs.
 _GROUP = lazy(
-    r"((?<![\w./:])/(?:[\w.-]{1,32}/)?projects?/)((?:def|rrg|rpp|ctb)-[a-z0-9-]{1,31}|(?=[a-z]+[_-]?\d)[a-z][a-z0-9_-]{1,31})"
+    r"((?<![\w./:])/(?:[\w.-]{1,32}/)?projects?/)((?:def|rrg|rpp|ctb)-[a-z0-9-]{1,31}|"
+    r"(?=[a-z]+[_-]?\d)[a-z][a-z0-9_-]{1,31})"
     r"(/)([a-z][a-z0-9_-]{2,31})(?=[/\s\"']|\Z)",
     re.ASCII,
 )
@@ -52,17 +55,42 @@ _FOLDERS = frozenset(
 _ENCODED_HOME = lazy(r"(?i)(%2F(?:home\d?|Users)%2F)([a-z_][\w.-]{0,31})(?=%|[\s\"'&]|\Z)", re.ASCII)
 # Places that are a user's own by custom. `/scratch/x` may also be a project: it is replaced all the same.
 _OWN_PLACE = lazy(
-    r"((?<![\w.])/(?:var/(?:spool/)?mail|run/user|media|u|afs/[\w.]{1,60}/user|net/scratch|scratch\d?(?:/(?:gpfs|lustre|beegfs|vast|ssd|users?))?"
+    r"((?<![\w.])/(?:var/(?:spool/)?mail|run/user|media|u|afs/[\w.]{1,60}/user|net/scratch|scratch\d?(?:/(?:gpfs"
+    r"|lustre|beegfs|vast|ssd|users?))?"
     r"|gscratch|lscratch|work\d?/users)/)"
     r"([a-z_][a-z0-9._-]{1,31})(?=/)",
     re.ASCII,
 )
 _TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s|\Z)", re.ASCII)
 _USER_KEY = lazy(
-    r"(?i)((?<![A-Za-z])(?:user|user[_-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
+    r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
     r"submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user|sudo_user|kaggle_username"
-    r"|mlflow_tracking_username|user_?id)"
-    r"\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?)([A-Za-z_][\w.-]{1,31})(?![\w(/])",
+    r"|mlflow_tracking_username|user[._]?id)"
+    r"(?:\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?|\\?[\"']:\\?[\"']))([A-Za-z_][\w.-]{1,31})(?![\w(/])",
+    re.ASCII,
+)
+# Of a connection string: `Uid=x;`. Of a directory: `uid=x,ou=people,dc=example`.
+_UID = lazy(
+    r"(?i)((?<![A-Za-z])(?:uid|user id|userid)\s?=\s?\{?)([A-Za-z_][\w.@-]{1,63})(?=\}?;|,\s?(?:ou|dc|cn|o)=)", re.ASCII
+)
+# Names of persons, of several words, in the fields that hold them, in git's settings and in rows of passwd.
+_FULL_NAME = (
+    lazy(
+        r"(?i)((?<![A-Za-z])(?:full|real|display|given|family|sur|first|last|author|committer|person)[_-]?name\\?[\"']"
+        r"\s?[:=]\s?\\?[\"'])([^\s\"'\\][^\n\"'\\]{1,79})(?=\\?[\"'])"
+    ),
+    lazy(r"(\buser\.name(?:\s|\s?=\s?)[\"'])([^\n\"']{2,80})(?=[\"'])"),
+    lazy(r"(\b(?:GIT_(?:AUTHOR|COMMITTER)_NAME=)[\"']?)([^\n\"';=]{2,80}?)(?=[\"';\n]|\Z|\s\w+=)"),
+    lazy(r"((?<![\w:])[a-z_][\w.-]{0,31}:[x*!]?:\d+:\d+:)([^:\n,]{2,80})(?=[^:\n]{0,80}:/)"),
+    lazy(r"(^(?:Author|Committer|Commit):\s{1,5})([^\n<>\d]{2,80}?)(?= <)", re.MULTILINE),
+)
+_PASSWD = lazy(
+    r"((?:^|(?<=[\s\"'>]))(?=[^\s:]{1,32}:[x*!]?:\d+:\d+:[^:\n]{0,160}:/))([a-z_][\w.-]{0,31})(?=:)", re.ASCII | re.M
+)
+# The Hub's whoami: `{'type': 'user', 'name': 'x'`.
+_WHOAMI = lazy(
+    r"(\\?[\"']type\\?[\"']\s?:\s?\\?[\"']user\\?[\"'],[^{}\n]{0,200}?\\?[\"']name\\?[\"']\s?:\s?\\?[\"'])"
+    r"([\w.-]{1,64})(?=\\?[\"'])",
     re.ASCII,
 )
 _USER_OPTION = lazy(rf"(--(?:user|username|login|owner|author|uid){TO})([A-Za-z_][\w.-]{{1,31}})(?![\w:])", re.ASCII)
@@ -74,6 +102,13 @@ _SAID = (
         r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{1,63})",
         re.ASCII,
     ),
+    lazy(r"(\bAuthenticating to \S{1,253} as '|\bauthenticating user |\bUser name: )([A-Za-z_][\w.-]{0,31})", re.ASCII),
+    lazy(r"(\bUserId\\?[\"']?\s?[:=]\s?\\?[\"']?[\w-]{4,40}:)([A-Za-z_][\w.@+=-]{1,63})", re.ASCII),  # AWS STS
+    lazy(r"(\bowner(?: is)? )((?=[a-z_]+\d)[a-z_][\w-]{2,31})(?![\w.(=:])", re.ASCII),
+    lazy(
+        r"(\d+'C,[^\n]{1,80}?\|[^\n]{0,200}?[\s|])(?!user-\d)([a-z_][\w.-]{0,31})(?=(?::[^\s()]{1,80})?\(\d+M\))",
+        re.ASCII,
+    ),  # gpustat
     lazy(r"(\bsudo:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
     # sshd and cron
     lazy(
@@ -139,6 +174,9 @@ def users(text: str, memory: Memory) -> str:
             text = _GROUP.sub(lambda match: _allocation(match, memory), text)
     if "%2F" in text or "%2f" in text:
         text = second(_ENCODED_HOME, memory.user, text)
+    if ":" in text or "=" in text or "user.name" in text:
+        for pattern in (_PASSWD, *_FULL_NAME, _WHOAMI, _UID):
+            text = second(pattern, memory.user, text)
     for pattern in (_USER_KEY, _USER_OPTION, _IDS, _ID_PAIR, *_SAID):
         text = second(pattern, memory.user, text)
     return memory.known_people(text)

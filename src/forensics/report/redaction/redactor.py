@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
 from forensics.report.redaction.apart import apart, line_by_line
+from forensics.report.redaction.commands import commands
+from forensics.report.redaction.homes import shared_homes
 from forensics.report.redaction.hosts import host_names, node_lists, pods
+from forensics.report.redaction.letters import as_seen
 from forensics.report.redaction.listings import listings
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.named import is_secret, named_secrets
@@ -20,8 +23,8 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
-    shaped_secrets, signed_urls, buckets, url_users, apart, named_secrets, chats, repositories, trackers, accounts,
-    emails, users, listings, phones, hardware, addresses, node_lists, pods, host_names,
+    shaped_secrets, signed_urls, buckets, url_users, commands, apart, named_secrets, chats, repositories, trackers,
+    shared_homes, accounts, emails, users, listings, phones, hardware, addresses, node_lists, pods, host_names,
 )  # fmt: skip
 
 
@@ -52,6 +55,9 @@ class Redactor:
         """`text` with stand-ins; redacting the result again changes nothing."""
         if "\0" in text:  # an environment as the kernel keeps it: what ends at a NUL is not one value with what follows
             return "\0".join(map(self.redact, text.split("\0")))
+        return as_seen(text, self._redact)
+
+    def _redact(self, text: str) -> str:
         # What one rule leaves can be another's: repeat until nothing changes (two rounds, the second to see that).
         for _ in range(_MAX_PASSES):
             redacted = self._once(text)
@@ -60,9 +66,13 @@ class Redactor:
             text = redacted
         return text
 
-    def lines(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Consecutive lines of a file with stand-ins; each by itself, but for secrets named on the line above."""
-        return tuple(self.again(self.redact(line)) for line in line_by_line(lines, self.memory))
+    def lines(self, lines: Sequence[str], above: Sequence[str] = (), below: Sequence[str] = ()) -> tuple[str, ...]:
+        """Consecutive lines of a file with stand-ins; each by itself, but for secrets named on lines around.
+
+        above, below: the lines before and after, which are read only for what they say of these.
+        """
+        named = line_by_line((*above, *lines, *below), self.memory)
+        return tuple(self.again(self.redact(line)) for line in named[len(above) : len(above) + len(lines)])
 
     def setting(self, name: str, value: str) -> str:
         """`value` with stand-ins, as the value of a setting of that name: the name can say that it is a secret, also
@@ -95,4 +105,7 @@ class Redactor:
 
     def again(self, redacted: str) -> str:
         """What `redact` made, without the names that were learnt since; all rules need not run for it again."""
-        return self.memory.known_hosts(self.memory.known_people(self.memory.known_values(redacted)))
+        return as_seen(redacted, self._known)
+
+    def _known(self, text: str) -> str:
+        return self.memory.known_hosts(self.memory.known_people(self.memory.known_values(text)))

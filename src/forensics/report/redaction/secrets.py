@@ -56,9 +56,13 @@ _NEAR_NAME = (
     lazy(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
     lazy(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
 )
+# The schemes of IANA's registry, and those that services use without one.
 _AUTHORIZATION = lazy(
-    r"(?i)(\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest|negotiate|apikey|"
-    r"aws4-hmac-sha256)\s+)?)(?!username=|digest\s)([^\s\"'\\,;]{3,})",
+    r"(?i)(\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|concealed|digest|dpop|gnap|hawk"
+    r"|hoba|mutual"
+    r"|negotiate|oauth|privatetoken|scram-sha-\d+|vapid|ntlm|kerberos|token|api-?key|key|aws|aws4-hmac-sha256"
+    r"|aws4-ecdsa-p256-sha256|sharedkey(?:lite)?|sharedaccesssignature|geniekey|googlelogin|splunk|snowflake)\s+)?)"
+    r"(?!username=|digest\s)([^\s\"'\\,;]{3,})",
     re.ASCII,
 )
 # RFC 7616: what stands in quotes behind `Digest`.
@@ -68,7 +72,9 @@ _BEARER = lazy(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
 _BASIC = lazy(r"(\b[Bb]asic\s{1,3})([A-Za-z0-9+/]{8,400}={0,2})(?![A-Za-z0-9+/=])", re.ASCII)
 _COOKIE = lazy(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
 _COOKIE_NAME = lazy(
-    r"(?i)(\b(?:session(?:id)?|sessionid|csrf_?token|_xsrf|connect\.sid|jsessionid|phpsessid)=)([\w%.+/=-]{8,})",
+    r"(?i)(\b(?:(?:session|sessionid|csrf_?token|_xsrf|connect\.sid|jsessionid|phpsessid|remember_token)="
+    r"|(?:sessionid|session_id|csrf_?token|xsrf-token|_xsrf|connect\.sid|jsessionid|phpsessid|asp\.net_sessionid"
+    r"|laravel_session|remember_token)\\?[\"']?\s?[=:]\s?\\?[\"'](?=[^\"']*\d)))([\w%.+/=-]{8,})",
     re.ASCII,
 )
 # Parameters of signed URLs: AWS, Google, Azure, CloudFront, and what others call their keys.
@@ -82,6 +88,19 @@ _SIGNED = lazy(
 _ENCODED = lazy(
     r"(?i)((?:%3F|%26|\b|(?<=[a-z])_)(?:access_?token|api_?key|token|password|passwd|pwd|secret|signature|sig)%3D)"
     r"((?:[^\s&\"'<>%]|%(?!26|22|27|20|0A)[0-9A-F]{2}){2,500})",
+    re.ASCII,
+)
+# Of a password that holds what an address may not (`/`, `@`): as far as the last `@`; a port is no password.
+_URL_USER_WIDE = lazy(
+    r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/:@?#\"'<>]{0,100}):(?!\d{1,5}(?:[/?#]|\Z))((?:(?!://)[^\s\"'<>]){1,200})@"
+    r"(?=[\w.-]{1,253}(?:[:/?\s\"',)]|\Z))",
+    re.ASCII,
+)
+_CONDA = lazy(r"(\bhttps?://[\w.-]{1,253}(?::\d{1,5})?/t/)([\w-]{8,})(?=/)", re.ASCII)  # conda's channels
+# ODBC puts a value with a semicolon in braces; a name in braces is a place for one.
+_BRACED = lazy(
+    r"(?i)((?<![A-Za-z])(?:pwd|password)\s?=\s?)(?!\{[a-z_]+\})(\{(?:[^{}\n]|\}\}){1,200}\})(?=;|[\s\"']"
+    r"|\Z)",
     re.ASCII,
 )
 _URL_USER = lazy(r"(?i)(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/\"'<>]{1,300})@", re.ASCII)
@@ -125,6 +144,8 @@ def shaped_secrets(text: str, memory: Memory) -> str:
     text = second(_COOKIE_NAME, memory.secret, text)
     text = second(_AWS_PAIR, memory.secret, text)
     text = _TOKENS.sub(lambda match: memory.secret(match[0]), text)
+    if "={" in text or "= {" in text:
+        text = second(_BRACED, memory.secret, text)
     text = second(_BEARER, memory.secret, text)
     text = second(_BASIC, lambda value: _basic(value, memory), text)
     text = second(_WEBHOOK, memory.secret, text)
@@ -144,7 +165,10 @@ def signed_urls(text: str, memory: Memory) -> str:
 
 def url_users(text: str, memory: Memory) -> str:
     """`text` without users and passwords in URLs (`scheme://user:password@host`)."""
-    if "://" not in text or "@" not in text:
+    if "://" not in text:
+        return text
+    text = second(_CONDA, memory.secret, text)
+    if "@" not in text:
         return text
 
     def replace(match: re.Match[str]) -> str:
@@ -158,4 +182,7 @@ def url_users(text: str, memory: Memory) -> str:
             return f"{match[1]}{memory.user(user) if scheme.startswith(('ssh', 'sftp')) else memory.secret(user)}@"
         return f"{match[1]}{memory.user(user) if user else ''}:{memory.secret(password) if password else ''}@"
 
-    return _URL_USER.sub(replace, text)
+    def wide(match: re.Match[str]) -> str:
+        return f"{match[1]}{memory.user(match[2]) if match[2] else ''}:{memory.secret(match[3])}@"
+
+    return _URL_USER_WIDE.sub(wide, _URL_USER.sub(replace, text))

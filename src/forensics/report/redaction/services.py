@@ -17,7 +17,12 @@ _BUCKETS = (
         re.ASCII,
     ),
     lazy(r"(?i)(@|\bhttps?://)([a-z0-9-]+)(?=\.(?:blob|dfs|file|queue|table)\.core\.windows\.net)", re.ASCII),
-    lazy(r"(?i)(\bAccountName=)([a-z0-9-]+)", re.ASCII),
+    lazy(r"(?i)(\bAccountName=|--account-name[= ])([a-z0-9-]+)", re.ASCII),
+    lazy(
+        r"(\b(?:[Tt]he specified bucket |BucketName\\?[\"']?[:=>]\s?|[Nn]o such bucket:? |[Bb]ucket [\"'`]))"
+        r"([a-z0-9][a-z0-9.-]{2,62})(?![\w(])",
+        re.ASCII,
+    ),
     lazy(
         r"(?i)(\bhttps?://)([a-z0-9][a-z0-9.-]*?)"
         r"(?=\.s3[.-][a-z0-9.-]*amazonaws\.com|\.storage\.googleapis\.com|\.r2\.cloudflarestorage\.com)",
@@ -53,6 +58,16 @@ _ACCOUNT = (
         rf"|name)?{IS})((?:org-)?[a-z][\w-]{{2,63}})(?![\w.(/])",
         re.ASCII,
     ),
+    # W&B, the Hub: `not found under entity x`, `under the namespace "x"`
+    lazy(
+        r"(\bunder (?:the )?(?:entity|namespace|organization|team|workspace) [\"'`]?)([A-Za-z][\w-]{1,63})(?![\w.(/])",
+        re.ASCII,
+    ),
+    # whoami of the Hub
+    lazy(
+        r"(\\?[\"']orgs\\?[\"']\s?:\s?\[\s?\{[^\]\n]{0,200}?\\?[\"']name\\?[\"']\s?:\s?\\?[\"'])([\w.-]{1,64})",
+        re.ASCII,
+    ),
     lazy(r"()(?<![\w-])(org-[A-Za-z0-9]{20,30}|proj_[A-Za-z0-9]{20,30}|AC[0-9a-f]{32})(?![\w-])", re.ASCII),
 )
 _PROJECT = (
@@ -61,7 +76,8 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(
-        r"(?i)(\b(?:gcp_|google_cloud_|gcloud_|vertex_|cloud_ml_)?project(?:_id|id)?=)([a-z][a-z0-9-]{4,29}[a-z0-9])(?![\w./(])",
+        r"(?i)(\b(?:gcp_|google_cloud_|gcloud_|vertex_|cloud_ml_)?project(?:_id|id)?=)([a-z][a-z0-9-]{4,29}[a-z0-9])"
+        r"(?![\w./(])",
         re.ASCII,
     ),
     lazy(r"(?i)(\\?[\"']project(?:_id|Id)?\\?[\"']\s?:\s?\\?[\"'])([a-z][\w-]{2,63})(?=\\?[\"'])", re.ASCII),
@@ -71,11 +87,15 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
+    lazy(r"(\bgcloud config set (?:core/)?project )([a-z][a-z0-9-]{4,29})", re.ASCII),
+    lazy(r"(\bproject )([\w.-]{2,128})(?= not found under entity )", re.ASCII),  # W&B
     lazy(r"(?i)(\bresourceGroups/)([\w.()-]{1,90})", re.ASCII),
     lazy(r"(?i)(\bresourceGroups/[\w.()-]{1,90}/(?:providers/[\w.]{1,80}/)?workspaces/)([\w.-]{1,90})", re.ASCII),
 )
 _RESOURCE = lazy(
-    r"()(?<![\w-])((?:vpc|subnet|sg|vol|eni|ami|fs|snap|lt|asg|eks|pg|fsx|r|igw|rtb)-[0-9a-f]{8,17})(?![\w-])", re.ASCII
+    r"()(?<![\w-])(ocid1\.[a-z0-9]{2,40}\.oc\d{1,3}\.[a-z0-9-]{0,40}\.(?:[a-z0-9-]{0,40}\.)?[a-z0-9]{8,80}|(?:vpc"
+    r"|subnet|sg|vol|eni|ami|fs|snap|lt|asg|eks|pg|fsx|r|igw|rtb)-[0-9a-f]{8,17})(?![\w-])",
+    re.ASCII,
 )
 
 # https://wandb.ai/ENTITY/PROJECT/runs/ID, and Comet, Neptune, MLflow, ClearML, HF, GitHub in their own ways.
@@ -94,7 +114,8 @@ _NEPTUNE_URL = lazy(
 # https://swanlab.cn/@USER/PROJECT/runs/ID
 _SWANLAB_URL = lazy(rf"(?i)(\bswanlab\.(?:cn|com|dev)/@){NAME}(?:/{NAME})?(?:(/runs/)([\w-]{{1,64}}))?", re.ASCII)
 _MLFLOW = lazy(
-    r"(\b(?:mlruns/\w{1,40}/|experiments/\d{1,20}/runs/|/runs/|run_id[=:]\s?[\"']?|MLFLOW_RUN_ID=))([0-9a-f]{32})\b",
+    r"(\b(?:mlruns/\w{1,40}/|experiments/(?:\d{1,20}/runs/)?|/runs/|run_id[=:]\s?[\"']?|MLFLOW_RUN_ID=))"
+    r"([0-9a-f]{32})\b",
     re.ASCII,
 )
 _WANDB_RUN = (
@@ -109,7 +130,8 @@ _WANDB_RUN = (
         re.ASCII,
     ),
     lazy(
-        rf"(--(?:wandb[-_])?(?:run[-_]?(?:id|name)|name|job[-_]name|experiment[-_]name|exp[-_]name){TO})([\w.-]{{3,128}})",
+        rf"(--(?:wandb[-_])?(?:run[-_]?(?:id|name)|name|job[-_]name|experiment[-_]name|exp[-_]name){TO})"
+        rf"([\w.-]{{3,128}})",
         re.ASCII,
     ),
     lazy(r"(\b(?:SLURM_JOB_NAME|JobName|WANDB_NAME|WANDB_RUN_ID|WANDB_RUN_GROUP|job_name)=)([\w.-]{2,128})", re.ASCII),
@@ -130,7 +152,8 @@ _HUB_CACHE = lazy(
 )
 _HUB_OPTION = lazy(
     rf"((?:--)?(?:hub[-_](?:model|dataset|repo)[-_]id|repo_id|(?:dataset|adapter|reward_model|teacher_model)_name"
-    rf"|(?:base_|draft_|ref_)?(?:model|tokenizer|adapter)(?:_name|_id)?(?:_or_path)?|pretrained_model_name_or_path|model_id)"
+    rf"|(?:base_|draft_|ref_)?(?:model|tokenizer|adapter)(?:_name|_id)?(?:_or_path)?|pretrained_model_name_or_path"
+    rf"|model_id)"
     rf"(?:{TO}\\?[\"']?|\\?[\"']?\s?[=:]\s?\\?[\"']?)"
     rf"|\b(?:push_to_hub|from_pretrained|load_dataset|snapshot_download|create_repo)\(\s?[\"']){NAME}/{NAME}(?![\w/])",
     re.ASCII,
@@ -200,14 +223,15 @@ def accounts(text: str, memory: Memory) -> str:
     lowered = text.lower()
     if any(
         word in lowered
-        for word in ("account", "ecr", "-a ", "org", "team", "workspace", "entity", "tenant", "proj", "ac")
+        for word in ("account", "ecr", "-a ", "org", "team", "workspace", "entity", "tenant", "namespace", "proj", "ac")
     ):
         for pattern in _ACCOUNT:
             text = second(pattern, memory.account, text)
     if "roject" in text or "PROJECT" in text or "resourcegroups" in lowered or "gcr.io" in text or "pkg.dev" in text:
         for pattern in _PROJECT:
             text = second(pattern, lambda name: memory.of("project", name), text)
-    return second(_RESOURCE, lambda name: memory.of("resource", name), text) if "-" in text else text
+    dashed = "-" in text or "ocid1." in text
+    return second(_RESOURCE, lambda name: memory.of("resource", name), text) if dashed else text
 
 
 def _owned(kind: str, memory: Memory) -> Callable[[re.Match[str]], str]:

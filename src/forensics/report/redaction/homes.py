@@ -1,0 +1,77 @@
+"""Users in paths of shared file systems, where the folders above say that one is a user's own."""
+
+from __future__ import annotations
+
+import re
+
+from forensics.patterns import lazy
+from forensics.report.redaction.memory import Memory
+from forensics.report.redaction.words import ORDINARY
+
+# The first folders of paths on file systems of clusters; behind them come names of volumes, then a word of those below.
+_PATH = lazy(
+    r"(?<![\w./:-])/(?:gpfs|lustre|pfs|p|beegfs|ceph|cephfs|vast|weka|wekafs|net|nfs|n|mnt|ocean|cluster|work|blue"
+    r"|orange|red"
+    r"|data|pool|storage|fs|fsx|efs|juicefs|panfs|orcd|nobackup|hpc|project|projects|leonardo_work"
+    r"|(?:[a-z]+[_-])?scratch)[\w-]{0,12}(?:/[\w.@+-]{1,64}){1,12}",
+    re.ASCII,
+)
+_SCRATCH = r"(?:[a-z]{1,12}[_-]?)?scratch[\w-]{0,12}"
+_OF_USERS = lazy(rf"(?:{_SCRATCH}|j?users|userexternal|usertrain|nobackup|people|staff|students)\Z", re.ASCII | re.I)
+_OF_GROUPS = lazy(
+    rf"(?:{_SCRATCH}|work\d?|[a-z]+_work|proj(?:ect)?s?\d?|proj-shared|world-shared|groups?|labs?|plgrid|plggrid)\Z",
+    re.ASCII | re.I,
+)
+# `/blue/GROUP/USER` (HiPerGator): no folder between.
+_GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
+# Allocations: `project_465000123`, `def-smith`, `gen150`, `p200123`, `01234`, `plggllm`.
+_ALLOCATION = lazy(
+    r"(?:(?:def|rrg|rpp|ctb)-[a-z0-9-]{1,31}|[a-z]{1,12}[_-]?\d{2,12}[a-z]?|\d{4,6}|plgg\w{2,31}|[a-z]+_lab)\Z",
+    re.ASCII | re.I,
+)
+_STRUCTURE = lazy(
+    r"(?:j?users?|gpfs|lustre|beegfs|ceph|vast|ssd|nvme|large|small|fast|home\d*|proj-shared|world-shared"
+    r"|\w*scratch)\Z",
+    re.ASCII,
+)
+_NAME = lazy(r"[a-z][a-z0-9._-]{1,31}\Z", re.ASCII)
+# Folders that lie beside those of users; `scratch` alone is one too.
+_FOLDERS = frozenset(
+    "configs conf results outputs notebooks docs tests apps etc venv env envs launch shared common utils misc sources "
+    "containers images repos software modules jobs slurm sbatch weights wandb runs tmp scratch home build dist lib bin "
+    "datasets models checkpoints hub huggingface public group all users projects".split()
+)  # fmt: skip
+
+
+_SUFFIXES = frozenset("py pt pth json jsonl txt log yaml yml sh out err tar zip".split())
+
+
+def _is_user(name: str) -> bool:
+    file = name.rpartition(".")[2] in _SUFFIXES
+    named = _NAME.match(name) is not None and _STRUCTURE.match(name) is None
+    return named and name not in ORDINARY and name not in _FOLDERS and not file
+
+
+def _path(match: re.Match[str], memory: Memory) -> str:
+    parts = match[0].split("/")
+    for at in range(1, len(parts) - 1):
+        group = parts[at] in _GROUPS_AT_ROOT and at == 1
+        following = parts[at + 1]
+        if (group or (_OF_GROUPS.match(parts[at]) and _ALLOCATION.match(following))) and at + 2 < len(parts):
+            own = at + 2
+            if _OF_USERS.match(parts[own]) and own + 1 < len(parts):  # /project/p200123/users/u
+                own += 1
+            if _is_user(parts[own]):
+                parts[at + 1], parts[own] = memory.account(following), memory.user(parts[own])
+                return "/".join(parts)
+        if _OF_USERS.match(parts[at]) and _is_user(following) and not _ALLOCATION.match(following):
+            parts[at + 1] = memory.user(following)
+            if at > 3 and _ALLOCATION.match(parts[at - 1]):  # /lustre/orion/gen150/scratch/u
+                parts[at - 1] = memory.account(parts[at - 1])
+            return "/".join(parts)
+    return match[0]
+
+
+def shared_homes(text: str, memory: Memory) -> str:
+    """`text` without users and their groups in paths on file systems of clusters."""
+    return _PATH.sub(lambda match: _path(match, memory), text) if "/" in text else text

@@ -1,0 +1,175 @@
+"""Families of names, options and places that give a secret or a name away, and what only looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from forensics.report.html.context import HIDDEN, Context, without_keys
+from forensics.report.redaction import Redactor
+from forensics.report.redaction.letters import as_seen
+
+GOES = [
+    # settings by a word, a call, far apart
+    ("setx /M MY_API_TOKEN qw9x", "setx /M MY_API_TOKEN secret-1"),
+    ("$env:DB_PASSWORD = 'abc'", "$env:DB_PASSWORD = 'secret-1'"),
+    ("npm config set //r/:_authToken=abc12345x", "npm config set //r/:_authToken=secret-1"),
+    ("git config --global http.password hunter", "git config --global http.password secret-1"),
+    ("os.environ.setdefault('MINIO_SECRET_KEY', 'ab')", "os.environ.setdefault('MINIO_SECRET_KEY', 'secret-1')"),
+    ("  wandb_api_key ............ abcd", "  wandb_api_key ............ secret-1"),
+    # programs
+    ("mysqldump -ualice7 -pA9 db", "mysqldump -ualice7 -pA9 db".replace("alice7", "user-1")),
+    ("psql -h pg7 -U alice7 -p 5432 db", "psql -h host-1 -U user-1 -p 5432 db"),
+    ("curl -u a7:b9 --proxy-user=c7:d9 x", "curl -u user-1:secret-1 --proxy-user=user-2:secret-2 x"),
+    ("7z x -phunter9 a.7z", "7z x -psecret-1 a.7z"),
+    ("ipmitool -H bmc7 -U adm7 -P pw9 sel list", "ipmitool -H host-1 -U user-1 -P secret-1 sel list"),
+    ("lftp -u alice7,pw9 sftp", "lftp -u user-1,secret-1 sftp"),
+    ("echo 'pw9' | sudo -S reboot", "echo 'secret-1' | sudo -S reboot"),
+    ("ssh -p 22 -lalice7 zeta7 nvidia-smi", "ssh -p 22 -luser-1 host-1 nvidia-smi"),
+    ("ssh -J bob@zeta1:2222,zeta2 zeta3", "ssh -J user-1@host-1:2222,host-2 host-3"),
+    ("scp -o User=x -l alice7 a b", "scp -o User=x -l user-1 a b"),
+    # headers, connection strings, cookies
+    ("X-Auth-Key: abcd", "X-Auth-Key: secret-1"),
+    ("authorization: AWS4-HMAC-SHA256 Credential=x9/20261127", "authorization: AWS4-HMAC-SHA256 secret-1"),
+    ("mysql://u7:p/a@s#s@db7/x", "mysql://user-1:secret-1@host-1/x"),
+    ("'session_id': 'a1b2c3d4e5'", "'session_id': 'secret-1'"),
+    ("Data Source=sql7;Initial Catalog=x;User ID=alice7;Password={a;b9};", "Data Source=host-1;Initial Catalog=x;User ID=user-1;Password=secret-1;"),
+    # lines above
+    ("args:\n  - --hub-token\n  - tk9\n  - --lr\n  - '1'", "args:\n  - --hub-token\n  - secret-1\n  - --lr\n  - '1'"),
+    ("data:\n  wandb: NGYx\n  x: Zm9v\ntype: Opaque", "data:\n  wandb: secret-1\n  x: secret-2\ntype: Opaque"),
+    ("Authorization: Bearer\n  ab12cd34-xx", "Authorization: Bearer\n  secret-1"),
+    # hosts
+    ("<34>1 2026-11-28T09:12:44.003Z zeta7 trainer 4242 ID47 - x", "<34>1 2026-11-28T09:12:44.003Z host-1 trainer 4242 ID47 - x"),
+    ("Nov 28 09:12:44 zeta sudo: bob7 : TTY=x", "Nov 28 09:12:44 host-1 sudo: user-1 : TTY=x"),
+    ("zeta7,10.2.3.4 ssh-ed25519 x", "host-1,ip-1 ssh-ed25519 x"),
+    ("exec_vnode = (zeta7:ncpus=64)+(zeta8:ncpus=64)", "exec_vnode = (host-1:ncpus=64)+(host-2:ncpus=64)"),
+    ("LSB_HOSTS=zeta7 zeta8 zeta9", "LSB_HOSTS=host-1 host-2 host-3"),
+    ("mpirun -np 8 -H zeta7:4,zeta8:4 x", "mpirun -np 8 -H host-1:4,host-2:4 x"),
+    ("(host=zeta7)", "(host=host-1)"),
+    ("mount -t cifs //filer/share /mnt", "mount -t cifs //host-1/share /mnt"),
+    ("zeta7   Sat Nov 28 09:12:44 2026  550.54.15", "host-1   Sat Nov 28 09:12:44 2026  550.54.15"),
+    # people
+    ("[0] NVIDIA H100 | 31'C,   0 % | 412 / 81559 MB | bob7(412M) eve:python/17(9M)",
+     "[0] NVIDIA H100 | 31'C,   0 % | 412 / 81559 MB | user-1(412M) user-2:python/17(9M)"),
+    ("/lustre/orion/gen150/scratch/bobby/x", "/lustre/orion/account-1/scratch/user-1/x"),
+    ("/work/01234/bobby/x /ocean/projects/cis250/eveline/y", "/work/account-1/user-1/x /ocean/projects/account-2/user-2/y"),
+    ("Author: Quinn Z <q@z.example>", "Author: user-1 <email-1>"),
+]  # fmt: skip
+STAYS = [
+    "aws configure set region us-east-1; git config user.signingkey; config set precision bf16",
+    "remote modify failed; setx PATH C:\\tools; set_secret(name); putenv('LR', '0.1')",
+    "self.register_buffer('token', x) parser.set_defaults(token='none')",
+    "docker run -p 8080:80 --gpus all x; ssh: command not found; scp of the checkpoint; ssh is used by pdsh",
+    "curl failed: http 403 -a; zip of x and y; 7z not found; http -p",
+    "psql: error; mysql -p; mysql -u root -p db",
+    "gcloud compute ssh --zone x; echo done | tee log",
+    "  num_layers ............ 24\n  tokenizer_type ............ GPT2BPETokenizer",
+    "session_id: 17 'sessionid': None cookie_cutter: template1x",
+    "x-axis: step tokens-per-second: 12345 key: query token-count: 4096x",
+    "https://pypi.org:443/simple/x http://localhost:6006/x?y=1 torch@2.5 x/y:z",
+    "server=None; host=localhost host=node3 Server=train;lr=1",
+    "data:\n  path: /x/y\n  name: c4\nmodel: gpt",
+    "--lr\n0.001\n--num-tokens\n17",
+    "/data/imagenet/train/n01440764/x.JPEG /lustre/proj/llama/configs/a /mnt/data1/wikitext/raw /gpfs/fs1/datasets/c4/en",
+    "/work/llama2/configs/x /data/project/model_7b/weights/a /opt/project/checkpoint12/results /net/x",
+    "P2P/CUMEM/read NVLS Ring 00 : 0 1 2 [0] 1/-1/-1->0->-1 SHM/direct/direct",
+    "| resnet50(25M) | vit(86M) | acc",
+    "node=relu_1 owner process 17 owner rank0: yes",
+    "Running on the following workers: 8 of them; exec_time/0*64 x+y1/2",
+    "full_name: model.layers.0 first_name_match display_name=loss",
+    "epoch:x:1:2 model:0:1:loss:/a", "Connecting to the store on port 29500",
+    "the password for the hub is required; the bucket size is 25 MB; gradient bucket 3 of 7",
+    "未知错误：数据集＝训练 ошибка чтения файла ｍｏｄｅｌ x² ½ … α=0.1 Σx",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "redacted"), GOES)
+def test_it_goes(text: str, redacted: str) -> None:
+    redactor = Redactor()
+    assert redactor.again(redactor.redact(text)) == redacted
+    assert redactor.redact(redacted) == redacted
+
+
+@pytest.mark.parametrize("text", STAYS)
+def test_it_stays(text: str) -> None:
+    assert Redactor().redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("p\u0430ssword=abc \u0444\u0430\u0439\u043b", "p\u0430ssword=secret-1 \u0444\u0430\u0439\u043b"),
+        ("\uff34\uff2f\uff2b\uff25\uff2e \uff41\uff50\uff49\uff3f\uff4b\uff45\uff59\uff1dabc \u2026",
+         "\uff34\uff2f\uff2b\uff25\uff2e \uff41\uff50\uff49\uff3f\uff4b\uff45\uff59\uff1dsecret-1 \u2026"),
+        ("/ho\u200bme/jd\u200boe/x", "/ho\u200bme/user-1/x"),
+        ("lk@zeta\u2024example.example", "email-1"),
+    ],
+)  # fmt: skip
+def test_letters_that_look_like_others_hide_nothing_and_the_rest_stays_as_written(text: str, redacted: str) -> None:
+    redactor = Redactor()
+    assert redactor.again(redactor.redact(text)) == redacted
+    assert redactor.redact(redacted) == redacted
+
+
+def test_a_name_that_is_known_is_found_in_other_letters() -> None:
+    redactor = Redactor()
+    redactor.redact("/home/qkowalski/x")
+    assert redactor.again("ckpt-qk\u043ewalski") == "ckpt-user-1"
+
+
+def test_a_text_as_seen_is_changed_once() -> None:
+    assert as_seen("plain", str.upper) == "PLAIN"
+    assert as_seen("\u0430b \u0436", lambda text: text.replace("ab", "x")) == "x \u0436"
+
+
+BODY = [
+    "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW",
+    "QyNTUxOQAAACBzephABCDEFGHIJKLMNOP1234567",
+    "AbCd",
+]
+
+
+def _shown(above: list[str], lines: list[str], below: list[str]) -> list[str]:
+    numbered = tuple((number, text, number == 1) for number, text in enumerate(lines, 1))
+    context = Context("a.log", 1, numbered, tuple(above), tuple(below))
+    return [text for _, text, _ in without_keys(context).lines]
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank0]: 09:12 DEBUG key: "])
+@pytest.mark.parametrize("known", ["head", "end", "both"])
+def test_lines_of_a_key_whose_ends_are_not_shown(prefix: str, known: str) -> None:
+    head = [prefix + "-----BEGIN OPENSSH PRIVATE KEY-----"] if known != "end" else ["step 1 loss 2.0"]
+    end = (
+        [prefix + "-----END OPENSSH PRIVATE KEY-----", "step 3 loss"]
+        if known != "head"
+        else ["step 3 loss 1.9 at 10:00"]
+    )
+    body = [prefix + line for line in (BODY if known != "head" else BODY[:2])]
+    assert set(_shown(head, body, end)) == {HIDDEN}
+    assert _shown([*head, *body, *end], ["step 4 loss 1.8"], []) == ["step 4 loss 1.8"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "experiments/configs/llama3/pretrain/stage2/default", "model/transformer/layers/attention/selfattention/dense/weight",
+        "TransformerEngineBaseModuleForwardBackwardCheckpointWrapperLayer12", "data0/shard0001/part0002/block00003/chunk000004",
+        "_orig_mod/module/decoder/layers/11/mlp/experts/local_experts/3/linear_fc1/weight",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "projects/zeph-ml-prod-4412/locations/us-central1/endpoints/778899",
+    ],
+)  # fmt: skip
+def test_long_words_that_are_no_key_are_shown(line: str) -> None:
+    assert _shown([], ["x", line], []) == ["x", line]
+
+
+def test_a_line_of_base64_alone_is_hidden() -> None:
+    assert _shown([], ["x", "MHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fSeQ6tF1aY5PuoAoG"], []) == ["x", HIDDEN]
+
+
+def test_lines_that_are_not_shown_tell_what_those_shown_are() -> None:
+    redactor = Redactor()
+    assert redactor.lines(["      tk-9", "      --lr"], ["    Command:", "      --hub-token"]) == (
+        "      secret-1",
+        "      --lr",
+    )
+    assert redactor.lines(["  wandb: NGYx"], ["data:"], ["type: Opaque"])[0].startswith("  wandb: secret-")
