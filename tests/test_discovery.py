@@ -113,3 +113,17 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 def test_missing_path() -> None:
     with pytest.raises(NothingToRead, match="no such file"):
         discover(["/does/not/exist"], sniffers())
+
+
+def test_what_the_container_before_left_is_the_attempt_before(tmp_path: Path) -> None:
+    for name in ("pod.log", "pod-prev.log", "web.log", "web.previous.log", "prev.log", "other-prev.log"):
+        (tmp_path / name).write_text("x\n")
+    attempts = {s.path: s.identity.attempt for s in find(tmp_path).sources}
+    assert attempts == {
+        "pod.log": 1,
+        "pod-prev.log": 0,
+        "web.log": 1,
+        "web.previous.log": 0,
+        "prev.log": None,
+        "other-prev.log": None,
+    }

@@ -110,12 +110,16 @@ _HOST_BEFORE_RANK = re.compile(
 _POD_IN_PATH = re.compile(
     r"(?:^|/)(?:[^/_]+_([a-z0-9][a-z0-9.-]*)_[0-9a-f-]+/[^/]+/\d+\.log$|([a-z0-9][a-z0-9.-]*)_[^/_]+_[^/_]+-[0-9a-f]{64}\.log$)"
 )
+_PREVIOUS = re.compile(r"[-_.]prev(?:ious)?(?=\.(?:log|txt|out|err)(?:\.(?:gz|xz|bz2|zst))?$)", re.I)
 _RAY_WORKER = re.compile(r"(?:^|/)worker-[0-9a-f]{20,}-[0-9a-f]{4,8}-(\d+)\.(?:out|err)$")
 _TASK_SUFFIX = re.compile(
     r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
 )
 _SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
 _SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
+
+
+NOT_THERE = "no such file or directory"
 
 
 class NothingToRead(Exception):
@@ -206,6 +210,19 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
             source = replace(source, identity=replace(source.identity, task=int(m["task"])))
         numbered.append(source)
     return numbered
+
+
+def restarted(sources: Sequence[Source]) -> list[Source]:
+    """Read `pod-prev.log` beside `pod.log` as the attempt before it: what `kubectl logs --previous` was written to."""
+    names = {s.path for s in sources}
+    after = {s.path: name for s in sources if (name := _PREVIOUS.sub("", s.path)) != s.path and name in names}
+    attempt = dict.fromkeys(after, 0) | dict.fromkeys(after.values(), 1)
+    return [
+        replace(s, identity=replace(s.identity, attempt=attempt[s.path]))
+        if s.path in attempt and s.identity.attempt is None
+        else s
+        for s in sources
+    ]
 
 
 def local_names(sources: Sequence[Source]) -> list[Source]:
@@ -524,7 +541,7 @@ def discover(
     since: seconds since the epoch; older files are skipped. Raises NothingToRead where a path does not exist.
     """
     walk = _Walk(exclude, since, sniffers)
-    return Run(_go_through(walk, paths), tuple(local_names(number_tasks(walk.sources))), tuple(walk.skipped))
+    return Run(_go_through(walk, paths), tuple(restarted(local_names(number_tasks(walk.sources)))), tuple(walk.skipped))
 
 
 def listing(paths: Sequence[str], *, exclude: Sequence[str] = ()) -> list[tuple[Path, str]]:
@@ -567,8 +584,12 @@ _NO_SNIFFERS = Sniffers(lambda head: False, lambda head, name: False, lambda hea
 
 
 def _go_through(walk: _Walk, paths: Sequence[str]) -> str:
-    """Let a walk see every given path, and say what the run is called. Raises NothingToRead."""
+    """Let a walk see every given path, and say what the run is called. Raises NothingToRead.
+
+    Of several paths, one that does not exist costs only itself; where none exists there is nothing to read.
+    """
     shown_paths = _without_credentials(paths)
+    others = len(paths) > 1 and any(p == "-" or _is_url(p) or os.path.lexists(p or "\0") for p in paths)
     for given, label in zip(paths, _labels(shown_paths), strict=True):
         if given == "-":
             _spool_stdin(walk)
@@ -587,7 +608,10 @@ def _go_through(walk: _Walk, paths: Sequence[str]) -> str:
             if is_folder:
                 root.resolve()
         except FileNotFoundError:
-            raise NothingToRead(f"{shown}: no such file or directory") from None
+            if others:
+                walk.skip(_printable(shown), NOT_THERE, status=Status.UNREADABLE, kind="given path")
+                continue
+            raise NothingToRead(f"{shown}: {NOT_THERE}") from None
         except (OSError, RuntimeError, ValueError) as error:
             raise NothingToRead(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
         if is_folder:

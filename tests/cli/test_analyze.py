@@ -75,6 +75,33 @@ def test_several_paths(run: Path, tmp_path: Path) -> None:
     assert paths == {"run/train.log", "other.log"}
 
 
+def test_a_folder_of_several_runs_is_named(tmp_path: Path) -> None:
+    steps = "".join(f"step {n} loss {3 - n / 50:.3f}\n" for n in range(1, 21))
+    for name, log in (("vision", OOM), ("speech", f"{steps}Training complete\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.log").write_text(log)
+    done = forensics("analyze", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith(f"2 folders below look like runs of their own: forensics triage {tmp_path}")
+    alone = forensics("analyze", tmp_path / "vision")
+    assert b"runs of their own" not in alone.stderr
+
+
+def test_ranks_in_folders_are_one_run(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank{rank}").mkdir()
+        (tmp_path / f"rank{rank}" / "train.log").write_text(OOM)
+    assert forensics("analyze", tmp_path).stderr == b""
+
+
+def test_a_report_is_not_given_a_suffix_that_it_is_not(run: Path, tmp_path: Path) -> None:
+    done = forensics("analyze", run, "-o", tmp_path / "report.pdf")
+    assert (done.returncode, (tmp_path / "report.pdf").exists()) == (2, False)
+    assert b"no report is a .pdf file; the suffix may be .md, .html" in done.stderr
+    assert forensics("analyze", run, "-o", tmp_path / "report.svg", "--format", "markdown").returncode == 1
+    assert forensics("analyze", run, "-o", tmp_path / "report.log").returncode == 1
+
+
 def test_formats(run: Path) -> None:
     text = forensics("analyze", run).stdout.decode()
     assert "CUDA" in text

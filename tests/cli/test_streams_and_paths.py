@@ -85,6 +85,15 @@ def test_paths_that_are_none(run: Path, path: str, why: str) -> None:
     assert message.count("\n") == 1
 
 
+def test_of_several_paths_one_that_is_missing_costs_only_itself(run: Path) -> None:
+    done = shell("forensics analyze run nosuch", run)
+    assert (done.returncode, done.stdout[:6]) == (1, b"FAILED")
+    assert done.stderr == b"nosuch: no such file or directory; the rest was analysed\n"
+    assert b"nosuch" in done.stdout
+    none = shell("forensics analyze nosuch neither", run)
+    assert (none.returncode, none.stderr) == (2, b"Error: nosuch: no such file or directory\n")
+
+
 def test_a_folder_that_is_gone_is_a_clear_line(run: Path) -> None:
     done = shell("mkdir gone && cd gone && rmdir ../gone && forensics analyze .", run, PYTHONSAFEPATH="1")
     assert done.returncode == 2

@@ -217,7 +217,9 @@ def test_what_training_outlived_did_not_end_the_attempt(tmp_path: Path) -> None:
     warning = "tensorboard writer failed: [Errno 28] No space left on device: '/tmp/tb'; continuing without"
     survived = run(tmp_path / "a", train=log(1, 20, 0, warning) + log(21, 60, 40, *CRASH, table))
     assert [f.name for f in survived.of_role(Role.ROOT)] == ["python-exception"]
-    assert next(f.why for f in survived.of_role(Role.CONTEXT) if f.name == "disk-full").endswith("run's end.")
+    assert next(f.why for f in survived.of_role(Role.CONTEXT) if f.name == "disk-full").startswith(
+        "Here training went on for many steps between it and the run's end."
+    )
     soon = run(tmp_path / "b", train=log(1, 20, 0, warning) + log(21, 23, 40, *CRASH, table))
     assert "disk-full" in [f.name for f in soon.of_role(Role.ROOT)]
 
@@ -350,3 +352,54 @@ def test_a_report_of_a_rank_follows_from_that_ranks_own_error(tmp_path: Path, ow
     found = run(tmp_path, rank0=log(1, 60, 0) + FAULT, rank2=log(1, 60, 0) + raised, launcher=REPORT)
     of = {f.id: f.name for f in found.findings}
     assert [of[f.explained_by or ""] for f in found.findings if f.name == "child-failed-error"] == [by]
+
+
+def test_a_container_that_was_started_again_recovered(tmp_path: Path) -> None:
+    """kubectl logs --previous beside kubectl logs; without times only the names tell which is which."""
+    steps = [f"step {n} loss {3 - n / 500:.4f}" for n in range(0, 200, 10)]
+    again = ["Resuming from checkpoint step 150", *(f"step {n} loss {3 - n / 500:.4f}" for n in range(150, 400, 10))]
+    before = "\n".join([*steps, *CRASH]) + "\n"
+    after = "\n".join([*again, "Training complete"]) + "\n"
+    found = run(tmp_path / "named", **{"pod-prev": before, "pod": after})
+    assert (found.verdict, found.run.attempts) == (Verdict.RECOVERED, 2)
+    assert run(tmp_path / "apart", pod=before, other="Training complete\n").verdict is Verdict.FAILED
+
+
+PEER_LOST = (
+    "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3356,"
+    " remote process exited or there was a network error, NCCL version 2.21.5"
+)
+
+
+def stepped(first: int, last: int, hour: int) -> list[str]:
+    return [f"2026-11-20 {hour:02d}:00:{n:02d} [rank0] step {n} loss {3 - n / 100:.3f}" for n in range(first, last + 1)]
+
+
+@pytest.mark.parametrize("between", [["+ torchrun --nproc_per_node=4 train.py"], [PEER_LOST]])
+def test_a_failed_run_and_a_good_one_in_one_file_recovered(tmp_path: Path, between: list[str]) -> None:
+    """The traceback begins within a function, as one does that is logged: it alone is no proof of an end."""
+    raised = [CRASH[0], *CRASH[3:]]
+    good = [*stepped(1, 20, 10), "2026-11-20 10:01:00 [rank0] Training complete, 20 steps"]
+    (tmp_path / "train.out").write_text("\n".join([*stepped(1, 11, 8), *raised, *between, *good]) + "\n")
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert found.verdict is Verdict.RECOVERED
+    assert [f.attempt for f in found.of_role(Role.ROOT)] == [0]
+
+
+def test_an_exception_that_was_handled_begins_no_attempt(tmp_path: Path) -> None:
+    lines = [*stepped(1, 11, 8), CRASH[0], *CRASH[3:], *stepped(12, 40, 8), "2026-11-20 08:01:00 Training complete"]
+    (tmp_path / "train.out").write_text("\n".join(lines) + "\n")
+    assert analyse([str(tmp_path)], Options(threads=1)).verdict is Verdict.HEALTHY
+
+
+def test_a_kernels_line_is_of_the_attempt_in_whose_time_it_was_written(tmp_path: Path) -> None:
+    for attempt, (hour, error) in enumerate(
+        ((8, CRASH), (10, [*CRASH[:-1], "RuntimeError: CUDA error: unknown error"]))
+    ):
+        folder = tmp_path / f"attempt_{attempt}" / "0"
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text("\n".join([*stepped(1, 30, hour), *error]) + "\n")
+    xid = "2026-11-20T10:00:31 n1 kernel: NVRM: Xid (PCI:0000:4e:00): 79, pid=0, name=<unknown>, GPU has fallen off the bus."
+    (tmp_path / "kern.log").write_text(xid + "\n")
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert {(f.name, f.attempt) for f in found.of_role(Role.ROOT)} >= {("gpu-fell-off-bus", 1), ("python-exception", 0)}

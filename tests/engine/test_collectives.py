@@ -923,3 +923,26 @@ def test_a_group_of_one_counts_only_where_it_timed_out() -> None:
     assert desync(table(*rows), (), range(1)) == ()
     found = desync(table(*rows), [seen("collective-timeout", 0, seq="6")], range(1))
     assert "every rank has called it" in (found[0].note or "")
+
+
+def test_all_others_wait_in_the_call_that_one_has_finished() -> None:
+    rows = [call(r, 6, done=r == 1) for r in range(4)]
+    found = only(desync(table(*history(range(4)), *rows, call(1, 7, done=False)), [], range(4)))
+    assert (found.signature, found.culprits) == ("collective-desync", (1,))
+    assert "ahead" in str(found.note)
+
+
+def test_a_line_that_the_odd_rank_never_came_by_is_no_end_of_its_data() -> None:
+    """The others may have had fewer batches as well as the odd one more of its own: the calls differ, no more is known."""
+    rows = [call(r, 6, done=False, frame="/t/train.py:90 evaluate") for r in (0, 1, 3)]
+    odd = call(2, 6, "_all_gather_base", done=False)
+    assert only(desync(table(*history(range(4)), *rows, odd), [], range(4))).signature == "collective-op-mismatch"
+
+
+def test_a_rank_without_a_dump_that_said_that_all_was_done() -> None:
+    rows = table(*history((0, 1, 2)), *(call(r, 6, done=False) for r in (0, 1, 2)))
+    ended = [seen("collective-timeout", 0), seen("run-finished", 3)]
+    found = only(desync(rows, ended, range(4)))
+    assert (found.signature, found.culprits) == ("rank-exited-early", (3,))
+    everyone = [*ended, *(seen("run-finished", rank) for rank in range(3))]
+    assert only(desync(rows, everyone, range(4))).signature != "rank-exited-early"

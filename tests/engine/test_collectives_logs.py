@@ -13,6 +13,7 @@ from forensics.engine.matcher import Matcher
 from forensics.engine.pipeline import Options, explain, read, sniffers
 from forensics.model import Diagnosis, Finding, Identity, Kind, Role, Source
 from forensics.parsers.prefixes import clean
+from forensics.report.words import located
 from forensics.run import discover
 from forensics.signatures.schema import load_catalogue
 
@@ -413,3 +414,67 @@ def test_the_lines_that_tell_of_the_side_work_are_quoted(tmp_path: Path) -> None
     found = first(diagnose(tmp_path, files))
     assert found.name == "rank0-side-work"
     assert [e.text for e in found.evidence if e.file == "rank0.log"] == SAVING[::-1]
+
+
+def test_the_last_line_of_the_missing_rank_is_told(tmp_path: Path) -> None:
+    """Where no word in it is known, it says more than nothing all the same; the runtime's own below it does not."""
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in range(3)}
+    files["rank3.log"] = [*steps(3, 9), "opening shard /mnt/nfs/data/shard-00412.tar", "NCCL INFO comm 0x1 idle"]
+    found = first(diagnose(tmp_path, files))
+    assert (found.name, found.ranks) == ("collective-timeout", (3,))
+    line = len(files["rank3.log"]) - 1
+    assert f"The last line of rank 3 (rank3.log:{line}): opening shard /mnt/nfs/data/shard-00412.tar" in found.notes[0]
+
+
+def test_of_two_streams_without_times_no_last_line_is_told(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in range(3)}
+    files["rank3.out"] = ["opening shard /mnt/nfs/data/shard-00412.tar"]
+    files["rank3.err"] = ["UserWarning: slow"]
+    found = first(diagnose(tmp_path, files))
+    assert found.ranks == (3,) and "The last line" not in found.notes[0]
+
+
+def test_a_wait_is_said_to_be_for_the_rank_that_did_not_come(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in range(3)}
+    files["rank3.log"] = steps(3, 9)
+    found = diagnose(tmp_path, files)
+    assert found.summary.startswith("A collective did not finish in time, waiting for rank 3 after step ")
+    assert located(found.findings[0]).startswith("A collective did not finish in time, waiting for rank 3 ")
+
+
+PIPELINE = "PG ID 4 PG GUID 21(PIPELINE_MODEL_PARALLEL_GROUP)"
+
+
+def paired(rank: int, seq: int, kind: str) -> list[str]:
+    return [line.replace("OpType=ALLREDUCE", f"OpType={kind}") for line in waited(rank, seq, PIPELINE)]
+
+
+def test_numbers_of_sends_and_receives_are_their_pairs(tmp_path: Path) -> None:
+    calls = [*paired(0, 18, "RECV"), *paired(1, 17, "SEND"), *paired(3, 9, "RECV")]
+    found = first(diagnose(tmp_path, {"run.out": [*trained(4), *calls]}))
+    assert (found.name, found.ranks) == ("collective-timeout", (2,))
+
+
+def test_operations_of_a_group_that_do_not_fit_are_a_mismatch_still(tmp_path: Path) -> None:
+    calls = [*waited(0, 18), *waited(1, 18), *(line.replace("ALLREDUCE", "BROADCAST") for line in waited(2, 18))]
+    found = first(diagnose(tmp_path, {"run.out": [*trained(3), *calls]}))
+    assert (found.name, found.ranks) == ("collective-op-mismatch", (2,))
+
+
+@pytest.mark.parametrize(("silent", "ranks"), [((7,), (7,)), ((6, 7), None)])
+def test_the_one_rank_of_which_nothing_is_heard_whatever_the_groups(
+    tmp_path: Path, silent: tuple[int, ...], ranks: tuple[int, ...] | None
+) -> None:
+    """Ranks 0-6 wait in tensor and data parallel groups of two and four; the last members of groups leave no gap."""
+    groups = {
+        rank: ("PG ID 1 PG GUID 1(dp)", rank // 2) if rank < 6 else ("PG ID 2 PG GUID 3(tp)", 0) for rank in range(8)
+    }
+    lines = [line for rank in range(8) if rank not in silent for line in waited(rank, 15, *groups[rank])]
+    found = first(diagnose(tmp_path, {"run.out": [*trained(8), *lines]}))
+    assert (found.name, found.ranks) == ("collective-timeout", ranks)
+
+
+def test_one_of_eight_that_is_behind_is_a_minority_though_one_alone_timed_out(tmp_path: Path) -> None:
+    lines = [*waited(3, 77), *(told(rank, 77 if rank != 6 else 76, 76) for rank in range(8) if rank != 3)]
+    found = first(diagnose(tmp_path, {"run.out": [*trained(8), *lines]}))
+    assert (found.name, found.ranks) == ("straggler-rank", (6,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -361,6 +362,38 @@ def test_divergence_of_a_short_record_ends_above_where_it_began(end: float, told
     assert ("loss_divergence" in seen(frame(rows({"loss": loss})))) is told
 
 
+def slow_rise(end: float, n: int = 200) -> list[float]:
+    """A loss that falls from 4 to 2.6 and then rises to `end` over two thirds of the record, with a batch's noise."""
+    rng = random.Random(11)
+    third = n // 3
+    level = [
+        *falling(third, start=4.0, end=2.6),
+        *(2.6 + (end - 2.6) * (i + 1) / (n - third) for i in range(n - third)),
+    ]
+    return [v + rng.gauss(0, 0.05) for v in level]
+
+
+@pytest.mark.parametrize("records", [51, 200, 600])
+def test_a_slow_rise_far_above_where_the_run_began_is_a_divergence(records: int) -> None:
+    found = seen(frame(rows({"loss": slow_rise(20.0, records)})))
+    assert set(found) == {"loss_divergence"}
+    assert found["loss_divergence"].weight < 0.9
+    assert records // 3 - 10 <= (found["loss_divergence"].step or 0) <= records // 2
+
+
+def test_a_rise_that_grows_behind_a_steep_fall_is_a_divergence() -> None:
+    loss = [*falling(26, start=4.0, end=1.9), *(1.9 * 1.085**k for k in range(24))]
+    assert "loss_divergence" in seen(frame(rows({"loss": loss})))
+    assert not seen(frame(rows({"loss": [v * (1 + 0.7 * (-1) ** i) for i, v in enumerate(loss)]})))  # batches of one
+
+
+def test_a_slow_rise_that_is_no_divergence() -> None:
+    assert not seen(frame(rows({"loss": slow_rise(6.0)})))  # other data, or a harder task
+    running_sum = list(itertools.accumulate(falling(200, start=4.0, end=2.6)))
+    assert not seen(frame(rows({"loss": running_sum})))
+    assert not seen(frame(rows({"loss": slow_rise(20.0), "loss_part": [0.7] * 200})))  # a generator's
+
+
 def test_divergence_until_it_overflows_is_one_finding() -> None:
     loss = [*falling(100), *[3.0 * 5**i for i in range(1, 8)], math.inf, *[NAN] * 20]
     found = seen(frame(rows({"loss": loss})))
@@ -412,7 +445,7 @@ def test_overfitting_is_no_divergence() -> None:
     eval_loss: list[float | None] = [
         2.0 if i < 100 else 2.0 + 0.05 * (i - 100) if i % 10 == 0 else None for i in range(300)
     ]
-    assert not seen(frame(rows({"loss": falling(300), "eval_loss": eval_loss})))
+    assert set(seen(frame(rows({"loss": falling(300), "eval_loss": eval_loss})))) == {"held_out_rises"}
 
 
 def test_rl_losses_are_left_alone() -> None:
@@ -602,6 +635,40 @@ def test_weights_not_restored() -> None:
     assert found["weights_not_restored"].step == 151
     fresh = rows({"loss": falling(60)}, source="b.log", begin=900.0, first=1, attempt=1)
     assert not seen(frame(before, fresh))
+
+
+def resume_at_5200(old: Sequence[float], new: Sequence[float]) -> Mapping[str, Observation]:
+    before = rows({"loss": old}, source="a.log", begin=0.0, first=5201 - len(old), attempt=0)
+    after = rows({"loss": new}, source="b.log", begin=900.0, first=5201, attempt=1)
+    return seen(frame(before, after))
+
+
+def settled(level: float, n: int = 200) -> list[float]:
+    rng = random.Random(4)
+    return [level + rng.gauss(0, 0.02) for _ in range(n)]
+
+
+def test_a_loss_that_jumps_where_a_late_record_is_continued() -> None:
+    found = resume_at_5200(settled(2.1), falling(200, start=8.9, end=4.0))
+    assert set(found) == {"loss_jumps"}
+    assert found["loss_jumps"].step == 5201
+    # Where the record shows what was learned, a part of that is enough.
+    assert set(resume_at_5200(falling(200, start=9.0, end=2.0), falling(200, start=5.0, end=2.1))) == {"loss_jumps"}
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        settled(2.1),
+        falling(200, start=3.0, end=2.1),  # below three times
+        settled(8.9),  # other data
+        [*falling(8, start=8.9, end=2.2), *settled(2.1)],  # back within ten records
+        falling(12, start=8.9, end=7.0),  # too few
+    ],
+    ids=["goes-on", "a-little", "other-data", "spike", "short"],
+)
+def test_a_loss_after_a_resume_that_is_no_jump(new: list[float]) -> None:
+    assert "loss_jumps" not in resume_at_5200(settled(2.1), new)
 
 
 def resumed_at(step: int | None, file: str = "stdout.log") -> Observation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -190,7 +191,7 @@ def test_a_loss_that_is_always_the_same() -> None:
         {"loss": [0.02] * 60},
         {"loss": [0.02] * 60, "grad_norm": about([0.1] * 60)},
         {"loss": [QUARTER] * 60, "grad_norm": about([0.1] * 60)},  # something is learned
-        {"loss": [0.0] * 60, "grad_norm": [0.0] * 60},
+        {"loss": [0.0] * 60, "grad_norm": [1e-9] * 60},
         {"loss": [QUARTER] * 59 + [1.25], "grad_norm": [0.0] * 60},
         {"loss": [QUARTER] * 40, "grad_norm": [0.0] * 40},
         {"loss": [QUARTER] * 60, "reward": [0.1] * 60},
@@ -201,6 +202,18 @@ def test_a_loss_that_is_always_the_same() -> None:
 )
 def test_a_loss_that_only_looks_the_same(series: Series) -> None:
     assert "loss-constant" not in seen(frame(series, every=10))
+
+
+def test_a_loss_and_a_gradient_of_zero_from_the_first_record_on() -> None:
+    nothing = {"loss": [0.0] * 60, "grad_norm": [0.0] * 60, "lr": [1e-4 - 1e-6 * i for i in range(60)]}
+    found = seen(frame(nothing, first=10, every=10))
+    assert set(found) == {"loss-constant"}
+    assert "no label counts" in (found["loss-constant"].note or "")
+    assert not seen(frame(nothing, first=9000, every=10))  # a task that is solved, and logged anew
+    epochs = pl.Series([0.02 * (i // 3) for i in range(180)])
+    by_epoch = frame(nothing).with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=epochs)
+    assert set(seen(by_epoch)) == {"loss-constant"}  # as HF Trainer prints it, without a step
+    assert not seen(by_epoch.with_columns(epoch=epochs + 5))
 
 
 def test_records_of_one_step_are_one() -> None:
@@ -242,6 +255,101 @@ def test_a_loss_near_chance_that_is_no_finding(loss: list[float], first: int) ->
 def test_a_loss_at_chance_while_the_rate_still_grows() -> None:
     series = {"loss": about([math.log(1000)] * 120, 0.001), "lr": [1e-8 * (i + 1) for i in range(120)]}
     assert "loss-at-chance" not in seen(frame(series, every=50))
+
+
+@pytest.mark.parametrize(
+    ("classes", "name", "share", "noise"),
+    [(10, "accuracy", 0.1, 0.005), (100, "accuracy", 1.0, 0.01), (17, "eval_accuracy", 1 / 17, 0.005)],
+    ids=["ten", "per-cent", "any-number"],
+)
+def test_a_loss_and_an_accuracy_at_chance(classes: int, name: str, share: float, noise: float) -> None:
+    loss, guessed = about([math.log(classes)] * 120, noise), about([share] * 120, 0.1, seed=5)
+    found = seen(frame({"loss": loss, name: guessed, "lr": [1e-3] * 120}, every=50))
+    assert set(found) == {"loss-at-chance"}
+    assert abs(int(found["loss-at-chance"].captures["classes"]) - classes) <= 0.01 * classes
+    for better in (1.5 * share, 0.4 * share):
+        assert not seen(frame({"loss": loss, name: about([better] * 120, 0.1), "lr": [1e-3] * 120}, every=50))
+    learns = [*guessed[:90], *about([1.5 * share] * 30, 0.1)]
+    assert not seen(frame({"loss": loss, name: learns, "lr": [1e-3] * 120}, every=50))
+
+
+def test_two_classes_at_chance_by_epochs() -> None:
+    def told(accuracy: float, loss: float, epochs: int = 30) -> dict[str, Observation]:
+        metrics = frame({"loss": about([loss] * epochs, 0.001), "eval_accuracy": about([accuracy] * epochs, 0.004)})
+        return seen(metrics.with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=pl.col("line").cast(pl.Float64) - 1))
+
+    assert set(told(0.5, math.log(2))) == {"loss-at-chance"}
+    assert not told(0.53, math.log(2))  # a hard task
+    assert not told(0.5, 0.685)
+    assert not told(0.5, math.log(2), 15)
+
+
+def test_one_record_in_twenty_hides_no_chance_level() -> None:
+    loss = about([math.log(1000)] * 200, 0.002)
+    loss[::40] = [7.3] * 5
+    assert "loss-at-chance" in seen(frame({"loss": loss}, every=50))
+    loss[::10] = [7.3] * 20
+    assert "loss-at-chance" not in seen(frame({"loss": loss}, every=50))
+
+
+# --- a learning rate that is 0 --------------------------------------------------------------------------------------
+
+
+def zero_rate(source: str, **series: Sequence[float]) -> dict[str, Observation]:
+    made = {"loss": about([2.0] * 80, 0.01), "grad_norm": about([1.1] * 80), "lr": [0.0] * 80, **series}
+    return seen(frame(made, every=10).with_columns(source=pl.lit(source)))
+
+
+def test_a_rate_of_zero_while_gradients_arrive() -> None:
+    assert set(zero_rate("metrics.csv")) == {"weights-not-updated"}
+
+
+@pytest.mark.parametrize(
+    ("source", "series"),
+    [
+        ("train.log", {}),
+        ("metrics.csv", {"loss": falling(80)}),
+        ("metrics.csv", {"lr": [1e-9, *[0.0] * 79]}),
+        ("metrics.csv", {"grad_norm": [0.0] * 80}),
+        ("metrics.csv", {"loss_scale": [65536.0 / 2 ** (i // 10) for i in range(80)]}),
+        ("metrics.csv", {"reward": [0.1] * 80}),
+    ],
+    ids=["rounded", "learns", "warm-up", "no-gradient", "scaler", "rewards"],
+)
+def test_a_rate_of_zero_that_is_no_finding(source: str, series: dict[str, list[float]]) -> None:
+    assert "weights-not-updated" not in zero_rate(source, **series)
+
+
+def ended(**series: Sequence[float]) -> dict[str, Observation]:
+    made = {
+        "loss": [*falling(60, 3.0, 1.2), *about([1.2] * 60, 0.02)],
+        "grad_norm": [*about([1.0] * 60), *[0.0] * 60],
+        "lr": [*(2e-5 * (1 - i / 60) for i in range(60)), *[0.0] * 60],
+    }
+    return seen(frame({**made, **series}, every=10))
+
+
+def test_updates_that_end_long_before_the_run() -> None:
+    found = ended()
+    assert set(found) == {"updates-ended-early"}
+    assert found["updates-ended-early"].step == 600
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        {"grad_norm": about([1.0] * 120)},  # a rate that is rounded to 0, or frozen on purpose
+        {"lr": [2e-5] * 120},
+        {"grad_norm": [*(0.3 * 0.93**i for i in range(60)), *[0.0] * 60]},
+        {"grad_norm": [*about([0.02] * 60), *[0.0] * 60]},
+        {"loss": [*falling(60, 3.0, 0.001), *[0.0] * 60]},
+        {"grad_norm": [*about([1.0] * 60), *[0.0] * 59, 0.4]},
+        {"loss_scale": [65536.0 / 2 ** max(0, i - 60) for i in range(120)]},
+    ],
+    ids=["gradients", "rate", "fades", "small", "solved", "comes-back", "scaler"],
+)
+def test_updates_that_do_not_end(series: dict[str, list[float]]) -> None:
+    assert "updates-ended-early" not in ended(**series)
 
 
 # --- one slow rank --------------------------------------------------------------------------------------------------
@@ -321,3 +429,78 @@ def test_weights_that_stand_still_without_a_logged_rate() -> None:
     assert set(seen(frame(series))) == {"weights-not-updated"}
     assert "weights-not-updated" not in seen(frame({**series, "lr": [0.0] * 60}))
     assert "weights-not-updated" not in seen(frame({**series, "grad_norm": [0.0] * 60}))
+
+
+# --- the loss on held-out data ---------------------------------------------------------------------------------------
+
+
+def evaluated(eval_loss: Sequence[float], loss: Sequence[float], **more: Sequence[float]) -> dict[str, Observation]:
+    """One evaluation every tenth record."""
+    sparse = [eval_loss[i // 10] if i % 10 == 9 else None for i in range(10 * len(eval_loss))]
+    return seen(frame({"loss": loss, "eval_loss": sparse, **more}, every=10))
+
+
+def test_a_held_out_loss_that_explodes() -> None:
+    found = evaluated([2.0] * 6 + [2e9] * 6, falling(120))
+    assert set(found) == {"eval-loss-explodes"}
+    assert found["eval-loss-explodes"].step == 690
+
+
+@pytest.mark.parametrize(
+    ("eval_loss", "more"),
+    [
+        ([2.0] * 6 + [2e9] + [2.0] * 5, {}),  # one evaluation
+        ([2.0] * 6 + [60.0] * 6, {}),  # below a hundred times
+        ([2.0] * 10 + [2e9] * 2, {}),  # too few
+        ([1e-3] * 6 + [2.0] * 6, {}),  # no more than the training loss
+        ([2.0] * 6 + [2e9] * 6, {"reward": [0.1] * 120}),
+    ],
+    ids=["once", "less", "few", "training", "rewards"],
+)
+def test_a_held_out_loss_that_does_not_explode(eval_loss: list[float], more: dict[str, list[float]]) -> None:
+    assert "eval-loss-explodes" not in evaluated(eval_loss, falling(120), **more)
+
+
+def test_over_fitting_is_told_and_no_failure(tmp_path: Path) -> None:
+    rises = [1.5 - 0.1 * i for i in range(6)] + [1.0 + 0.05 * i for i in range(14)]
+    assert set(evaluated(rises, falling(200, 3.0, 0.1))) == {"overfitting"}
+    lines = (
+        f"Epoch {i + 1}/60 train_loss={3 * 0.93**i:.4f} val_loss={abs(i - 15) / 20 + 0.5:.4f}\n" for i in range(60)
+    )
+    (tmp_path / "train.log").write_text("".join(lines) + "Training complete\n")
+    diagnosis = analyse([str(tmp_path)])
+    assert diagnosis.verdict == "healthy"
+    assert [(f.name, f.role) for f in diagnosis.findings] == [("overfitting", "context")]
+
+
+@pytest.mark.parametrize(
+    ("eval_loss", "loss"),
+    [
+        ([1.5 - 0.04 * i for i in range(20)], falling(200, 3.0, 0.1)),
+        (about([1.0] * 20, 0.05), falling(200, 3.0, 0.1)),  # flat
+        ([1.5 - 0.1 * i for i in range(6)] + [1.0 + 0.05 * i for i in range(14)], about([1.0] * 200)),
+        ([1.5 - 0.05 * i for i in range(17)] + [1.2, 1.3, 1.4], falling(200, 3.0, 0.1)),  # at the end only
+    ],
+    ids=["falls", "flat", "training-stands", "end"],
+)
+def test_held_out_losses_that_are_no_over_fitting(eval_loss: list[float], loss: list[float]) -> None:
+    assert "overfitting" not in evaluated(eval_loss, loss)
+
+
+# --- what a collapse of the loss scale says --------------------------------------------------------------------------
+
+
+def test_a_descent_to_the_lowest_scale_is_counted_from_its_start(tmp_path: Path) -> None:
+    scales = [65536 >> k for k in range(17)]
+    lines = [f"steps: {10 * k} loss: {3 - 0.1 * k:.4f} iter time (s): 0.812 samples/sec: 39.4\n" for k in range(1, 8)]
+    lines += [
+        f"[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {a}, reducing to {b}\n"
+        for a, b in itertools.pairwise(scales)
+    ]
+    lines.append("Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.\n")
+    (tmp_path / "train.log").write_text("".join(lines))
+    diagnosis = analyse([str(tmp_path)])
+    collapse = next(f for f in diagnosis.findings if f.role == "root")
+    assert collapse.name == "grad-scaler-collapse"
+    assert any("16 steps in a row overflow, from line 8 on" in note for note in collapse.notes)
+    assert "loss-scale-calibration" not in {f.name for f in diagnosis.findings}

@@ -83,6 +83,15 @@ def test_the_file_is_asked_for_once():
     assert missing == ()
 
 
+def test_dumps_are_asked_for_once():
+    behind = signature("behind", (EvidenceRule(source="collectives"),))
+    _, (missing,) = judge(["behind"], extra=[behind])
+    assert "TORCH_FR_BUFFER_SIZE" in missing.how
+    asks = "where every rank stood :: TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+    assert judge(["behind"], extra=[behind], root={"confirm": (asks,)})[1] == ()
+    assert judge(["behind"], extra=[behind], root={"confirm": ("the kernel log :: dmesg -T",)})[1] == (missing,)
+
+
 def test_numbers_rule_out_a_shape_and_their_lack_does_not():
     assert judge(["spike"])[0] == ()
     row = ("train.log", 1, 0, 0, 1, None, None, "loss", 2.0)

@@ -188,3 +188,11 @@ def test_the_end_was_said_and_the_job_went_on(tmp_path: Path) -> None:
 def test_the_end_was_said_shortly_before_the_limit(tmp_path: Path, after: list[str]) -> None:
     found = diagnose(tmp_path, {"train.log": [*steps(LAST), f"{clock(902)} INFO Training complete", *after]})
     assert all(f.name != "teardown-hang" for f in found.findings)
+
+
+@pytest.mark.parametrize(("silent", "noted"), [(2 * 3600 + 10, True), (2, False), (200, False)])
+def test_a_silence_that_a_time_zone_may_explain_is_a_note_of_the_stop(tmp_path: Path, silent: int, noted: bool) -> None:
+    found = diagnose(tmp_path, {"train.log": [*steps(LAST), limit(LAST * 3 + silent)]})
+    root = first(found)
+    assert (found.verdict, root.name) == (Verdict.INTERRUPTED, "scheduler-time-limit")
+    assert any("No log holds anything for the 2 h 0 min" in note for note in root.notes) == noted

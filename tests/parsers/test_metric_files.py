@@ -133,6 +133,39 @@ def test_deepspeed_monitor_counts_samples_not_steps(tmp_path):
     ]  # fmt: skip
 
 
+def losses(tmp_path, values, **more):
+    records = [{"step": n, "loss": v, "lr": 0.1, **{k: m[n] for k, m in more.items()}} for n, v in enumerate(values)]
+    path = written(tmp_path, "metrics.jsonl", "".join(json.dumps(r) + "\n" for r in records))
+    got, problem = rows(path, "step", "name", "value")
+    assert problem is None
+    return [(step, value) for step, name, value in got if name == "loss"]
+
+
+def test_null_for_a_loss_that_is_lost(tmp_path):
+    got = losses(tmp_path, [2.0] * 12 + [None] * 4)
+    assert got[11:] == [(11, 2.0), *((n, "nan") for n in range(12, 16))]
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ([2.0] * 12 + [None] * 2, {}),
+        ([2.0] * 12 + [None] * 4 + [1.9], {}),
+        ([2.0, None] * 8 + [None] * 4, {}),  # not logged in each
+        ([None] * 16, {}),
+        ([2.0] * 12 + [None] * 4, {"eval_loss": [None] * 12 + [1.5] * 4}),  # evaluations at the end
+    ],
+    ids=["few", "back", "now-and-then", "never", "evaluations"],
+)
+def test_null_for_a_loss_that_is_not_logged(tmp_path, values, more):
+    assert [v for _, v in losses(tmp_path, values, **more)] == [v for v in values if v is not None]
+
+
+def test_timesteps_count_where_nothing_else_does(tmp_path):
+    path = written(tmp_path, "ppo.csv", "timesteps,train/value_loss\n2048,3.5\n4096,3.25\n")
+    assert rows(path, "step", "name", "value") == ([(2048, "value_loss", 3.5), (4096, "value_loss", 3.25)], None)
+
+
 def test_other_json_shapes(tmp_path):
     listed = written(tmp_path, "a.json", '[\n{"step": 1, "loss": 2.0},\n{"step": 2, "loss": NaN}\n]')
     assert rows(listed, "step", "value")[0] == [(1, 2.0), (2, "nan")]

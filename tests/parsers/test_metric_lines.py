@@ -56,6 +56,10 @@ FORMATS = {
         "2026-11-27 21:48:19,411 INFO [rank2] trainer: step 23/60 | epoch 0 | loss nan | lr 2.1e-03 | grad_norm nan | 71 ms",
         23, [("loss", NAN), ("lr", 2.1e-3), ("grad_norm", NAN), ("total_steps", 60)], {"epoch": 0, "rank": 2},
     ),
+    "dcgan": (
+        "[3/60][50/400]\tLoss_D: 1.7376\tLoss_G: 2.1212\tD(x): 0.5954\tD(G(z)): 0.2308 / 0.1604",
+        50, [("loss_part", 1.7376), ("loss_part", 2.1212)], {"epoch": 3},
+    ),
     "spaces": ("step 10/150 loss 2.1531 grad_norm 0.544 lr 3.00e-03", 10,
                [("loss", 2.1531), ("grad_norm", 0.544), ("lr", 3e-3), ("total_steps", 150)], {}),
     "equals": ("step=7 loss=inf gnorm=-inf", 7, [("loss", INF), ("grad_norm", -INF)], {}),
@@ -443,6 +447,47 @@ def test_columns_under_a_header():
     assert frame.filter(name="loss_part")["value"].to_list()[::2] == [1.5, 0.25]
     loss = frame.filter(name="loss")
     assert (loss["line"].item(), loss["epoch"].item(), math.isnan(loss["value"].item())) == (2, 7.0, True)
+
+
+TABLES = {
+    "notebook": "Step | Training Loss | Validation Loss\n---- | --- | ---\n10 | 1.8 | 1.85\nsome other line\n20 | nan | nan\n",
+    "pasted": "Step\tTraining Loss\tValidation Loss\n10\t1.8\t1.85\nsaving\n\n20\tnan\tnan\n",
+    "markdown": "| step | loss | val_loss | note |\n|---|---|---|---|\n| 10 | 1.8 | 1.85 | - |\n| 20 | nan | nan | bad |\n",
+    "rich": "┃ step ┃ loss ┃ val_loss ┃\n┡━━━━━━╇━━━━━━╇━━━━━━┩\n│   10 │ 1.8  │ 1.85     │\n│   20 │ nan  │ nan      │\n",
+    "csv": "step,loss,val_loss\n10,1.8,1.85\n20,nan,nan\n",
+}
+
+
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES)
+def test_tables_that_count_in_their_first_column(text):
+    frame = extract("loading data, 3 files\n" + text, first_line=100)
+    rows = [(r["step"], r["name"], r["value"]) for r in frame.rows(named=True)]
+    want = [(10, "loss", 1.8), (10, "eval_loss", 1.85), (20, "loss", NAN), (20, "eval_loss", NAN)]
+    assert [row[:2] for row in rows] == [row[:2] for row in want]
+    assert all(same(a, b) for (*_, a), (*_, b) in zip(rows, want, strict=True))
+    lines = (100 + text.split("\n").index(line) + 1 for line in text.split("\n") if "1.8" in line or "nan" in line)
+    assert sorted(set(frame["line"].to_list())) == list(lines)
+
+
+def test_a_table_by_epochs_whose_cells_lack_numbers():
+    frame = extract("Epoch | Training Loss | Validation Loss\n1 | No log | 1.9\n2 | 1.5 | 1.7\n")
+    rows = frame.select("step", "epoch", "name", "value").rows()
+    assert rows == [(None, 1.0, "eval_loss", 1.9), (None, 2.0, "loss", 1.5), (None, 2.0, "eval_loss", 1.7)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step | loss\n10 | 1.8 | 4\n",  # another number of cells
+        "step,loss,lr\n" + "waiting\n" * 60 + "10,1.8,0.1\n",  # long behind it
+        "step | name | value\n1 | loss | 2.0\n",  # nothing that is watched
+        "epoch, the loss was high, stopping\n1, 2.0, 3.0\n",
+        "name | loss\na | 1.0\n",
+    ],
+    ids=["cells", "far", "unwatched", "sentence", "names"],
+)
+def test_what_is_no_table_that_counts(text):
+    assert extract(text).filter(name="loss").is_empty()
 
 
 def test_deepspeeds_running_count_is_also_given_as_difference():

@@ -21,7 +21,7 @@ KNOWN = {
     "lr": "lr, LR, learning rate, learning-rate, learning_rate, train/learning_rate, lr-AdamW, lr-AdamW/pg1, "
     "lr-DecoupledAdamW/group0, lr/pg0, actor/lr, actor/lr(1e-4), Train/Samples/lr, learning/current_learning_rate, "
     "epoch_learning_rate",
-    "loss_scale": "loss scale, loss-scale, loss_scale, Train/Samples/loss_scale, train/loss_scale",
+    "loss_scale": "amp/loss_scale, fp16/scale, scaler/scale, loss scale, loss-scale, loss_scale, Train/Samples/loss_scale, train/loss_scale",
     "skipped_steps": "number of skipped iterations",
     "skipped_total": "skipped",
     "nan_steps": "number of nan iterations",
@@ -46,7 +46,10 @@ KNOWN = {
     "clip_fraction": "clip_fraction, actor/pg_clipfrac, train/clip_fraction",
     "clipped_ratio": "completions/clipped_ratio, response_length/clip_ratio",
     "explained_variance": "explained_variance, train/explained_variance, critic/vf_explained_var",
-    "memory": "memory, max_mem, memory/max_reserved(GiB), vram_allocated, memory/peak_reserved_mem",
+    "memory": "memory, max_mem, memory/max_reserved(GiB), vram_allocated, memory/peak_reserved_mem, "
+    "gpu_memory_allocated_gb, system/gpu_mem_allocated_gb, cuda_max_memory_allocated, system/gpu.0.memoryAllocatedBytes, "
+    "system.gpu.process.1.memoryAllocatedBytes, gpu_0_memory_used_mb",
+    "host_memory": "rss_gb, system/proc.memory.rssMB",
     "tokens": "consumed_tokens, num_tokens, n_tokens_seen, time/token",
     "samples_seen": "consumed samples, consumed_samples",
     "total_steps": "total_steps, max_steps",
@@ -54,7 +57,7 @@ KNOWN = {
 UNKNOWN = (
     "", "rank", "max_grad_norm", "loss_scale_window", "min_loss_scale", "loss_weight", "kl_coef", "train/train_loss",
     "lm loss vs samples", "learning-rate vs tokens", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second",
-    "lr-Adam-momentum", "critic/lr", "critic/grad_norm", "decoupled learning rate", "base_lr", "timing_s/gen", "best_loss",
+    "lr-Adam-momentum", "system/gpu.0.powerWatts", "system/cpu", "system/memory", "gpu_memory_total_gb", "amp/enabled", "critic/lr", "critic/grad_norm", "decoupled learning rate", "base_lr", "timing_s/gen", "best_loss",
     "time/total", "num zeros", "weight_decay", "eta", "v_num", "val/grad_norm_timer", "x" * 500, "loss_fn", "seed",
 )  # fmt: skip
 

@@ -71,9 +71,9 @@ def test_values_that_never_repeat_are_no_prefix() -> None:
         ("2026-11-27 21:48:20,512 INFO x", 1795816100.512, False),
         ("2026-11-27T21:48:20.5Z x", 1795816100.5, True),
         ("2026-11-27T22:48:20+01:00 x", 1795816100.0, True),
-        ("[E1127 21:48:20.123456789 File.cpp:1] x", 1795816100.0, False),
-        ("[E810 03:04:11.063313477 File.cpp:1] x", 1786331051.0, False),
-        ("W1127 21:48:20.529000 1359 torch/x.py:7] x", 1795816100.0, False),
+        ("[E1127 21:48:20.123456789 File.cpp:1] x", 1795816100.123456789, False),
+        ("[E810 03:04:11.063313477 File.cpp:1] x", 1786331051.063313477, False),
+        ("W1127 21:48:20.529000 1359 torch/x.py:7] x", 1795816100.529, False),
         ("[Fri Nov 27 21:48:20 2026] NVRM: Xid", 1795816100.0, False),
         ("Nov 27 21:48:20 node-0 kernel: x", 1795816100.0, False),
         ("11/27 21:48:20 - mmengine - INFO", 1795816100.0, False),
@@ -98,7 +98,7 @@ def test_a_line_into_which_several_ranks_wrote_is_cut() -> None:
 
 @given(st.text())
 def test_clean_never_raises_and_adds_nothing(line: str) -> None:
-    got = clean(line, frozenset({"srun", "pdsh", "compose", "mpich", "srun_het"}), NOV27)
+    got = clean(line, frozenset({"srun", "pdsh", "compose", "mpich", "srun_het", "journal"}), NOV27)
     assert len(got.text) <= len(line)
 
 
@@ -117,3 +117,30 @@ def test_a_traceback_behind_a_host_is_read(tmp_path: Path) -> None:
     log.write_text(steps + "".join(f"node-1: {line}\n" for line in raised.splitlines()))
     root = analyse([str(log)], Options(threads=1)).findings[0]
     assert (root.name, root.node) == ("python-exception", "node-1") and "/w/train.py:9" in root.notes[0]
+
+
+@pytest.mark.parametrize("stamp", ["Nov 27 21:48:20", "Nov 27 21:48:20.512345", "2026-11-27T21:48:20+0000"])
+def test_a_units_journal_names_host_and_time(stamp: str) -> None:
+    lines = [f"{stamp} gpu3 train.sh[4410]: step {i}" for i in range(20)]
+    assert vote(lines) == {"journal"}
+    got = clean(f"{stamp} gpu3 train.sh[4410]: KeyError: 'z'", vote(lines), NOV27)
+    assert (got.text, got.identity, got.time) == (
+        "KeyError: 'z'",
+        Identity(node="gpu3"),
+        pytest.approx(1795816100, abs=1),
+    )
+    assert vote([*lines[:5], *(f"step {i} of the run" for i in range(20))]) == frozenset()
+
+
+def test_a_traceback_in_a_units_journal_is_of_its_host(tmp_path: Path) -> None:
+    steps = [f"step {i} loss 2.{i}" for i in range(20)]
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 9, in step',
+        "    x[key]",
+        "KeyError: 'z'",
+    ]
+    log = tmp_path / "unit.log"
+    log.write_text("".join(f"Nov 27 21:48:20 gpu3 train.sh[4410]: {line}\n" for line in (*steps, *raised)))
+    root = analyse([str(log)], Options(threads=1)).findings[0]
+    assert (root.name, root.node, root.step) == ("python-exception", "gpu3", 19)

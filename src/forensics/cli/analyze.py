@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from forensics.cli.output import (
     write_text,
 )
 from forensics.cli.own import OWN, with_own
-from forensics.cli.refusals import check_output, check_plots, check_redaction
+from forensics.cli.refusals import check_output, check_plots, check_redaction, check_suffix
 from forensics.since import parse_since
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def analyze(
     gc.set_threshold(100_000, 50, 50)
     from forensics import settings
     from forensics.engine.pipeline import Options, analyse_with_data
-    from forensics.run import NothingToRead
+    from forensics.run import NOT_THERE, NothingToRead
     from forensics.signatures.schema import SignatureError
 
     try:
@@ -130,6 +131,7 @@ def analyze(
     if output is not None:
         check_output(output, paths)
         if ctx.get_parameter_source("format_") is click.core.ParameterSource.DEFAULT:
+            check_suffix(output)
             format_ = FORMAT_OF.get(output.suffix.lower(), format_)
     if plots is not None:
         check_plots(plots, paths)
@@ -139,7 +141,15 @@ def analyze(
         project = settings.load(Path(), paths)
         redact = redact if redact is not None else True if redact_also else project.redact
         exclude = (*project.exclude, *exclude)
-        options = Options(exclude=exclude, since=oldest, threads=threads, progress=show, deep=deep, sources=sources)
+        options = Options(
+            exclude=exclude,
+            since=oldest,
+            threads=threads,
+            progress=show,
+            deep=deep,
+            sources=sources,
+            folders=_folders(paths, exclude),
+        )
         catalogue = with_own(project, signature_folders, examples=False)
         found = analyse_with_data(paths, options, catalogue)
     except (NothingToRead, SignatureError, settings.SettingsError) as error:
@@ -148,6 +158,10 @@ def analyze(
         if show is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
     diagnosis = found.diagnosis
+    for path in (row.path for row in diagnosis.coverage if row.reason == NOT_THERE):
+        click.echo(f"{path}: {NOT_THERE}; the rest was analysed", err=True)
+    if found.runs:
+        click.echo(_several(paths[0], found), err=True)
     if format_ == "html":
         text = _page(found, redact, redact_also)
     else:
@@ -167,6 +181,30 @@ def analyze(
     if plots is not None:
         _draw(found, redact, plots, redact_also)
     sys.exit(exit_status(diagnosis.verdict, fail_on))
+
+
+def _folders(paths: Sequence[str], exclude: Sequence[str]) -> tuple[str, ...]:
+    """Folders below the one path that is given, relative to it, each of which is a job to `triage`; () without two."""
+    if len(paths) != 1 or not os.path.isdir(paths[0]):  # noqa: PTH112 - never raises, whatever was given
+        return ()
+    try:
+        with os.scandir(paths[0]) as entries:
+            if sum(entry.is_dir(follow_symlinks=False) for entry in entries) < 2:
+                return ()
+    except OSError:  # reading the run will say what is wrong
+        return ()
+    from forensics.triage.jobs import find
+
+    given = Path(paths[0])
+    jobs = [Path(job.parts[0]) for job in find(paths, exclude=exclude) if len(job.parts) == 1]
+    inside = [job.relative_to(given).as_posix() for job in jobs if job != given and job.is_dir()]
+    return tuple(inside) if len(inside) > 1 else ()
+
+
+def _several(path: str, found: Analysis) -> str:
+    """One line that says that a path holds several runs, and what shows them one by one."""
+    of = f"; this report is of {found.told_of}, as the others would hide it" if found.told_of is not None else ""
+    return f"{len(found.runs):,} folders below look like runs of their own: forensics triage {shlex.quote(path)}{of}"
 
 
 def _annotations(found: Analysis, redact: bool | None, patterns: Sequence[str]) -> str:

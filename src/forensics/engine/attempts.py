@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.banners import repeats
+from forensics.engine.hangs import LOST_PEER
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
 from forensics.model import Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.signatures.schema import Signature
@@ -100,7 +101,8 @@ class Launches(NamedTuple):
         """
         if self.by is None or time is None or file not in self.unnumbered or zone_known != self.zone_known:
             return None
-        (low, high), (begin, end) = self.spans.get(file, (0.0, 0.0)), self.spans.get(self.by[0], (0.0, 0.0))
+        # A kernel's log has no span: each of its lines stands for itself.
+        (low, high), (begin, end) = self.spans.get(file, (time, time)), self.spans.get(self.by[0], (0.0, 0.0))
         if low > end + CLOCK_SLACK or high < begin - CLOCK_SLACK:
             return None
         return bisect_right(self.by[1], time)
@@ -264,7 +266,8 @@ def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
         return "end" if o.weight >= SURE_END else None
     signature = catalogue.get(name)
     stopped = signature is not None and signature.verdict == "interrupted" and signature.kind == "cause"
-    return "death" if name in DEATHS or stopped else None
+    # Who has lost a peer in NCCL cannot go on in the same process, whatever ended that peer.
+    return "death" if name in DEATHS or name in LOST_PEER or stopped else None
 
 
 def _uncaught(traceback: Traceback) -> bool:

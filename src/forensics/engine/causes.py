@@ -7,6 +7,7 @@ explains is a root. The rules, in this order:
 2. A hang that stood for some seconds explains the stop (a termination request, a time limit) that ended it; a stop that
    came first explains the hang of those that waited for the stopped process. A wait that was given up says why peers
    are lost afterwards. What a missing rank itself said before the others gave up explains why it was missing.
+   So does what another rank says of itself for those that waited for it, or whose torch.distributed lost it.
 3. A cause explains what its `causes` lists, in the same or a later attempt; a loss or gradient that is not finite, the
    checks that say so; the death of a rank, that its peers were refused and that others waited until their time was up.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
@@ -25,10 +26,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forensics.engine import aftermath, beforehand, kernel, survival, whose
+from forensics.engine import aftermath, beforehand, kernel, order, survival, whose
 from forensics.engine.finishes import FINISHED, absolved, was_over
-from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
+from forensics.engine.hangs import LOST_PEER, SAME_ZONE, hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
+from forensics.engine.order import MEMORY_KILLS
 from forensics.engine.raised import own_frame
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
@@ -37,6 +39,8 @@ from forensics.signatures.schema import Signature
 
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
+# Zones lie a multiple of this apart, and at most OFFSETS (seconds).
+ZONES, OFFSETS = 900.0, 26 * 3600.0
 # A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
 MESSAGE_LINES = 12
 # Captures that name a process, even where it is not the one that printed the line.
@@ -45,7 +49,6 @@ _NAMES = {"local_rank", "device", "task", "pid"}
 _NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
-MEMORY_KILLS = frozenset({"host-oom", "host-oom-cgroup"})
 LAUNCHERS_REPORT = "child-failed-error"
 MPI_EXIT = "mpirun-rank-exited"
 # Exceptions of a program's own code; a value may come from a peer, a name or a key does not.
@@ -53,6 +56,14 @@ OF_CODE = frozenset(
     "KeyError IndexError TypeError AttributeError NameError UnboundLocalError ImportError ModuleNotFoundError "
     "ZeroDivisionError SyntaxError JSONDecodeError UnicodeDecodeError".split()
 )
+
+OF_FILES = frozenset("FileNotFoundError PermissionError NotADirectoryError IsADirectoryError FileExistsError".split())
+# What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
+WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
+# What torch.distributed raises in a rank whose peer, or the store on it, is gone: "RuntimeError: Broken pipe" before
+# torch 2.3, then errors of these classes.
+_OF_PEERS = frozenset({"DistError", "DistNetworkError", "DistStoreError", "DistBackendError"})
+_GONE = re.compile(r"(?:\[?Errno \d+\]? ?)?(?:Broken pipe|Connection reset by peer|Socket Timeout)\.?$")
 
 
 @dataclass(slots=True)
@@ -70,7 +81,19 @@ class Candidate:
     context: str | None = None  # why it is context and no trouble
     recovered: bool = False  # a later start of the run got over it and reached the end
     yields: str | None = None  # why it stands behind other roots
+    late: bool = False  # it came after what others say of a failure, and another rank's own error before that
+    untold: bool = False  # another root lies so close to it that nothing tells which came first
     subject: str = ""  # tells candidates of one signature apart (an exception's type)
+
+    @property
+    def raised_alone(self) -> bool:
+        """Whether it is an exception of a kind that the program or its files bring about, and no other rank."""
+        return self.signature.name == GENERIC_EXCEPTION and self.subject.rpartition(".")[2] in OF_CODE | OF_FILES
+
+    @property
+    def of_peers(self) -> bool:
+        """Whether it is an exception that torch.distributed raises as another rank is gone."""
+        return all(map(_of_peers, self.observations))
 
     @property
     def weight(self) -> float:
@@ -129,8 +152,10 @@ def exception_observations(
         ]
         if any(rank in own or traceback.identity.rank is None for rank in near):
             continue
-        if traceback.exception.rsplit(".", 1)[-1] in ("KeyboardInterrupt", "SystemExit", "StopIteration"):
+        if (kind := traceback.exception.rsplit(".", 1)[-1]) in ("KeyboardInterrupt", "SystemExit"):
             continue
+        if kind == "StopIteration" and i + 1 < len(ordered) and ordered[i + 1].chained == "context":
+            continue  # the end of an iterator, in whose handling something else was raised
         if traceback.chained == "ignored":
             continue
         if traceback.chained == "cause" and i and ordered[i - 1].header.file == traceback.header.file:
@@ -205,15 +230,24 @@ def _subject(observation: Observation) -> str:
     return observation.captures.get("exception", "") if observation.signature == GENERIC_EXCEPTION else ""
 
 
+def _of_peers(o: Observation) -> bool:
+    if o.signature != GENERIC_EXCEPTION:
+        return False
+    name = o.captures.get("exception", "").rpartition(".")[2]
+    return name in _OF_PEERS or (
+        name == "RuntimeError" and _GONE.match(o.captures.get("message", "").strip()) is not None
+    )
+
+
 def candidates(
     observations: Iterable[Observation], catalogue: Mapping[str, Signature], world: World
 ) -> list[Candidate]:
     """Observations grouped by signature and attempt. A rule's `at_least` has been applied before."""
-    groups: dict[tuple[str, int, str, str], list[Observation]] = defaultdict(list)
+    groups: dict[tuple[str, int, str, str, bool], list[Observation]] = defaultdict(list)
     for o in observations:
-        groups[o.signature, o.identity.attempt or 0, _subject(o), kernel.elsewhere(o)].append(o)
+        groups[o.signature, o.identity.attempt or 0, _subject(o), kernel.elsewhere(o), _of_peers(o)].append(o)
     result = []
-    for (name, attempt, subject, _), members in groups.items():
+    for (name, attempt, subject, _, _), members in groups.items():
         signature = catalogue[name]
         members.sort(key=lambda o: (o.time if o.time is not None else float("inf"), o.evidence[0].line or 0))
         ranks, everywhere = _blamed(signature, members, world)
@@ -228,7 +262,19 @@ def _before(a: Candidate, b: Candidate) -> bool:
     """Nothing in the clocks speaks against a having come before b."""
     if a.attempt != b.attempt:
         return a.attempt < b.attempt
-    return a.time is None or b.time is None or a.time <= b.time + CLOCK_SLACK
+    if a.time is None or b.time is None:
+        return True
+    if a.late and a.time > b.time and not set(a.ranks or ()) & set(b.ranks or ()):
+        return False
+    return a.time <= b.time + CLOCK_SLACK or _zones_differ(a, b)
+
+
+def _zones_differ(a: Candidate, b: Candidate) -> bool:
+    """Whether their times lie so far apart that it may be by their zones, of which one is not known."""
+    one, other = a.observations[0], b.observations[0]
+    apart = abs((a.time or 0.0) - (b.time or 0.0))
+    beside = abs((apart + ZONES / 2) % ZONES - ZONES / 2)
+    return one.zone_known != other.zone_known and SAME_ZONE <= apart <= OFFSETS and beside <= CLOCK_SLACK
 
 
 def _descends(name: str, ancestor: str, catalogue: Mapping[str, Signature]) -> bool:
@@ -261,7 +307,9 @@ def _order(c: Candidate) -> tuple[object, ...]:
     kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
     return (
         c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal",
-        c.signature.kind == "echo",  # tells nothing of a cause, in whatever attempt
+        c.signature.kind == "echo"
+        or c.signature.name in LOST_PEER
+        or c.of_peers,  # tells nothing of a cause, in whatever attempt
         c.yields is not None,
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
         kind,
@@ -278,7 +326,11 @@ def _link(cause: Candidate, effect: Candidate) -> None:
 
 
 def explain(
-    found: Sequence[Candidate], catalogue: Mapping[str, Signature], steps: StepClock, world: World
+    found: Sequence[Candidate],
+    catalogue: Mapping[str, Signature],
+    steps: StepClock,
+    world: World,
+    times: order.Timeline = order.NOTHING_KNOWN,
 ) -> list[Candidate]:
     """Link candidates by the rules above; returns them with the roots first, in order of how telling they are."""
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
@@ -288,6 +340,7 @@ def explain(
     beforehand.set_aside(live, ENDS_A_RUN)
     live = [c for c in live if c.context is None]
     _mark_overcome(live, steps)
+    _mark_late(live, times)
     live.sort(key=_order)
     for c in live:  # 1: parents
         child = next(
@@ -307,6 +360,7 @@ def explain(
     _link_teardowns(live)
     _link_reports(live)
     _link_missing_ranks(live)
+    _link_waits(live, world)
     for c in live:  # 3: what the catalogue says
         if c.explained_by is not None:
             continue
@@ -389,6 +443,14 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
                 c.yields = f"attempt {last} went on past it to step {steps.reached[last]} and died of something else"
 
 
+def _mark_late(live: Sequence[Candidate], times: order.Timeline) -> None:
+    """Put behind what by its clock came only after a failure had begun elsewhere."""
+    why = order.late(live, times)
+    for c in live:
+        if id(c) in why:
+            c.late, c.yields = True, c.yields or why[id(c)]
+
+
 def _may_echo(cause: Candidate, echo: Candidate, live: Sequence[Candidate]) -> bool:
     """Whether an echo can be of a cause by their attempts: of an earlier one only where its own holds no trouble."""
     if cause.attempt == echo.attempt:
@@ -462,6 +524,22 @@ def _link_missing_ranks(live: Sequence[Candidate]) -> None:
                 and said_before(own, hang)
             ):
                 _link(own, hang)
+                break
+
+
+def _link_waits(live: Sequence[Candidate], world: World) -> None:
+    """What ranks say that wait for another, or have lost it, follows from an error of that other rank's own."""
+    for c in live:
+        if c.explained_by is not None or not (c.signature.name in WAITS or c.of_peers):
+            continue
+        waiting = {rank for o in c.observations if (rank := world.of(o)) is not None}
+        waiting |= {o.identity.local_rank for o in c.observations if o.identity.local_rank is not None}
+        for o in live:
+            own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not o.of_peers
+            about_others = is_hang(o) or o.signature.name in (*WAITS, *LOST_PEER, *DEATHS)
+            apart = bool(o.ranks) and bool(waiting) and not set(o.ranks or ()) & waiting
+            if own and apart and not about_others and o.attempt == c.attempt and _before(o, c) and not _depends(o, c):
+                _link(o, c)
                 break
 
 

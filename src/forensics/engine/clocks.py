@@ -7,11 +7,12 @@ records of these differ by much the same in all of them have clocks that differ 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median, median_low
 from typing import TYPE_CHECKING, NamedTuple
 
+from forensics.engine import order
 from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Identity, Observation, RunData, Traceback
 from forensics.rank_ranges import rank_ranges
@@ -30,6 +31,8 @@ RESOLUTION = 1.0
 WITHIN = 0.9
 DOUBT = "{a} and {b} tell of it within seconds, and their clocks cannot be compared: which came first is not known"
 TIE = "{a} and {b} failed in the same second by what their lines bear: which came first is not known"
+TIE_WORDS = "which came first is not known"
+UNTOLD = "{a} and {b} failed within less than their clocks are known to agree: which came first is not known"
 SET_RIGHT = "the clock of {host} is {by:.0f} s {way} the others, and its times are set right by that"
 
 # Ranks of one host record a step at nearly the same moment, and a slow one a little later. Where no host is named, only
@@ -82,8 +85,14 @@ def estimate(seen: Mapping[str, Mapping[Key, float]]) -> dict[str, Offset]:
     return {host: o._replace(seconds=o.seconds - right) for host, o in against.items()}
 
 
-def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
-    """The offsets of a run's hosts, as far as they can be measured.
+def known(data: RunData, measured: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
+    """Of offsets, those of named hosts, and others that are more than a slow rank's."""
+    named = {*node_of_rank.values(), *(s.identity.node for s in data.sources)}
+    return {host: o for host, o in measured.items() if host in named or not o.sure or abs(o.seconds) > UNNAMED}
+
+
+def measure(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
+    """How far hosts, and files of one rank each of which no host is known, are off.
 
     They rest on the steps that hosts record, and on the collectives in their ranks' dumps. Files of one rank each whose
     hosts nothing names are compared as well, and stand under the rank's name ("rank 3").
@@ -112,9 +121,18 @@ def known(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]:
         for rank, group, seq, p2p, time in done.select("rank", "group", "seq", "is_p2p", "time").iter_rows():
             if not p2p:
                 saw(node_of_rank.get(rank), ("collective", group, seq), time)
-    named = {*node_of_rank.values(), *(s.identity.node for s in data.sources)}
-    found = estimate(seen)
-    return {host: o for host, o in found.items() if host in named or not o.sure or abs(o.seconds) > UNNAMED}
+    return estimate(seen)
+
+
+def hosts_of(data: RunData, node_of_rank: Mapping[int, str]) -> Callable[[Observation], str | None]:
+    """A function from signs to their hosts, or the names under which `measure` has the files of one rank each."""
+    of_source = _writers(data, node_of_rank)
+
+    def host_of(o: Observation) -> str | None:
+        of_rank = node_of_rank.get(o.identity.rank) if o.identity.rank is not None else None
+        return o.identity.node or of_rank or of_source.get(o.evidence[0].file)
+
+    return host_of
 
 
 def _writers(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, str | None]:
@@ -179,12 +197,19 @@ def _rows(
     return data.metrics.with_columns(pl.col("time") - shift)
 
 
-def doubt(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_rank: Mapping[int, str]) -> None:
+def doubt(
+    linked: Sequence[Candidate],
+    offsets: Mapping[str, Offset],
+    node_of_rank: Mapping[int, str],
+    times: order.Timeline = order.NOTHING_KNOWN,
+) -> None:
     """Add a note to each root that comes first by nothing but times that cannot be compared.
 
-    They are those of hosts whose clocks may differ, and those of other ranks in the same second.
+    They are those of hosts whose clocks may differ, and those of other ranks in the same second. An exception of its
+    own on a host whose clock cannot be compared with that of what explains it becomes a root as well.
     """
     _ties(linked)
+    _untold(linked, times)
     for first in linked:
         if first.explained_by is not None or first.time is None:
             continue
@@ -219,13 +244,42 @@ def _ties(linked: Sequence[Candidate]) -> None:
             _note(first, TIE.format(a=told[0], b=told[1]))
 
 
+def _untold(linked: Sequence[Candidate], times: order.Timeline) -> None:
+    for first in [c for c in linked if c.explained_by is None]:
+        if any(TIE_WORDS in (o.note or "") for o in first.observations):
+            continue
+        apart = [c for c in first.explains if c.raised_alone and not times.comparable(*_firsts(first, c))]
+        rivals = [c for c in linked if c is not first and c.explained_by is None]
+        close = [c for c in (*apart, *rivals) if order.untold(first, c, times)]
+        for c in close:
+            if c.explained_by is first:
+                first.explains.remove(c)
+                c.explained_by = None
+        if close:
+            first.untold = True
+            one, other = (_named(c, times) for c in (first, close[0]))
+            _note(first, UNTOLD.format(a=one, b=other))
+
+
+def _firsts(a: Candidate, b: Candidate) -> tuple[Observation, Observation]:
+    return a.observations[0], b.observations[0]
+
+
+def _named(c: Candidate, times: order.Timeline) -> str:
+    where = _spoken(c.ranks) if c.ranks else times.host_of(c.observations[0]) or "a rank"
+    return f"{where} ({c.subject or c.signature.name})"
+
+
 def _spoken(ranks: Sequence[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {rank_ranges(ranks)}"
 
 
 def _same_second(a: Candidate, b: Candidate) -> bool:
-    """Whether two candidates' first signs, of other ranks and files, bear one second that hides their order."""
-    if not a.ranks or not b.ranks or set(a.ranks) & set(b.ranks) or a.attempt != b.attempt:
+    """Whether two candidates' first signs, of other ranks and files, bear one second that hides their order.
+
+    What torch.distributed raises of a peer that is gone comes after it, in whatever second.
+    """
+    if a.of_peers or b.of_peers or not a.ranks or not b.ranks or set(a.ranks) & set(b.ranks) or a.attempt != b.attempt:
         return False
     one, other = a.observations[0], b.observations[0]
     if one.time is None or other.time is None or not (one.timed and other.timed):

@@ -11,6 +11,7 @@ from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import how_far, how_it_ends, last_words, left_open, said_before
 from forensics.engine.environment import environment, saved_progress
+from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.finishes import ANYBODYS_END
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
@@ -45,8 +46,10 @@ INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
+LATE = 0.8  # what came after others had lost a peer may be an effect as well
 UNLABELLED = "which rank each line is of: no line or file names one"
 ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
+FAULTHANDLER = "PYTHONFAULTHANDLER=1"
 # How evidence is made that the run may hold already: then it is not asked for.
 _HOW_MADE = {
     "kernel log": re.compile(r"^ *(?:dmesg|journalctl -k)\b[^;]*$"),
@@ -54,6 +57,7 @@ _HOW_MADE = {
     "stacks": re.compile(r"^ *py-spy dump\b"),
     "traceback": re.compile(r"^ *torchrun --redirects\b.*@record\b"),
     "samples": re.compile(r"^ *log the indices of each batch\b"),
+    "python stack": re.compile(rf"^ *{FAULTHANDLER}$"),
 }
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
@@ -85,8 +89,10 @@ def confidence(candidate: Candidate, rivals: int) -> float:
         sure *= 0.85
     if candidate.signature.kind == "echo":
         sure *= 0.5
-    if rivals:
-        sure *= 0.9 if rivals == 1 else 0.8
+    if candidate.late:
+        sure *= LATE
+    elif rivals or candidate.untold:
+        sure *= 0.9 if rivals < 2 else 0.8
     return round(max(0.05, min(sure, 0.99)), 2)
 
 
@@ -137,8 +143,8 @@ class _Findings:
             captures={k: v for o in reversed(c.observations) for k, v in o.captures.items()},
             explains=tuple(ids[id(e)] for e in c.explains if id(e) in ids),
             explained_by=ids.get(id(c.explained_by)) if c.explained_by is not None else None,
-            fix=tuple(dict.fromkeys((*(text for o in c.observations for text in o.fix), *c.signature.fix))),
-            why=c.signature.why if c.context is None else f"{c.signature.why} Here {c.context}.",
+            fix=_fix(c),
+            why=c.signature.why if c.context is None else f"Here {c.context}. {c.signature.why}",
             notes=_notes(c),
             see_also=c.signature.see_also,
         )
@@ -190,6 +196,13 @@ def _numbers(values: Iterable[int | None]) -> tuple[int, ...] | None:
     return tuple(known) or None
 
 
+def _fix(c: Candidate) -> tuple[str, ...]:
+    """What to do: what the signs call for first; without the switch whose output is there."""
+    printed = any(PYTHON_STACK in o.captures for o in c.observations)
+    texts = dict.fromkeys((*(text for o in c.observations for text in o.fix), *c.signature.fix))
+    return tuple(text for text in texts if not (printed and FAULTHANDLER in text))
+
+
 def _notes(c: Candidate) -> tuple[str, ...]:
     notes: list[str] = [c.yields[0].upper() + c.yields[1:]] if c.yields is not None else []
     for o in c.observations:
@@ -231,7 +244,10 @@ def diagnose(
     rest = [c for c in linked if c.explained_by is not None]
     if top and top[0].signature.name == INSUFFICIENT:
         rest = [c for c in linked if c is not top[0]]
-    context = [c for c in found if c.context is not None or c.signature.kind == "benign"]
+    taken = {look.name for c in top for look in c.signature.lookalikes}  # the same lines, as what they are not
+    context = [
+        c for c in found if c.context is not None or (c.signature.kind == "benign" and c.signature.name not in taken)
+    ]
     ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
     made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data))
     findings = []
@@ -259,9 +275,13 @@ def diagnose(
 
 
 def _rivals(c: Candidate, other: Candidate) -> bool:
-    """Whether another root stands against one: not the same again in a later attempt, nor what was overcome."""
+    """Whether another root stands against one: not the same again in a later attempt, nor what was overcome.
+
+    Against what came late stands what came before it, of whatever kind.
+    """
     again = (other.signature.name, other.subject) == (c.signature.name, c.subject)
-    return other is not c and not again and other.yields is None and other.signature.kind == c.signature.kind
+    kind = c.late or other.signature.kind == c.signature.kind
+    return other is not c and not again and other.yields is None and kind
 
 
 def _with_placeholder(top: list[Candidate], catalogue: Mapping[str, Signature], data: RunData) -> list[Candidate]:
@@ -391,8 +411,7 @@ def hosts_in_tables(data: RunData) -> dict[int, str]:
 
 
 def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:
-    starts = [w.first_time for w in data.writers if w.first_time is not None]
-    ends = [w.last_time for w in data.writers if w.last_time is not None]
+    times = [t for w in data.writers for t in (w.first_time, w.last_time) if t is not None]  # some clocks go back
     attempts = {s.identity.attempt for s in data.sources if s.identity.attempt is not None}
     attempts |= {o.identity.attempt for o in data.observations if o.identity.attempt is not None}
     return RunSummary(
@@ -400,8 +419,8 @@ def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:
         world_size=world.size,
         nodes=len(world.nodes) or (1 if world.one_host and world.ranks else None),
         attempts=max(attempts, default=0) + 1,
-        started=stamp(min(starts, default=None), False),
-        ended=None if running else stamp(max(ends, default=None), False),
+        started=stamp(min(times, default=None), False),
+        ended=None if running else stamp(max(times, default=None), False),
     )
 
 
@@ -446,7 +465,8 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))
     text = first.title
     if place := where(first):
-        text += f" {place}"
+        waited = first.name in WAITED_FOR and place.startswith("on rank")
+        text += f", waiting for {place.removeprefix('on ')}" if waited else f" {place}"
     return " → ".join([text, *_effects(findings, first)]) + "."
 
 
@@ -477,6 +497,7 @@ def _held(first: Candidate, data: RunData) -> set[str]:
         "stacks": any(o.signature == STACKS for o in data.observations),
         "traceback": any((t.final.file, t.final.line) in own and t.frames for t in data.tracebacks),
         "samples": any(NAMED in o.captures for o in first.observations),
+        "python stack": any(PYTHON_STACK in o.captures for o in first.observations),
     }
     return {kind for kind, held in there.items() if held}
 

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forensics.engine import (
+    apart,
     attempts,
     causes,
     clocks,
     diagnosis,
+    faults,
     identity,
     named,
+    order,
     progress,
     raised,
     resumes,
@@ -46,6 +49,7 @@ from forensics.model import (
 )
 from forensics.parsers import (
     accounting,
+    docker,
     error_files,
     json_logs,
     kernel,
@@ -78,6 +82,7 @@ class Options:
     progress: Callable[[int, int], None] | None = None  # (bytes done, bytes in all)
     deep: bool = False  # look through the values of checkpoints
     sources: tuple[Path, ...] = ()  # folders with the training code
+    folders: tuple[str, ...] = ()  # below the path, relative to it, that by their names may be runs of their own
 
 
 def sniffers() -> Sniffers:
@@ -100,6 +105,8 @@ class Analysis:
 
     diagnosis: Diagnosis
     data: RunData
+    runs: tuple[str, ...] = ()  # folders that look like runs of their own
+    told_of: str | None = None  # the one of these that the diagnosis is of, where it is not of all
 
 
 def analyse(
@@ -119,6 +126,9 @@ def analyse_with_data(
     catalogue = catalogue if catalogue is not None else load_catalogue(examples=False)
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
     found = explain_with_data(data, catalogue)
+    if options.folders and (runs := apart.runs(data, options.folders)):
+        told, folder = apart.not_absolved(found.diagnosis, data, runs, lambda part: explain(part, catalogue))
+        found = replace(found, diagnosis=told, runs=runs, told_of=folder)
     if options.sources:
         from forensics.engine import hints
 
@@ -184,6 +194,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         try:
             signs, form = kernel.refine(source, head, found.observations, reference=reference)
             signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
+            signs = tuple(docker.refine(source, head, signs))
             starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
             observations += stacks.in_log(source, starts, reference=reference)
         except Exception as error:  # nor what the same file says otherwise
@@ -470,8 +481,10 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     data = identity.place_ranks(data, world)
     world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
     nodes = diagnosis.nodes_of_ranks(data, world)
-    offsets = clocks.known(data, nodes)
+    measured = clocks.measure(data, nodes)
+    offsets = clocks.known(data, measured, nodes)
     data = clocks.set_right(data, offsets, nodes)
+    times = order.timeline(data, measured, offsets, clocks.hosts_of(data, nodes))
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(collectives.told(data.observations), clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
@@ -485,11 +498,11 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found += progress.reached_total(data.metrics)
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
-    found = raised.told(found, data.tracebacks, catalogue)
+    found = faults.told(raised.told(found, data.tracebacks, catalogue))
     if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):
-        from forensics.engine.stalls import silence
+        from forensics.engine import stalls
 
-        found += silence(data, found, clock, catalogue)
+        found = stalls.told(data, found, clock, catalogue)
     found = resumes.settle(found, data.tracebacks, data.facts)
     found = joins.settle(found, catalogue) if kernels else found
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
@@ -505,16 +518,16 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     resumes.set_aside(candidates)
     superseded.set_aside(candidates, data.metrics)
     hinted, others = configs.divide(candidates)
-    linked = causes.explain(others, catalogue, clock, world)
+    linked = causes.explain(others, catalogue, clock, world, times)
     linked += configs.weigh(hinted, linked)
     resumes.interrupted(candidates, linked, clock.reached)
     causes.borrow_ranks(linked)
-    clocks.doubt(linked, offsets, nodes)
+    clocks.doubt(linked, offsets, nodes, times)
     clocks.admit(linked, offsets, nodes)
     made = diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
     if not made.of_role(Role.ROOT):
         made = replace(made, missing_evidence=(*made.missing_evidence, *probed.not_judged(data)))
-    return Analysis(replace(made, fingerprint=fingerprint(made)), data)
+    return Analysis(replace(made, fingerprint=fingerprint(made, data.tracebacks)), data)
 
 
 def streams_left_out(data: RunData) -> RunData:

@@ -35,8 +35,13 @@ class Witness(StrEnum):
 _HOW = {
     Witness.KERNEL: "dmesg -T > dmesg.txt (or journalctl -k) on that host, beside the logs",
     Witness.METRICS: "print loss, gradient norm and loss scale at every step, or keep the TensorBoard files",
-    Witness.COLLECTIVES: "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and keep the dumps",
+    Witness.COLLECTIVES: (
+        "TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, "
+        "and keep the dumps"
+    ),
 }
+# What a signature's own list of missing evidence says where it asks for such a file already.
+_ASKED = {Witness.KERNEL: "dmesg", Witness.COLLECTIVES: "TORCH_NCCL_DUMP_ON_TIMEOUT"}
 # What the kernel alone prints; a scheduler may repeat some of it.
 _OF_THE_KERNEL = frozenset({"host-oom", "host-oom-cgroup", "task-blocked-in-kernel", "host-hardware-error"})
 
@@ -86,7 +91,7 @@ def ruled_out(
         elif where in held:
             told = held[where] or "nothing here says so"
             ruled.append(RuledOut(look.name, f"{told}: {look.tell}", first.key.evidence[:1]))
-        elif not any("dmesg" in item for item in first.signature.confirm if where is Witness.KERNEL):
+        elif not any(where in _ASKED and _ASKED[where] in item for item in first.signature.confirm):
             missing.append(MissingEvidence(f"{where.value}, which would show {look.name}: {look.tell}", _HOW[where]))
     return tuple(ruled[:MOST]), tuple(missing[:2])
 

@@ -47,54 +47,68 @@ class _Rhythm:
     limit: float
 
 
-def silence(
+def told(
     data: RunData, found: Sequence[Observation], clock: StepClock, catalogue: Mapping[str, Signature]
 ) -> list[Observation]:
-    """At most one observation: of `silent-hang`, or of `teardown-hang` where the end of training was said before.
+    """The observations with at most one more: `silent-hang`, or `teardown-hang` where the end was said before.
 
     It is made where the run was stopped from outside, in its last attempt, by a line that bears a time; where records
     of steps had a rhythm by their own times; and where no log holds a line between that and the stop for far longer
     than the rhythm explains, nor lines without times that may be of any time. Nothing is said where ranks are known to
-    wait already, where the clocks may differ by a time zone that would explain the silence, where the last lines tell
-    of an evaluation or the like and three hours have not passed, or where a file cannot be read. Ranks that ended one
-    record before all others, or one call of NCCL's log, are named, where they are a minority.
+    wait already, where the last lines tell of an evaluation or the like and three hours have not passed, or where a
+    file cannot be read. Where the clocks may differ by a time zone that would explain the silence, it is only a note of
+    the stop. Ranks that ended one record before all others, or one call of NCCL's log, are named, where they are a
+    minority.
     """
+    found = list(found)
     stops = [o for o in found if _stops(catalogue.get(o.signature)) and o.timed and o.time is not None]
     if not stops or any(_hangs(catalogue.get(o.signature)) for o in found):
-        return []
+        return found
     attempt = max(o.identity.attempt or 0 for o in found)
     stop = min(stops, key=lambda o: o.time or 0.0)
     if (stop.identity.attempt or 0) != attempt or stop.time is None:
-        return []
+        return found
     raised = {
         o.evidence[0].file for o in found if o.signature in catalogue and catalogue[o.signature].verdict == "failed"
     }  # a traceback bears no times
     last = _last_sign(data, found, stop, clock, raised)
     if last is None:
-        return []
+        return found
     lasted = stop.time - last
     ends = [o for o in found if o.signature == FINISHED and o.time is not None and abs(last - o.time) <= LEAST
             and (o.identity.attempt or 0) == attempt]  # fmt: skip
     if ends:
         sure = [o for o in ends if o.weight >= SAID_SURELY and o.timed]
-        return [_teardown(sure[-1], stop, lasted)] if sure and lasted > 2 * LEAST and stop.signature == LIMIT else []
+        if sure and lasted > 2 * LEAST and stop.signature == LIMIT:
+            return [*found, _teardown(sure[-1], stop, lasted)]
+        return found
     rhythms = [r for r in _rhythms(data, clock, attempt) if lasted > r.limit]
     if not rhythms:
-        return []
+        return found
     rhythm = min(rhythms, key=lambda r: r.limit)
     if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
-        return []
+        return [_with_doubt(o, lasted) if o is stop else o for o in found]
     hang = _silent(stop, last, rhythm, clock, attempt)
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
     words = _words(hang, data.sources)
     if words is None:
-        return [hang]
+        return [*found, hang]
     slow = words.doing in SLOW
     if slow and lasted < SLOW_FOR:
-        return []
+        return found
     note = f"{hang.note} The last lines tell of {words.doing}."
-    return [replace(hang, note=note, weight=0.55 if slow else hang.weight, evidence=(*hang.evidence, *words.evidence))]
+    weight = 0.55 if slow else hang.weight
+    return [*found, replace(hang, note=note, weight=weight, evidence=(*hang.evidence, *words.evidence))]
+
+
+def _with_doubt(stop: Observation, lasted: float) -> Observation:
+    """A stop, with a note of the silence before it that may be one, or a difference between time zones."""
+    note = (
+        f"No log holds anything for the {_spell(lasted)} before it, unless their clock and the one of this line are in "
+        "different time zones; if they are in one, the run hung"
+    )
+    return replace(stop, note=f"{stop.note}; {note}" if stop.note else note)
 
 
 def _with_calls(hang: Observation, data: RunData) -> Observation:

@@ -43,13 +43,15 @@ _SETTABLE = frozenset({"lr", "loss_scale"})
 _STEP_KEYS = (
     "global_step", "num_updates", "current_steps", "training/global_step", "train_num_updates", "valid_num_updates",
     "step", "iteration", "iter", "_step", "training_iteration",
-    "time/total_timesteps",  # of Stable-Baselines3, whose tables have no other counter of the whole run
+    "timesteps", "time/total_timesteps",  # of Stable-Baselines3, whose tables have no other counter of the whole run
 )  # fmt: skip
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
 _PLACES = ("loss", "eval_loss", "step")  # of an indented record's lines, the one that stands for it
 _CONSTANT = frozenset({"total_steps", "batch_size"})
 _WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
 TOGETHER = 512  # lines of JSON that are parsed at once
+_NULLED = frozenset({"loss", "grad_norm"})
+_BEFORE_NULL, _NULLS = 10, 3  # records with and without these, where null stands for NaN
 _NUMBERS = {float, int}  # types of JSON's numbers; bool is another one
 MAX_PARTS = 256  # terms of a loss in one record
 MAX_KEYS = 20_000  # of one record that are read; runs that log every parameter's norm have some thousands
@@ -327,7 +329,8 @@ def _rows_of_lines(records: Iterable[tuple[int, dict[str, Any]]]) -> list[_Row]:
         layout.lines.append(line)
         layout.table.append(tuple(flat.values()))
     rows: list[_Row] = []
-    for keys, (plan, lines, table) in layouts.items():
+    for keys, (plan, lines, told) in layouts.items():
+        table = _with_lost_values(keys, told)
         if plan is not None:
             rows.extend(plan.rows(lines, table))
         else:
@@ -336,6 +339,28 @@ def _rows_of_lines(records: Iterable[tuple[int, dict[str, Any]]]) -> list[_Row]:
     if len(layouts) > 1:
         rows.sort(key=lambda row: row[0] or 0)  # what one line gave stays in its order
     return rows
+
+
+def _with_lost_values(keys: Sequence[str], table: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Records of the same keys, with NaN for a loss or norm that is null from some record to the last.
+
+    JSON has no NaN: orjson, pandas and JavaScript write null. Null is also what a record without that number says: so
+    all records before have it, at least `_BEFORE_NULL`, and the `_NULLS` and more behind it say all that these do.
+    """
+    lost = {n for n, key in enumerate(keys) if table[-1][n] is None and canonical(key) in _NULLED}
+    if not lost or len(table) < _BEFORE_NULL + _NULLS:
+        return table
+    start = len(table)
+    while start > 0 and all(table[start - 1][n] is None for n in lost):
+        start -= 1
+    others = [n for n in range(len(keys)) if n not in lost]
+    alike = {tuple(record[n] is None for n in others) for record in table}
+    whole = all(record[n] is not None for record in table[:start] for n in lost)
+    if start < _BEFORE_NULL or len(table) - start < _NULLS or not whole or len(alike) > 1:
+        return table
+    nan = float("nan")
+    spoilt = [tuple(nan if n in lost else value for n, value in enumerate(record)) for record in table[start:]]
+    return [*table[:start], *spoilt]
 
 
 def _from_json(text: str) -> tuple[list[_Row], str | None]:

@@ -147,8 +147,12 @@ HELD_OUT = frozenset(
 )  # fmt: skip
 NAMES = frozenset(_SPELLINGS) | {"loss_part", "overflow", "progress"} | {f"eval_{name}" for name in HELD_OUT}
 
-# HF's train/train_loss is the mean over a whole run, written at its end; a critic's optimizer is not the policy's.
-_NEVER = frozenset({"train/train_loss", "critic/grad_norm", "critic/lr", "critic/lr(1e-4)", "critic/lr(1e-3)"})
+# HF's train/train_loss is the mean over a whole run, written at its end; a critic's optimizer is not the policy's;
+# Weights & Biases' system.memory is the share that all jobs of the host have in use.
+_NEVER = frozenset(
+    {"train/train_loss", "critic/grad_norm", "critic/lr", "critic/lr(1e-4)", "critic/lr(1e-3)", "system/memory",
+     "system.memory"}
+)  # fmt: skip
 _WHOLE = {
     "train/ce loss": "loss",
     "timing_s/step": "step_time",
@@ -159,6 +163,8 @@ _WHOLE = {
 # What forensics.probe writes of the run itself; all else of it is about modules, and keeps its name.
 _WHOLE |= {f"probe/{name}": name for name in ("loss", "grad_norm", "loss_scale", "skipped_total", "update_ratio")}
 _WHOLE |= {"probe/lr/group0": "lr"}
+# What the process holds of the host's memory, as Weights & Biases calls it.
+_WHOLE |= dict.fromkeys(("system/proc.memory.rssmb", "system.proc.memory.rssmb"), "host_memory")
 
 _EVAL = frozenset({"eval", "evaluation", "val", "valid", "validation", "test", "dev", "validation_metrics", "heldout"})
 # Parts of a tag that say where a value was logged, not what it is.
@@ -166,8 +172,14 @@ _GROUPS = frozenset(
     {"train", "training", "trainer", "train_inner", "samples", "throughput", "memory", "device",
      "actor", "critic", "perf", "learning", "runtime",
      "loss_metrics", "time_metrics", "metrics", "metric", "optim", "optimizer", "policy", "objective", "rollout",
-     "stats", "scalars", "epoch", "timing_s", "val_env", "env", "rl", "ppo", "losses", "info", "timing"}
+     "amp", "scaler", "grad_scaler", "fp16", "system", "stats", "scalars", "epoch", "timing_s", "val_env", "env", "rl",
+     "ppo", "losses", "info", "timing"}
 )  # fmt: skip
+# `gpu_memory_allocated_gb`, torch's `cuda_max_memory_allocated`, W&B's `gpu.0.memoryAllocatedBytes`
+_DEVICE_MEMORY = re.compile(
+    r"(?:system_)?(?:gpu|cuda|device|vram)_(?:process_)?(?:\d+_)?(?:max_|peak_)?(?:mem|memory)_?"
+    r"(?:allocated|alloc|reserved|used)_?(?:gb|gib|mb|mib|bytes)?"
+)
 _UNIT = re.compile(r"\s*(?:\([^()]*\)|\[[^\[\]]*\]|\bin (?:s|ms|sec|seconds))\s*$")
 _AXIS = re.compile(r"\bvs[ _](?:samples|tokens|steps|gigaflos)")
 _LR = re.compile(
@@ -184,6 +196,8 @@ _OTHER = re.compile(r"[^a-z0-9@]+")
 def _known(name: str) -> str | None:
     if name in _NAMES:
         return _NAMES[name]
+    if _DEVICE_MEMORY.fullmatch(name):
+        return "memory"
     if _PART.match(name) and not _NOT_A_LOSS.search(name):
         return "loss_part"
     return None

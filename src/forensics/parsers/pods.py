@@ -287,6 +287,8 @@ def _refined(o: Observation, pods: Sequence[Pod]) -> Observation:
     if container is not None and container.memory is not None:
         parts.append(f"memory limit {container.memory}")
         captures["limit"] = container.memory
+    if end.code == "137" and end.reason == "Error":  # the container's own limit would have been OOMKilled
+        parts.append("by what Kubernetes saw no kill at the container's memory limit")
     note = f"{note}: {', '.join(parts)}"
     o = replace(o, culprits=(rank,)) if rank is not None and o.culprits is None else o
     if time is None:

@@ -134,7 +134,7 @@ IN_TEXT_WORDS = ("ank", ".py:")
 
 # Part of every time that is looked for, but for seconds since the epoch.
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-_GLOG = re.compile(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.\d+ ")
+_GLOG = re.compile(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{1,9})\d* ")
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _CTIME = lazy(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?"
@@ -299,7 +299,7 @@ def _clock(head: str, reference: float) -> Stamp | None:
     if m := _GLOG.search(head):
         md = int(m.group(2))
         near = _near(reference, md // 100, md % 100, int(m.group(3)), int(m.group(4)), int(m.group(5)))
-        return Stamp(near, False, "glog", m.start(1)) if near is not None else None
+        return Stamp(near + float(f"0.{m.group(6)}"), False, "glog", m.start(1)) if near is not None else None
     if (m := _CTIME.search(head)) and m.group(1) in _MONTHS:
         clock = _of_twelve(int(m.group(3)), m.group(6))
         parts = (_MONTHS[m.group(1)], int(m.group(2)), clock, int(m.group(4)), int(m.group(5)))

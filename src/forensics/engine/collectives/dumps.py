@@ -259,7 +259,8 @@ def _branch(group: Group, odd: Sequence[Call], crowd: Sequence[Call], logs: Logs
         return "uneven-inputs", 0.85
     if ranks == [0]:  # code for rank 0 only is what programs have; code for one other rank hardly exists
         return "rank-conditional-collective", 0.85
-    if all(group.has(others, "frame", call.frame) for call in odd):
+    seen = all(group.has(others, "frame", call.frame) for call in odd)
+    if seen and all(group.has(ranks, "frame", call.frame) for call in crowd):
         return "uneven-inputs", 0.7  # the others come by that line as well: these ranks came early
     if what == "op" and any("barrier" in call.op for call in (*odd, *crowd)):
         return "collective-desync", 0.8
@@ -356,6 +357,14 @@ def _no_dump(
     head = f"{spoken(calls)} {plural(calls, 'waits', 'wait')} in {call.name}{at_place(call)}"
     left = _left(gone, dumped)
     if gone and len(gone) < len(members & told):
+        if logs.finished_before(gone, sorted(calls)):
+            note = f"{head}; {spoken(gone)} had come to the end of an epoch that the others had not, and {left}."
+            return [observe("uneven-inputs", 0.75, tuple(gone), shown, note, call.seq, call)]
+        if set(gone) <= set(logs.finished) and not set(calls) & set(logs.finished):
+            said = logs.finished[gone[0]].evidence[0]
+            note = f'{head}; {spoken(gone)} had said that all was done ("{said.text.strip()[:120]}"), and {left}.'
+            found = observe("rank-exited-early", 0.75, tuple(gone), shown, note, call.seq, call)
+            return [replace(found, evidence=(said, *found.evidence))]
         silent = not any(o.identity.rank in gone for o in logs.observations)
         early = silent and bool(logs.closed) and len(logs.closed) >= len(logs.timed_out)
         signature = "rank-exited-early" if early else "collective-timeout"

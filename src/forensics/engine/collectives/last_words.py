@@ -19,6 +19,7 @@ TAIL = 256 << 10  # bytes of the end of a file that are read
 FILES = 16  # that are read for one rank
 COUNTED = 64 << 20  # bytes up to which lines are counted
 QUOTED = 2  # lines that tell of it which are shown, the last ones
+SHOWN = 200  # characters of a last line in a note
 NEUTRAL = 6  # lines that say nothing of what is done, below the one that says it (sizes, names)
 # Words of what is being done, as loops, savers and compilers print them: HF Trainer ("***** Running Evaluation *****",
 # "Saving model checkpoint to"), Megatron ("saving checkpoint at iteration"), Lightning's and tqdm's bars ("Validation",
@@ -62,7 +63,7 @@ class Words:
 
 
 def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> list[Observation]:
-    """The findings, with what the last lines of the one rank that they blame tell of.
+    """The findings, with what the last lines of the one rank that they blame tell of, or else its last line as it is.
 
     Rank 0 that saves, evaluates, uploads or prepares data while no other rank's last lines tell of that is
     `rank0-side-work`. What a rank was doing is believed where its last line says so, or shows a part of it as done.
@@ -80,8 +81,30 @@ def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> 
                 note=f"{o.note or ''} The last lines of {spoken([rank])} tell of {words.doing}.".strip(),
                 evidence=(*words.evidence, *o.evidence) if alone else (*o.evidence, *words.evidence),
             )
+        elif rank is not None and o.signature in ASKED and (line := last_line(rank, sources)) is not None:
+            at = f"{line.file}:{line.line}" if line.line is not None else line.file
+            note = f"{o.note or ''} The last line of {spoken([rank])} ({at}): {line.text[:SHOWN]}"
+            o = replace(o, note=note.strip(), evidence=(*o.evidence[:1], line, *o.evidence[1:]))
         told.append(o)
     return told
+
+
+def last_line(rank: int, sources: Sequence[Source]) -> Evidence | None:
+    """The last line that a rank printed itself; None where two of its files end and the clock does not tell which last.
+
+    Words of the runtime that stand below it are passed over.
+    """
+    ends: list[tuple[float | None, Source, str, int]] = []
+    for source in _logs(rank, sources)[:FILES]:
+        if source.identity.rank is None and ends:
+            break
+        if lines := _lines(rank, source):
+            text, offset, time = lines[0]
+            ends.append((time, source, text, offset))
+    if not ends or (len(ends) > 1 and any(time is None for time, *_ in ends)):
+        return None
+    _, source, text, offset = max(ends, key=lambda end: end[0] or 0.0)
+    return Evidence(source.path, _number(source, offset), offset, text[:4000])
 
 
 def _others_do(doing: str, sources: Sequence[Source]) -> bool:
@@ -96,10 +119,8 @@ def last_words(rank: int | None, sources: Sequence[Source]) -> Words | None:
 
     Of several files of the rank, one that ends later by the clock must not say something else.
     """
-    logs = [s for s in sources if s.kind is Kind.LOG and s.gap is None and s.identity.rank in (rank, None)]
-    logs.sort(key=lambda s: (s.identity.rank is None, s.path))
     heard: list[tuple[float | None, Words | None]] = []
-    for source in logs[:FILES]:
+    for source in _logs(rank, sources)[:FILES]:
         if source.identity.rank is None and heard:
             break  # what a rank says in files of its own is all
         lines = _lines(rank, source)
@@ -110,6 +131,12 @@ def last_words(rank: int | None, sources: Sequence[Source]) -> Words | None:
     if len(known) != 1 or (len(heard) > 1 and not _last(known[0], heard)):
         return None
     return known[0]
+
+
+def _logs(rank: int | None, sources: Sequence[Source]) -> list[Source]:
+    """Logs that hold lines of a rank, its own ones first."""
+    logs = [s for s in sources if s.kind is Kind.LOG and s.gap is None and s.identity.rank in (rank, None)]
+    return sorted(logs, key=lambda s: (s.identity.rank is None, s.path))
 
 
 def _last(words: Words, heard: Sequence[tuple[float | None, Words | None]]) -> bool:

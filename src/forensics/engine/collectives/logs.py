@@ -28,6 +28,8 @@ SAME_NUMEL = (
     "ALLREDUCE", "ALLREDUCE_COALESCED", "REDUCE", "BROADCAST", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER",
     "_REDUCE_SCATTER_BASE", "GATHER",
 )  # fmt: skip
+# Calls between two ranks: each pair counts its own, and a send meets a receive, so that neither is compared over ranks.
+PAIRED = ("SEND", "RECV", "RECVANYSOURCE", "COALESCED")
 # What a rank prints because a collective did not end, and because a peer's connection did.
 TIMEOUTS = ("collective-timeout",)
 FINISHED = "run-finished"
@@ -37,6 +39,7 @@ PEER = (
     "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",
     "Detected mismatch between collectives", "monitoredBarrier", "Application timeout caused pair closure",
 )  # fmt: skip
+FEWEST = 4  # ranks of a run in which all but one are enough to blame that one, where no group holds all of them
 NEXT_TIME = (
     "set TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, "
     "and keep the dump and the log of every rank"
@@ -158,9 +161,11 @@ def lagging(logs: Logs, everyone: Collection[int]) -> list[Observation]:
     """
     stuck: dict[str, dict[int, Observation]] = defaultdict(dict)  # group -> rank -> its first timeout
     unknown: dict[int, list[Observation]] = defaultdict(list)
-    for o in logs.observations:
+    timeouts = [o for o in logs.observations if o.signature in TIMEOUTS and "seq" in o.captures]
+    paired = {(o.identity.rank, o.captures["seq"]) for o in timeouts if o.captures.get("op") in PAIRED}
+    for o in timeouts:
         rank = o.identity.rank
-        if o.signature not in TIMEOUTS or rank is None or "seq" not in o.captures:
+        if rank is None or (rank, o.captures["seq"]) in paired:
             continue
         if group := o.captures.get("group"):
             known = stuck[default_name(group)].get(rank)
@@ -266,19 +271,20 @@ def _behind_in_logs(
     if not victims:
         return []
     seq = min(int(o.captures["seq"]) for o in victims.values())
-    behind = {
-        rank: o
+    counted = {
+        rank: (o, enqueued)
         for o in logs.observations
         if o.signature == "nccl-dump-signal" and (rank := o.identity.rank) is not None and rank not in logs.timed_out
-        and (enqueued := number(o.captures.get("enqueued"))) is not None and enqueued < seq
+        and (enqueued := number(o.captures.get("enqueued"))) is not None
         and default_name(o.captures.get("group", "0")) == "0"
     }  # fmt: skip
+    behind = {rank: o for rank, (o, enqueued) in counted.items() if enqueued < seq}
     if not behind:
         return []
     if (ahead := _ahead(victims, behind, seq, size)) is not None:
         return [ahead]
     said = "; ".join(f"rank {r} had enqueued up to #{o.captures['enqueued']}" for r, o in sorted(behind.items())[:8])
-    minority = len(behind) < len(victims)
+    minority = len(behind) < len(victims) + len(counted) - len(behind)  # who got there waits, whoever says so first
     end = " They are no minority, so that nobody is blamed for it."
     if minority:
         is_behind, has = plural(behind, "is behind: it has", "are behind: they have"), f"not reached #{seq}"
@@ -342,7 +348,11 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
     if (circle := crossed(groups, everyone)) is not None:
         return [circle]
     whole = not groups or any(group.is_whole(everyone) for group in groups)
-    quiet = sorted(everyone - complaining) if whole else []
+    gaps = None if whole else missing(groups, everyone, complaining)
+    rest = everyone - complaining
+    # The one rank of which nothing is heard is in each chain of waits, whatever the groups: some group waits for it.
+    whole = whole or (gaps is None and len(rest) == 1 and len(everyone) >= FEWEST and rest <= present)
+    quiet = sorted(rest) if whole else []
     lost = [rank for rank in quiet if rank not in present]
     if lost and len(lost) < len(quiet):  # of some there is nothing at all: a log that is lost proves little
         quiet = [rank for rank in quiet if rank in present]
@@ -366,7 +376,7 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         if lost and len(lost) < len(everyone) and not set(lost) & set(quiet):
             note += f" Of {spoken(lost)} there is no log at all."
         return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
-    if not whole and (gaps := missing(groups, everyone, complaining)) is not None:
+    if gaps is not None:
         return [gaps]
     if not tell_nobody or not logs.timed_out:
         return []

@@ -192,6 +192,13 @@ def _behind(
             fix = (fix_of_ahead(culprits, max(call.seq for call in waiters.values())),)
             is_ahead = f"{spoken(waiters)} {plural(waiters, 'is', 'are')} ahead"
             note = f"{head}, which no other rank ever called; {tail}: {is_ahead}."
+        elif len(waiters) < len(late) and late <= set(group.waiting) and _finished_alone(waiters, late, group):
+            culprits, signature, weight = tuple(sorted(waiters)), "collective-desync", 0.7
+            before = min(group.waiting[rank].seq for rank in late)
+            fix = (fix_of_ahead(culprits, before),)
+            it = plural(culprits, "it is", "they are")
+            note = f"{head}; {tail} and still {plural(late, 'waits', 'wait')} there. {spoken(culprits).capitalize()} "
+            note += f"{plural(culprits, 'is', 'are')} ahead: {it} past #{before}, which has not ended for the others."
         else:
             culprits, signature, weight = (), "collective-timeout", 0.5
             idle = f"{plural(late, 'does', 'do')} not wait in any recorded collective"
@@ -203,6 +210,12 @@ def _behind(
         weight *= 0.85  # a dump on request catches ranks in mid-step
     told = observe(signature, weight, culprits, shown + list(waiters.values()), note, stuck.seq, stuck)
     return replace(told, fix=fix)
+
+
+def _finished_alone(ahead: Mapping[int, Call], late: Collection[int], group: Group) -> bool:
+    """Whether ranks that are ahead have finished the one call in which all of the others still wait."""
+    seqs = {group.waiting[rank].seq for rank in late}
+    return len(seqs) == 1 and all(call.seq > max(seqs) for call in ahead.values())
 
 
 def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call) -> tuple[str, bool]:

@@ -22,7 +22,7 @@ from forensics.model import Fact
 _EMBEDDINGS = ("embed", "wte", "lm_head", "word_embeddings")
 _EMBEDDED = (b"embed", b"wte", b"lm_head")
 _ADAPTER_HEADER = 4 << 20  # bytes of a safetensors header that are searched
-_SAFE_LINEAR_FACTOR = 4  # beyond it linear scaling loses resolution between neighbouring positions (catalogue L5)
+_SAFE_LINEAR_FACTOR = 4  # our own limit for a hint: arXiv 2306.15595 shows up to 16 with fine-tuning
 # transformers, modeling_rope_utils.ROPE_INIT_FUNCTIONS, and names that older versions had.
 _ROPE_TYPES = frozenset("default linear dynamic yarn longrope su llama3 mrope proportional ntk null none".split())
 # Attention implementations of transformers that do not see where a packed document ends.
@@ -112,7 +112,7 @@ def rope_settings(view: View) -> Iterator[Sign]:
             if factor is not None and value is not None and value < 1:
                 yield Sign(present(factor, kind), f"the factor {factor.value} of the RoPE scaling is below 1", ROOT)
             elif kind is not None and kind.value == "linear" and value is not None and value > _SAFE_LINEAR_FACTOR:
-                yield Sign(present(factor, kind), f"linear RoPE scaling by {value:g}, which is meant for up to 4")
+                yield Sign(present(factor, kind), f"linear RoPE scaling by {value:g}, which takes fine-tuning")
             if kind is not None and kind.value.lower() not in _ROPE_TYPES:
                 yield Sign(
                     (kind,), f"the RoPE type {kind.value!r} is not one that transformers is known to have", SUPPORT

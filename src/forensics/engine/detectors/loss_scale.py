@@ -123,10 +123,12 @@ def _collapse(
     # A printed 0.0 after 65536.0 is a reset, which `scale_stall` looks for.
     falls = [f for f in _falls(scale, 2) if f.halvings > 0 and f.halvings <= 4 * (f.end - f.start + 1)]
     if stuck is not None:
-        reached, first, count = stuck
+        begin, reached, first, count = stuck
         before = next((f for f in reversed(falls) if f.end <= first), None)
         # The descent that led there, if the record has it.
-        note = f"{count} steps in a row overflow at a loss scale of {number(scale[first])}, which cannot go lower"
+        bottom = f"at a loss scale of {number(scale[first])}, which cannot go lower"
+        note = f"{first + count - begin} steps in a row overflow"
+        note += f", from {part.where(at[begin])} on, and {count} of them {bottom}" if first > begin else f" {bottom}"
         if before is not None and first - before.end <= growth:
             note += f" (it fell from {number(scale[before.start - 1])} since {part.where(at[before.start])})"
             shown = (at[reached], at[first], at[before.start], at[-1])
@@ -225,8 +227,8 @@ def _skips(part: Stream, at: Sequence[int]) -> list[bool]:
 
 def _stuck(
     scale: Sequence[float], skips: Sequence[bool], steps: Sequence[int | None], floor: float, repeats: int, growth: int
-) -> tuple[int, int, int] | None:
-    """(where the floor is reached, first record of its value, how many in a row) of the steps skipped at the floor.
+) -> tuple[int, int, int, int] | None:
+    """(first skipped step, where the floor is reached, first record of its value, how many there) of a descent to it.
 
     Records of one descent to the floor count towards `repeats`, so that a run that gave up there at once is seen too.
     """
@@ -250,11 +252,11 @@ def _stuck(
         if at_floor and (count >= repeats or descent >= 5) and ends:
             # An overflow line names the scale that it leads to: the second one at this value is the first in place.
             reached = first + 1 if count >= 2 and descent > count else first
-            return reached, first, count
+            return i, reached, first, count
         # Above it only steps tell one rank that overflows again and again from many ranks that say so once each.
         distinct = len({s for s in steps[first : j + 1] if s is not None})
         if scale[j] > floor and distinct >= repeats + 2 and ends:
-            return first, first, distinct
+            return first, first, first, distinct
         i = j + 1
     return None
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.names import has
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, first_ranks, merge, number, segments, streams
 from forensics.engine.few import few
 from forensics.model import Observation
@@ -26,6 +28,7 @@ _SHORTEST = 30
 # Records that a search for the learning rate may still write after the loss is lost: Lightning's lr_find and fastai's
 # learner stop as soon as it is four times its best.
 _STOPPED = 20
+_SLOW = 0.85  # how sure a rise is that takes longer than an instability does
 
 
 def exploded(losses: Sequence[float]) -> bool:
@@ -62,6 +65,12 @@ def _noise(values: Sequence[float], level: Sequence[float]) -> float:
     return median(abs(v - m) for v, m in zip(values, level, strict=True)) if values else 0.0
 
 
+def _roughness(values: Sequence[float]) -> float:
+    """Median distance of values from the middle of their neighbours: the noise, whatever the trend; inf of few."""
+    around = zip(values, values[1:], values[2:], strict=False)
+    return median(abs(b - (a + c) / 2) for a, b, c in around) if len(values) >= 10 else math.inf
+
+
 def _curves(metrics: pl.DataFrame) -> tuple[Stream, ...]:
     return tuple(
         part
@@ -89,14 +98,21 @@ def loss_divergence(
     sustained: records that it must last, to the end of the record.
     noise: the rise in MADs of the curve (P12: 6 for a spike); below 0.3 in size a rise counts for nothing (note of P12:
         with a loss under 0.3 the band gives false alarms).
-    drift: part of the record that the rise may take; a slower one is no instability.
+    drift: part of the record that the rise may take. A slower one counts where it ends at twice the level that the run
+        began at, which no change of data explains, and no other loss is logged; it is less sure.
     """
     parts = _curves(metrics)
-    signs = [sign for part in parts if (sign := _diverged(part, ratio, lost, sustained, noise, drift)) is not None]
-    return merge(signs, parts)
+    if not parts:
+        return ()
+    # Where several losses are logged, one may rise because another falls: a generator's and a discriminator's.
+    alone = not has(metrics, "loss_part")
+    found = (_diverged(part, ratio, lost, sustained, noise, drift, alone) for part in parts)
+    return merge([sign for sign in found if sign is not None], parts)
 
 
-def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: float, drift: float) -> Sign | None:
+def _diverged(
+    part: Stream, ratio: float, lost: float, sustained: int, noise: float, drift: float, alone: bool
+) -> Sign | None:
     at, values = part.curve("loss")
     finite = [(i, v) for i, v in zip(at, values, strict=True) if math.isfinite(v)]
     if len(finite) < 10:
@@ -121,23 +137,28 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
     tail = sorted(curve[-max(sustained, len(curve) // 10) :])
     low = tail[len(tail) // 4]
     spread = _noise(curve[: best_at + 1], level[: best_at + 1])
+    far = median(curve[-5:]) >= 2 * first
+    if far:  # a level that lags behind a steep fall makes noise of the fall itself
+        spread = min(spread, _roughness(curve[: best_at + 1]))
     rise = low - best
     if best <= 0 or rise < 0.3 or low < ratio * best or rise < noise * spread or rise < lost * max(first - best, 0.0):
         return None
-    if (short or first - best < 0.05 * first) and low < 2 * first:
+    if (short or first - best < 0.05 * first) and not far:
         return None
     limit = best + 0.5 * rise
     start = len(level)
     while start > 0 and level[start - 1] > limit:
         start -= 1
-    if len(curve) - start < sustained or start <= best_at:
+    # The median lags by half its width where the loss still rises.
+    if len(curve) - start < (sustained // 2 if far else sustained) or start <= best_at:
         return None
-    # A slow drift is a change of objective or data, not an instability.
+    # A slow drift is a change of objective or data, not an instability, unless it leads far above where the run began.
     left = len(level)
     while left > best_at and level[left - 1] > best + 0.1 * rise:
         left -= 1
     arrived = next((k for k in range(left, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
-    if arrived - left > drift * len(curve):
+    slow = arrived - left > drift * len(curve)
+    if slow and not (far and alone and not _is_sum(curve)):
         return None
     if level[-1] - best < 0.5 * (max(level[start:]) - best):  # on its way back
         return None
@@ -147,9 +168,15 @@ def _diverged(part: Stream, ratio: float, lost: float, sustained: int, noise: fl
     quiet = best + max(0.1 * rise, noise * spread)
     while onset > best_at + 1 and curve[onset - 1] > quiet:
         onset -= 1
-    return _rise(
+    sign = _rise(
         part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back"
     )
+    return replace(sign, weight=_SLOW) if slow else sign
+
+
+def _is_sum(curve: Sequence[float]) -> bool:
+    """Whether hardly a record is below the one before: a sum over the epoch up to here, which some loops print."""
+    return sum(b < a for a, b in itertools.pairwise(curve)) <= 0.02 * len(curve)
 
 
 def _range_test(part: Stream, records: Sequence[int]) -> bool:

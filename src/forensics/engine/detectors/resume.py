@@ -407,3 +407,50 @@ def weights_not_restored(
         return Sign(after, new_at[0], evidence, note, "loss")
 
     return _run(metrics, observations, look)
+
+
+def loss_jumps(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    factor: float = 3.0,
+    learned: float = 1.5,
+    least: float = 0.25,
+    most: float = 0.7,
+    records: int = 20,
+    noise: float = 12.0,
+) -> tuple[Observation, ...]:
+    """After a resume the loss is far higher than before it, and is learned down again from there.
+
+    learned: first loss over last loss of the record before, from which on it tells how much was lost: `least` to `most`
+        of all progress (above that the weights are lost: weights_not_restored). factor: else, because the record before
+        begins late in the run or with weights that were trained already, the new loss over the old one.
+    records: the fewest before and after; 9 of the first 10 after it lie above the middle of the jump, and the last ones
+        have come down by a tenth of it, which other data does not do. noise: the jump in MADs of the loss (P12).
+    """
+
+    def look(before: Stream, after: Stream) -> Sign | None:
+        if after.names & RL_NAMES:
+            return None
+        (old_at, old), (new_at, new) = before.curve("loss"), after.curve("loss")
+        if min(len(old), len(new)) < records or not all(map(math.isfinite, [*old, *new])):
+            return None
+        start, end, now = median(old[:3]), median(old[-10:]), median(new[:3])
+        jump, past = now - end, old[-records:]
+        if end <= 0 or jump < noise * median(abs(v - median(past)) for v in past):
+            return None
+        if start >= learned * end:
+            if now < 1.3 * end or not least <= jump / (start - end) < most:
+                return None
+        elif now < factor * end:
+            return None
+        if sum(v > end + 0.5 * jump for v in new[:10]) < 9 or median(new[-5:]) > now - 0.1 * jump:
+            return None
+        shown = (after.evidence(new_at[0], *_NAMES), before.evidence(old_at[-1], *_NAMES))
+        note = (
+            f"the loss was {number(end)} before the resume, is {number(now)} at {after.where(new_at[0])} and"
+            f" {number(median(new[-5:]))} at {after.where(new_at[-1])}"
+        )
+        return Sign(after, new_at[0], shown, note, "loss")
+
+    return _run(metrics, observations, look)

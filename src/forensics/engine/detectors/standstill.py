@@ -1,4 +1,4 @@
-"""Losses that never move: one and the same number in every record, or the level of a model that guesses."""
+"""Runs that stand still: a loss that is one number or the level of a model that guesses, a learning rate that is 0."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _NAMES = ("loss", "grad_norm", "lr", "loss_scale", "update_ratio", "skipped_steps")
+_ACCURACIES = ("accuracy", "eval_accuracy")
 # Classes of CIFAR-10 and -100 and ImageNet; entries of the vocabularies of BERT (uncased and cased), Llama 2, GPT-2,
 # Llama 3 and Qwen 2. Two are left out: losses about ln 2 are what hard binary tasks end at.
 _CLASSES = (10, 100, 1000, 30522, 28996, 32000, 50257, 128256, 151936)
@@ -35,6 +36,20 @@ def _digits(value: float) -> int:
     return len(f"{value!r}".partition("e")[0].replace(".", "").lstrip("0-").rstrip("0"))
 
 
+def _places(part: Stream, at: Sequence[int]) -> list[float]:
+    """The steps of records `at`; their epochs where the stream has no steps."""
+    steps: list[float] = [s for i in at if (s := part.steps[i]) is not None]
+    return steps or [e for i in at if (e := part.epochs[i]) is not None]
+
+
+def _from_the_start(part: Stream, at: Sequence[int]) -> bool:
+    """Whether the first of records `at` is one of the run's first: within its first record's steps, or first epoch."""
+    steps = [s for i in at if (s := part.steps[i]) is not None]
+    gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
+    epoch = next((e for i in at if (e := part.epochs[i]) is not None), 0.0)
+    return epoch <= 1 and (not steps or (bool(gaps) and steps[0] <= max(1, median(gaps))))
+
+
 def _scaler_at_work(part: Stream) -> bool:
     """Whether steps are skipped or the loss scale falls, so that nothing is updated for that reason (P10)."""
     scales = finite(part.column("loss_scale"))
@@ -52,9 +67,10 @@ def loss_constant(
 ) -> tuple[Observation, ...]:
     """The training loss is the same number in all records (TR2), and so is the gradient norm, where there is one.
 
-    records: the fewest, all at steps of their own. digits: significant digits of the loss from which on rounding cannot
-        be the reason; two, where the gradient norm is 0. least: a loss below it is a task that is solved, or one whose
-        labels are all masked. alone: the weight where no gradient norm is logged.
+    records: the fewest, all at steps (or epochs) of their own. digits: significant digits of the loss from which on
+        rounding cannot be the reason; two, where the gradient norm is 0. least: a loss below it is a task that is
+        solved, unless loss and gradient norm are exactly 0 from the first record of the run on: no model has solved a
+        task before it was trained. alone: the weight where no gradient norm is logged.
     """
     if not has(metrics, "loss"):
         return ()
@@ -67,14 +83,14 @@ def _constant(part: Stream, records: int, digits: int, least: float, alone: floa
     at, curve = part.curve("loss")
     if len(curve) < records or not math.isfinite(curve[0]) or curve.count(curve[0]) < len(curve):
         return None
-    steps = [s for i in at if (s := part.steps[i]) is not None]
     norms = finite(part.column("grad_norm"))
-    if abs(curve[0]) < least or len(set(steps)) < records or _scaler_at_work(part):
+    if len(set(_places(part, at))) < records or _scaler_at_work(part):
         return None
     if any(finite(part.column("update_ratio"))) or (norms and min(norms) < max(norms)):
         return None
     no_gradient = len(norms) >= records and norms[0] == 0
-    if _digits(curve[0]) < (2 if no_gradient else digits):
+    nothing = no_gradient and curve[0] == 0 and _from_the_start(part, at)
+    if not nothing and (abs(curve[0]) < least or _digits(curve[0]) < (2 if no_gradient else digits)):
         return None
     note = (
         f"the loss is {number(curve[0])} in all {len(curve)} records, from {part.where(at[0])} to {part.where(at[-1])}"
@@ -83,6 +99,7 @@ def _constant(part: Stream, records: int, digits: int, least: float, alone: floa
         note += f", and grad_norm {number(norms[0])}"
     rates = finite(part.column("lr"))
     note += "; the learning rate is 0" if rates and max(rates) == 0 else ""
+    note += ": no label counts, or nothing that is trained has a part in the loss" if nothing else ""
     shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at[0], at[-1]))
     return Sign(part, at[0], shown, note, "loss", 1.0 if norms else alone)
 
@@ -93,51 +110,201 @@ def loss_at_chance(
     *,
     records: int = 100,
     steps: int = 1000,
+    epochs: int = 20,
     close: float = 0.01,
     closer: float = 0.001,
+    spread: float = 0.05,
+    guessing: float = 0.2,
 ) -> tuple[Observation, ...]:
     """From its start the run's loss stands at ln C, that of a model that holds C classes for equally likely (O1).
 
-    records, steps: the fewest to judge by (O1 has 200 steps, which a warm-up takes as well). close: relative distance
-        from ln C (O1: 2 %), for the thousand classes and the vocabularies of _CLASSES. closer: that for fewer classes,
-        whose ln C is a loss that language models have too. No trend: the medians of the first and the last quarter
-        are within a quarter of that. A rate that still grows is a warm-up.
+    records, steps: the fewest to judge by (O1 has 200 steps, which a warm-up takes as well); epochs: where each record
+        is an epoch of its own. close: relative distance of the loss from ln C (O1: 2 %), for the thousand classes and
+        the vocabularies of _CLASSES. closer: that for fewer classes, whose ln C is a loss that language models have
+        too. One record in twenty may lie further off.
+    guessing: relative distance of the accuracy from 1/C, where one is logged beside the loss. If that is chance as
+        well, C may be any number, the median of the loss has to be `close`, and nine of ten records within `spread`,
+        which is the noise of small batches. Of two classes both have to be ten times as near: hard binary tasks end
+        thereabouts.
+    No trend: the medians of the first and the last quarter are within a quarter of the distance. A rate that still
+    grows is a warm-up.
     """
     if not has(metrics, "loss"):
         return ()
     # Not cut where steps go back: many loops count them within an epoch.
     found = tuple(
-        s for s in streams(metrics, _NAMES) if "loss" in s.columns and not s.names & RL_NAMES and len({*s.attempts}) < 2
+        s
+        for s in streams(metrics, (*_NAMES, *_ACCURACIES))
+        if "loss" in s.columns and not s.names & RL_NAMES and len({*s.attempts}) < 2
     )
-    signs = [sign for part in found if (sign := _at_chance(part, records, steps, close, closer)) is not None]
+    signs = []
+    for part in found:
+        if not _long_from_the_start(part, records, steps, epochs):
+            continue
+        chance = _guess(part, close, spread, guessing) or _level_of_classes(part, close, closer)
+        if chance is not None and (sign := _at_chance(part, *chance)) is not None:
+            signs.append(sign)
     return merge(signs, found, ()) if signs else ()
 
 
-def _at_chance(part: Stream, records: int, steps: int, close: float, closer: float) -> Sign | None:
+def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) -> bool:
+    """Whether a stream holds a run from its start on, once through, in enough records of a finite loss."""
     at, curve = part.curve("loss")
+    if len(curve) < min(records, epochs) or not all(map(math.isfinite, curve)) or not _from_the_start(part, at):
+        return False
     told = [(s, part.epochs[i] or 0.0) for i in at if (s := part.steps[i]) is not None]
-    if len(curve) < records or len(told) < records or not all(map(math.isfinite, curve)):
-        return None
+    if not told:
+        over = _places(part, at)
+        return len(over) == len(curve) and all(b - a == 1 for a, b in itertools.pairwise(over)) and len(over) >= epochs
     if any(b[0] < a[0] and b[1] <= a[1] for a, b in itertools.pairwise(told)):  # it began anew
-        return None
-    gaps = [b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]]
-    if sum(gaps) < steps or told[0][0] > max(1, median(gaps)) or told[0][1] > 1:
-        return None
+        return False
+    return len(told) >= records and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
+
+
+def _level_of_classes(part: Stream, close: float, closer: float) -> tuple[int, float, str] | None:
+    """(C, band about ln C, what is said of accuracy) where nearly all of the loss is in the band of a usual C."""
+    _, curve = part.curve("loss")
     level = median(curve)
     classes = min(_CLASSES, key=lambda c: abs(math.log(c) - level))
     chance = math.log(classes)
     band = chance * (close if classes >= 1000 else closer)
-    if max(abs(v - chance) for v in curve) > band or _constant(part, 50, 6, 1e-3, 1.0) is not None:
+    if sum(abs(v - chance) > band for v in curve) > 0.05 * len(curve) or abs(level - chance) > band:
+        return None
+    return classes, band, ""
+
+
+def _guess(part: Stream, close: float, spread: float, guessing: float) -> tuple[int, float, str] | None:
+    """The same where an accuracy is 1/C all along and the loss lies about ln C."""
+    _, curve = part.curve("loss")
+    level = median(curve)
+    if not math.log(2) * (1 - close) <= level <= 20:
+        return None
+    usual = min(_CLASSES, key=lambda c: abs(math.log(c) - level))
+    classes = usual if abs(math.log(usual) - level) <= close * level else max(2, round(math.exp(level)))
+    chance = math.log(classes)
+    narrow = 0.1 if classes == 2 else 1.0
+    if abs(level - chance) > narrow * close * chance:
+        return None
+    if sum(abs(v - chance) > spread * chance for v in curve) > 0.1 * len(curve):
+        return None
+    for name in _ACCURACIES:
+        _, shares = part.curve(name)
+        if len(shares) < 10 or not all(map(math.isfinite, shares)):
+            continue
+        whole = 100.0 if max(shares) > 1 else 1.0
+        quarter = len(shares) // 4
+        if all(
+            abs(median(values) * classes / whole - 1) <= narrow * guessing
+            for values in (shares, shares[:quarter], shares[-quarter:])
+        ):
+            return classes, chance * close, f", and {name} is {number(median(shares))}, which guessing gives"
+    return None
+
+
+def _at_chance(part: Stream, classes: int, band: float, accuracy: str) -> Sign | None:
+    at, curve = part.curve("loss")
+    if _constant(part, 50, 6, 1e-3, 1.0) is not None or _scaler_at_work(part):
         return None
     quarter = len(curve) // 4
-    if abs(median(curve[:quarter]) - median(curve[-quarter:])) > band / 4 or _scaler_at_work(part):
+    if abs(median(curve[:quarter]) - median(curve[-quarter:])) > band / 4:
         return None
     rates = finite(part.column("lr"))
     if rates and rates[-1] >= max(rates) and rates[-1] > rates[len(rates) // 2]:
         return None
+    chance = math.log(classes)
+    off = sorted(abs(v - chance) for v in curve)[math.ceil(0.95 * len(curve)) - 1]
     note = (
-        f"the loss is within {band / chance:.1%} of {chance:.4f} = ln {classes} in all {len(curve)} records, from"
-        f" {part.where(at[0])} to {part.where(at[-1])}"
+        f"the loss is within {off / chance:.1%} of {chance:.4f} = ln {classes} in 95 % of {len(curve)} records, from"
+        f" {part.where(at[0])} to {part.where(at[-1])}{accuracy}"
     )
-    shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at[0], at[-1]))
+    shown = tuple(part.evidence(i, "loss", *_ACCURACIES, "lr") for i in (at[0], at[-1]))
     return Sign(part, at[0], shown, note, "loss", captures={"classes": str(classes)})
+
+
+# Files whose numbers programs write for programs. Lines for people round: a rate of 1e-5 is printed as 0.0000.
+_UNROUNDED = (".csv", ".tsv", ".json", ".jsonl")
+
+
+def rate_always_zero(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 50, gain: float = 0.02
+) -> tuple[Observation, ...]:
+    """The learning rate is exactly 0 in all records while gradients arrive, and the loss stands.
+
+    records: the fewest. gain: relative change of the loss from the first to the last quarter (O7: 2 %). Only sources
+    whose numbers are not rounded count: event files, CSV and JSON.
+    """
+    if not has(metrics, "lr") or not has(metrics, "grad_norm"):
+        return ()
+    found = [s for s in _parts(metrics) if {"lr", "grad_norm"} <= s.columns.keys()]
+    signs = []
+    for part in found:
+        at, rates = part.curve("lr")
+        norms = finite(part.column("grad_norm"))
+        if len(rates) < records or any(rates) or not (part.binary or part.source.endswith(_UNROUNDED)):
+            continue
+        _, curve = part.curve("loss")
+        if len(norms) < records or min(norms) <= 0 or len(curve) < records or not all(map(math.isfinite, curve)):
+            continue
+        quarter = len(curve) // 4
+        first, last = median(curve[:quarter]), median(curve[-quarter:])
+        if abs(first - last) > gain * abs(first) or _scaler_at_work(part):
+            continue
+        note = (
+            f"the learning rate is exactly 0 in all {len(rates)} records, while grad_norm is up to"
+            f" {number(max(norms))}; the loss goes from {number(first)} to {number(last)}"
+        )
+        shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at[0], at[-1]))
+        signs.append(Sign(part, at[0], shown, note, "lr"))
+    return merge(signs, found, ()) if signs else ()
+
+
+def updates_end(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    records: int = 30,
+    part_of_run: float = 0.2,
+    before: int = 10,
+    norm: float = 0.1,
+    loss: float = 0.01,
+) -> tuple[Observation, ...]:
+    """From some record to the last, learning rate and gradient norm are both exactly 0, and neither was before.
+
+    records, part_of_run: how long at least; a schedule that ends with the run has one such record. before: records with
+        a rate and a norm above 0. norm: the median of the last five norms above 0, at least, and half of the usual one:
+        a norm that fades away is rounded to 0. loss: a smaller one is a task that is solved.
+    """
+    if not has(metrics, "lr") or not has(metrics, "grad_norm"):
+        return ()
+    found = [s for s in _parts(metrics) if {"lr", "grad_norm"} <= s.columns.keys()]
+    signs = [sign for part in found if (sign := _ended(part, records, part_of_run, before, norm, loss)) is not None]
+    return merge(signs, found, ()) if signs else ()
+
+
+def _ended(part: Stream, records: int, part_of_run: float, before: int, norm: float, loss: float) -> Sign | None:
+    told = [
+        (i, v, g, r)
+        for i, (v, g, r) in enumerate(
+            zip(part.column("loss"), part.column("grad_norm"), part.column("lr"), strict=True)
+        )
+        if v is not None and g is not None and r is not None
+    ]
+    if len(told) < records + before or not all(math.isfinite(v + g + r) for _, v, g, r in told):
+        return None
+    start = next((k + 1 for k in range(len(told) - 1, -1, -1) if told[k][2] or told[k][3]), 0)
+    rest = told[start:]
+    if len(rest) < max(records, part_of_run * len(told)) or median(v for _, v, _, _ in rest) < loss:
+        return None
+    norms = [g for _, _, g, _ in told[:start] if g > 0]
+    rates = [r for *_, r in told[:start] if r > 0]
+    if min(len(norms), len(rates)) < before or _scaler_at_work(part):
+        return None
+    if median(norms[-5:]) < max(norm, 0.5 * median(norms)):
+        return None
+    at = rest[0][0]
+    note = (
+        f"learning rate and gradient norm are exactly 0 from {part.where(at)} to {part.where(rest[-1][0])}, in the last"
+        f" {len(rest)} of {len(told)} records (before: {number(rates[-1])} and {number(norms[-1])})"
+    )
+    shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at, told[start - 1][0], rest[-1][0]))
+    return Sign(part, at, shown, note, "lr")

@@ -9,7 +9,8 @@ a bound that only logs without any regularity reach.
     reader      one piece -> its numbers
     templates   all pieces of a shape at once
     bars        frames of progress bars
-    notices     overflow messages, summaries of detection, tables whose header names the columns
+    notices     overflow messages, summaries of detection, two tables of known columns
+    tables      tables whose header names the columns, the first of which counts
     neighbours  what only other lines can tell: steps of dicts and blocks, repeated frames, differences
     rows        the rows that all of these make
 
@@ -102,7 +103,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
     """The metrics of logs that use the same ambiguous prefixes."""
     import polars as pl
 
-    from forensics.parsers.metric_lines import bars, neighbours, notices, templates
+    from forensics.parsers.metric_lines import bars, neighbours, notices, tables, templates
     from forensics.parsers.metric_lines.pieces import cut
     from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
 
@@ -130,6 +131,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
         *notices.overflows(pieces.rare, context),
         *notices.precisions(pieces.precisions, context),
         *(notices.columns(windows, context) if pieces.titled else ()),
+        *(tables.titled(windows, context) if pieces.counted else ()),
     ]
     frames = [frame for frame in frames if not frame.is_empty()]
     if not frames:

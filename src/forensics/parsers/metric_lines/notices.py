@@ -1,4 +1,4 @@
-"""Overflow messages, summaries of detection, and tables whose header names the columns."""
+"""Overflow messages, summaries of detection, and two tables of known columns."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[
         for header in _COLUMN_HEADER.finditer(data):
             titles = header.group("titles").decode("utf-8", "replace").replace("|", " ").split()
             names = [canonical(title) for title in titles]
-            if not set(names) & ANCHORS:
-                continue
+            if not set(names) & ANCHORS or (names[0] in ("step", "epoch") and b"|" in header.group("titles")):
+                continue  # the latter are read by `tables`
             line += data.count(b"\n", counted, header.end())
             counted = header.end()
             title = _ITERATION.findall(data[max(0, header.start() - 400) : header.start()])

@@ -52,6 +52,12 @@ _HEADER = (
 _RULE = r"(?-u:-{12,}[ \t\r]*$)"
 # Headers of tables whose columns `notices.columns` knows.
 _TITLES = r"[ \t]Epoch +GPU_mem |vf_loss "
+# Headers of tables that count in their first column, for `tables.titled`.
+COUNTER_TITLE = r"(?:global[ _])?(?:step|iter|iteration|epoch)s?"
+BARS = "|│┃"
+_COUNTED_TITLES = (
+    rf"(?i:^[ \t]*[{BARS}]?[ \t]*{COUNTER_TITLE}[ \t]*[{BARS},\t].*(?:loss|acc|norm|ppl|perplexity|reward|wer))"
+)
 _FRAME_END = r"(?-u:it/s|s/it)"
 # The closing bracket of a frame, with what comes behind it.
 _BEHIND_A_BAR = r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *"
@@ -67,12 +73,13 @@ class Pieces(NamedTuple):
     precisions: pl.DataFrame  # lines of average precision
     rules: pl.Series  # numbers of lines that are dashes
     starts: Sequence[int]  # number of the first line of each window
-    titled: bool  # whether there may be tables whose header names the columns
+    titled: bool  # whether there may be tables that `notices.columns` knows
+    counted: bool  # whether there may be tables that count in their first column
 
 
 @cache
 def _any() -> str:
-    return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES))
+    return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES, _COUNTED_TITLES))
 
 
 def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
@@ -112,6 +119,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         rare=text.str.contains(OVERFLOW),
         precise=text.str.contains(PRECISION),
         titled=text.str.contains(_TITLES),
+        counted=text.str.contains(_COUNTED_TITLES),
     )
     likely, others = halves(pieces, marked["likely"])
     return Pieces(
@@ -123,6 +131,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         rules=rules,
         starts=tuple(first for _, first in windows),
         titled=bool(marked["titled"].any()),
+        counted=bool(marked["counted"].any()),
     )
 
 

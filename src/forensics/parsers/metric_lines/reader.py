@@ -55,8 +55,11 @@ _BAR_RE = re.compile(
 _TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|Loss: ", re.A)
 # How loops of one's own count the batches of an epoch.
 _BATCH = frozenset({"batch", "batch_idx", "minibatch", "mini-batch", "batch idx"})
-_COUNTED = re.compile(  # `[1,  2000] loss: 2.173` and ESPnet's `3epoch:train:801-900batch:`
-    r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] |\b(?P<epoch2>\d+)epoch:train:\d+-(?P<step2>\d+)batch: ", re.A
+# `[1,  2000] loss: 2.173`, ESPnet's `3epoch:train:801-900batch:` and DCGAN's `[3/25][50/1583]`
+_COUNTED = re.compile(
+    r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] |\b(?P<epoch2>\d+)epoch:train:\d+-(?P<step2>\d+)batch: "
+    r"|^\[(?P<epoch3>\d+)/\d+\] ?\[(?P<step3>\d+)/\d+\]",
+    re.A,
 )
 _UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
 _LOSS_AT = re.compile(
@@ -369,7 +372,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         fields["epoch"] = Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
     if "step" not in fields and "epoch" not in fields and (counted := _COUNTED.search(text[at:])):
         for role in ("step", "epoch"):
-            begin, stop = counted.span(role if counted["step"] else f"{role}2")
+            begin, stop = next(counted.span(f"{role}{form}") for form in ("", "2", "3") if counted[f"{role}{form}"])
             fields[role] = Field(role, at + begin, at + stop)
     if open_bar := _UNKNOWN_LENGTH.search(text, at):
         which = "n" if open_bar.group("n") else "n2"
