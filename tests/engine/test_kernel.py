@@ -254,7 +254,7 @@ def test_the_time_of_boot_aligns(tmp_path: Path, name: str, text: str, zone: str
 def test_one_event_that_both_must_have_seen_aligns(tmp_path: Path) -> None:
     found = diagnose(tmp_path, train_log=STEPS + KILLED, dmesg_txt="[ 7200.500000] " + OOM)
     first = root(found)
-    assert (first.name, first.ranks, first.time) == ("host-oom-cgroup", (1,), "2026-05-02T02:00:07.000")
+    assert (first.name, first.ranks, first.time) == ("host-oom-cgroup", (1,), "2026-05-02T02:00:07.453")
     assert "dmesg.txt:1 and train.log:" in how(found, "dmesg.txt")
 
 

@@ -122,3 +122,35 @@ def test_a_programs_own_network_error_is_its_own(tmp_path: Path) -> None:
     own = "requests.exceptions.ConnectionError: Connection reset by peer"
     found = roots(tmp_path, [(LOST, 84), (own, 82), (LOST, 84), (LOST, 84)])
     assert [f.ranks for f in found] == [(1,)]
+
+
+SEGFAULT = (
+    "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n  <no Python frame>"
+)
+
+
+def test_a_rank_that_a_signal_ended_after_it_lost_a_peer_is_no_second_cause(tmp_path: Path) -> None:
+    found = roots(tmp_path, [(LOST, 84), (OOM, 82), (f"{LOST}\n{SEGFAULT}", 84), (LOST, 84)])
+    assert [(f.name, f.ranks) for f in found] == [("cuda-oom", (1,))]
+
+
+def test_a_rank_that_a_signal_ended_without_a_word_is(tmp_path: Path) -> None:
+    found = roots(tmp_path, [(LOST, 84), (OOM, 82), (SEGFAULT, 84), (LOST, 84)])
+    assert {(f.name, f.ranks) for f in found} == {("cuda-oom", (1,)), ("rank-segfault", (2,))}
+
+
+ASSERT = (
+    "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1553: operator(): block: [3,0,0], thread: [5,0,0] Assertion "
+    "`index >= -sizes[i] && index < sizes[i]` failed.\nRuntimeError: CUDA error: device-side assert triggered"
+)
+ILLEGAL = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+
+
+def test_an_assertion_on_one_rank_breaks_no_other_ranks_device(tmp_path: Path) -> None:
+    found = roots(tmp_path, [(ILLEGAL, 83), (LOST, 84), (ASSERT, 82), (LOST, 84)])
+    assert {(f.name, f.ranks) for f in found} == {("device-side-assert", (2,)), ("cuda-illegal-memory-access", (0,))}
+
+
+def test_an_assertion_breaks_the_device_of_its_own_rank(tmp_path: Path) -> None:
+    found = roots(tmp_path, [(LOST, 84), (LOST, 84), (f"{ASSERT}\n{ILLEGAL}", 82), (LOST, 84)])
+    assert [(f.name, f.ranks) for f in found] == [("device-side-assert", (2,))]

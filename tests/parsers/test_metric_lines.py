@@ -490,6 +490,17 @@ def test_what_is_no_table_that_counts(text):
     assert extract(text).filter(name="loss").is_empty()
 
 
+def test_a_loss_that_is_null_from_some_record_on():
+    good = [f'{{"step": {n}, "loss": 2.5, "lr": 0.1}}' for n in range(12)]
+    lost = [f'{{"step": {n}, "loss": null, "lr": 0.1}}' for n in range(12, 16)]
+    frame = extract("\n".join(["starting", *good, *lost]), rank=3).filter(name="loss")
+    assert frame.filter(frame["value"].is_nan()).select("line", "rank", "step").rows() == [
+        (14 + n, 3, 12 + n) for n in range(4)
+    ]
+    for text in ([*good, *lost, good[0]], [*good, *lost[:2]], lost):
+        assert not extract("\n".join(text)).filter(name="loss")["value"].is_nan().any()
+
+
 def test_deepspeeds_running_count_is_also_given_as_difference():
     text = "\n".join(f"[Rank 0] step={s}, skipped={n}, lr=[0.1], mom=[0.9]" for s, n in ((10, 6), (20, 6), (30, 9)))
     frame = extract(text)

@@ -36,7 +36,7 @@ def test_a_quoted_date_is_no_time_of_the_log(quoted: str, at: str) -> None:
 
 def test_a_launchers_stamps_of_another_form_count() -> None:
     text = OWN + "E1127 02:29:00.203000 2201 torch/distributed/elastic/api.py:874] failed (exitcode: 1)\n"
-    assert span(text.encode(), text.encode(), NOV) == (FIRST, LAST + 120)
+    assert span(text.encode(), text.encode(), NOV) == (FIRST, LAST + 120.203)
 
 
 def test_few_stamps_are_taken_as_they_are() -> None:

@@ -16,6 +16,14 @@ GOES = [
     ("git config --global http.password hunter", "git config --global http.password secret-1"),
     ("os.environ.setdefault('MINIO_SECRET_KEY', 'ab')", "os.environ.setdefault('MINIO_SECRET_KEY', 'secret-1')"),
     ("  wandb_api_key ............ abcd", "  wandb_api_key ............ secret-1"),
+    ("os.environ['HF_TOKEN'] = 'ab9'; cfg[\"password\"]=\"x 9\"", "os.environ['HF_TOKEN'] = 'secret-1'; cfg[\"passwo"
+        "rd\"]=\"secret-2\""),
+    ("%env HF_TOKEN ab9x; ENV DB_PASSWORD x9", "%env HF_TOKEN secret-1; ENV DB_PASSWORD secret-2"),
+    ("fs.s3a.secret.key=x9 fs.azure.account.key.a7.dfs.core.windows.net=ab==", "fs.s3a.secret.key=secret-1 fs.azure."
+        "account.key.a7.dfs.core.windows.net=secret-2"),
+    ("wandb.login(key=\"abc9def\"); secret_id=s9", "wandb.login(key=\"secret-1\"); secret_id=secret-2"),
+    ("gh secret set N --body x9; htpasswd -nb bob x9; openssl enc -k x9 -in a", "gh secret set N --body secret-1; ht"
+        "passwd -nb bob secret-1; openssl enc -k secret-1 -in a"),
     # programs
     ("mysqldump -ualice7 -pA9 db", "mysqldump -ualice7 -pA9 db".replace("alice7", "user-1")),
     ("psql -h pg7 -U alice7 -p 5432 db", "psql -h host-1 -U user-1 -p 5432 db"),
@@ -26,19 +34,34 @@ GOES = [
     ("echo 'pw9' | sudo -S reboot", "echo 'secret-1' | sudo -S reboot"),
     ("ssh -p 22 -lalice7 zeta7 nvidia-smi", "ssh -p 22 -luser-1 host-1 nvidia-smi"),
     ("ssh -J bob@zeta1:2222,zeta2 zeta3", "ssh -J user-1@host-1:2222,host-2 host-3"),
-    ("scp -o User=x -l alice7 a b", "scp -o User=x -l user-1 a b"),
+    ("pdsh -w zeta[01-04] -l bob7 date; srun -w zeta7,zeta8 x", "pdsh -w nodes-1 -l user-1 date; srun -w host-1,host"
+        "-2 x"),
+    ("plink -pw pw9 bob7@zeta7", "plink -pw secret-1 user-1@host-1"),
+    ("net use Z: \\\\filer7\\x pw9 /user:CORP\\bob7", "net use Z: \\\\host-1\\x secret-1 /user:CORP\\user-1"),
+    ("runas /user:CORP\\bob7 cmd; msbuild /p:DbPassword=abc", "runas /user:CORP\\user-1 cmd; msbuild /p:DbPassword=s"
+        "ecret-1"),
+    ("PSCredential('CORP\\bob7', $pw)", "PSCredential('CORP\\user-1', $pw)"),
+    ("WWW-Authenticate: NTLM oYG2MIGzAB", "WWW-Authenticate: NTLM secret-1"),
+    ("hosts: zetaA/0*8+zetaB/0*8", "hosts: host-1/0*8+host-2/0*8"),
+    ("LSB_HOSTS=\"zeta7 zeta8\" A=1", "LSB_HOSTS=\"host-1 host-2\" A=1"),
+    ("Access denied for user 'bob7'@'zeta7'", "Access denied for user 'user-1'@'host-1'"),
+    ("/p/scratch/cstdl/bobby/x /leonardo_work/IscrC_x/eveline/y", "/p/scratch/account-1/user-1/x /leonardo_work/acco"
+        "unt-2/user-2/y"),
+    ("S/N: C0123ABC9", "S/N: serial-1"),
     # headers, connection strings, cookies
     ("X-Auth-Key: abcd", "X-Auth-Key: secret-1"),
     ("authorization: AWS4-HMAC-SHA256 Credential=x9/20261127", "authorization: AWS4-HMAC-SHA256 secret-1"),
     ("mysql://u7:p/a@s#s@db7/x", "mysql://user-1:secret-1@host-1/x"),
     ("'session_id': 'a1b2c3d4e5'", "'session_id': 'secret-1'"),
-    ("Data Source=sql7;Initial Catalog=x;User ID=alice7;Password={a;b9};", "Data Source=host-1;Initial Catalog=x;User ID=user-1;Password=secret-1;"),
+    ("Data Source=sql7;Initial Catalog=x;User ID=alice7;Password={a;b9};", "Data Source=host-1;Initial Catalog=x;Use"
+        "r ID=user-1;Password=secret-1;"),
     # lines above
     ("args:\n  - --hub-token\n  - tk9\n  - --lr\n  - '1'", "args:\n  - --hub-token\n  - secret-1\n  - --lr\n  - '1'"),
     ("data:\n  wandb: NGYx\n  x: Zm9v\ntype: Opaque", "data:\n  wandb: secret-1\n  x: secret-2\ntype: Opaque"),
     ("Authorization: Bearer\n  ab12cd34-xx", "Authorization: Bearer\n  secret-1"),
     # hosts
-    ("<34>1 2026-11-28T09:12:44.003Z zeta7 trainer 4242 ID47 - x", "<34>1 2026-11-28T09:12:44.003Z host-1 trainer 4242 ID47 - x"),
+    ("<34>1 2026-11-28T09:12:44.003Z zeta7 trainer 4242 ID47 - x", "<34>1 2026-11-28T09:12:44.003Z host-1 trainer 42"
+        "42 ID47 - x"),
     ("Nov 28 09:12:44 zeta sudo: bob7 : TTY=x", "Nov 28 09:12:44 host-1 sudo: user-1 : TTY=x"),
     ("zeta7,10.2.3.4 ssh-ed25519 x", "host-1,ip-1 ssh-ed25519 x"),
     ("exec_vnode = (zeta7:ncpus=64)+(zeta8:ncpus=64)", "exec_vnode = (host-1:ncpus=64)+(host-2:ncpus=64)"),
@@ -51,14 +74,18 @@ GOES = [
     ("[0] NVIDIA H100 | 31'C,   0 % | 412 / 81559 MB | bob7(412M) eve:python/17(9M)",
      "[0] NVIDIA H100 | 31'C,   0 % | 412 / 81559 MB | user-1(412M) user-2:python/17(9M)"),
     ("/lustre/orion/gen150/scratch/bobby/x", "/lustre/orion/account-1/scratch/user-1/x"),
-    ("/work/01234/bobby/x /ocean/projects/cis250/eveline/y", "/work/account-1/user-1/x /ocean/projects/account-2/user-2/y"),
+    ("/work/01234/bobby/x /ocean/projects/cis250/eveline/y", "/work/account-1/user-1/x /ocean/projects/account-2/use"
+        "r-2/y"),
     ("Author: Quinn Z <q@z.example>", "Author: user-1 <email-1>"),
 ]  # fmt: skip
 STAYS = [
     "aws configure set region us-east-1; git config user.signingkey; config set precision bf16",
+    "kwargs['token'] = token; os.environ['HF_TOKEN'] = get_token(); if x['password'] == 'y': d['sort_key'] = 'abc'",
+    "ENV is set; ARG n_layers 12; %env CUDA_VISIBLE_DEVICES 0; ENV PATH /usr/bin; keys['a'] = 'b'",
     "remote modify failed; setx PATH C:\\tools; set_secret(name); putenv('LR', '0.1')",
     "self.register_buffer('token', x) parser.set_defaults(token='none')",
-    "docker run -p 8080:80 --gpus all x; ssh: command not found; scp of the checkpoint; ssh is used by pdsh",
+    "docker run -p 8080:80 --gpus all x; ssh: command not found; scp -l 1000 of the checkpoint; ssh is used by pdsh;"
+    " runas is off; negotiate sessions1",
     "curl failed: http 403 -a; zip of x and y; 7z not found; http -p",
     "psql: error; mysql -p; mysql -u root -p db",
     "gcloud compute ssh --zone x; echo done | tee log",
@@ -69,7 +96,8 @@ STAYS = [
     "server=None; host=localhost host=node3 Server=train;lr=1",
     "data:\n  path: /x/y\n  name: c4\nmodel: gpt",
     "--lr\n0.001\n--num-tokens\n17",
-    "/data/imagenet/train/n01440764/x.JPEG /lustre/proj/llama/configs/a /mnt/data1/wikitext/raw /gpfs/fs1/datasets/c4/en",
+    "/data/imagenet/train/n01440764/x.JPEG /lustre/proj/llama/configs/a /mnt/data1/wikitext/raw /gpfs/fs1/datasets/c"
+    "4/en",
     "/work/llama2/configs/x /data/project/model_7b/weights/a /opt/project/checkpoint12/results /net/x",
     "P2P/CUMEM/read NVLS Ring 00 : 0 1 2 [0] 1/-1/-1->0->-1 SHM/direct/direct",
     "| resnet50(25M) | vit(86M) | acc",
@@ -151,8 +179,10 @@ def test_lines_of_a_key_whose_ends_are_not_shown(prefix: str, known: str) -> Non
 @pytest.mark.parametrize(
     "line",
     [
-        "experiments/configs/llama3/pretrain/stage2/default", "model/transformer/layers/attention/selfattention/dense/weight",
-        "TransformerEngineBaseModuleForwardBackwardCheckpointWrapperLayer12", "data0/shard0001/part0002/block00003/chunk000004",
+        "experiments/configs/llama3/pretrain/stage2/default", "model/transformer/layers/attention/selfattention/dens"
+            "e/weight",
+        "TransformerEngineBaseModuleForwardBackwardCheckpointWrapperLayer12", "data0/shard0001/part0002/block00003/c"
+            "hunk000004",
         "_orig_mod/module/decoder/layers/11/mlp/experts/local_experts/3/linear_fc1/weight",
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "projects/zeph-ml-prod-4412/locations/us-central1/endpoints/778899",

@@ -12,7 +12,8 @@ explains is a root. The rules, in this order:
    checks that say so; the death of a rank, that its peers were refused and that others waited until their time was up.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
    trouble of their own.
-5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes.
+5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes. A signal that ended a
+   rank which had lost a peer before follows from what ended that peer.
 6. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
 7. What ended an attempt comes first: later attempts often die of its remains. Where the last attempt went on past the
    point at which an earlier one had died, and died of something else, that is what ended the run.
@@ -403,6 +404,7 @@ def explain(
     for c in symptoms[1:]:  # 5: the first symptom explains the others
         if _before(symptoms[0], c) and not _of_another_run(symptoms[0], c) and not _raised_by_another(symptoms[0], c):
             _link(symptoms[0], c)
+    _link_ends_of_peers(live, world)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:
             earlier = [o for o in live if o.signature.kind != "echo" and _may_echo(o, c, live) and not _depends(o, c)]
@@ -568,6 +570,35 @@ def _link_aftermath(live: Sequence[Candidate], steps: StepClock, world: World) -
             if o is not c and o.attempt == c.attempt and follows and _before(o, c) and not _depends(o, c):
                 _link(o, c)
                 break
+
+
+def _link_ends_of_peers(live: Sequence[Candidate], world: World) -> None:
+    """Signals that ended ranks which had said before that they lost a peer follow from what ended that peer.
+
+    A rank that a signal ends by its own doing has no time to say anything of others.
+    """
+    for death in live:
+        if death.signature.name not in DEATHS or death.explained_by is not None or not death.ranks:
+            continue
+        for loss in live:
+            cause = loss.explained_by
+            if (
+                loss.signature.name not in LOST_PEER
+                or loss.attempt != death.attempt
+                or cause is None
+                or not cause.ranks
+            ):
+                continue
+            said = {rank for o in loss.observations if (rank := world.of(o)) is not None and _not_before(death, o)}
+            others = not set(cause.ranks) & set(death.ranks) and not set(death.ranks) - said
+            if others and _before(cause, death) and not _depends(cause, death):
+                _link(cause, death)
+                break
+
+
+def _not_before(c: Candidate, o: Observation) -> bool:
+    """Whether no time says that a candidate came before an observation."""
+    return c.time is None or o.time is None or o.time <= c.time + order.SAME_CLOCK
 
 
 def _raised_by_another(cause: Candidate, c: Candidate) -> bool:

@@ -297,7 +297,8 @@ def _with_placeholder(top: list[Candidate], catalogue: Mapping[str, Signature], 
         told.append(f"the launcher saw rank {rank} end first, by itself, with exit code {code}: its log comes first")
     if (said := said_before((e for c in top for o in c.observations for e in o.evidence), data)) is not None:
         told.append(f"the last error printed before that, which no signature knows: {said.text[:200]}")
-        signs = [replace(signs[0], evidence=(said, *signs[0].evidence)), *signs[1:]]
+        key = echo.key  # the one whose evidence is shown first
+        signs = [replace(o, evidence=(said, *o.evidence)) if o is key else o for o in signs]
     if told:
         signs[0] = replace(signs[0], note="; ".join(told))
     # Any exception ends a process with 1, also that of a peer which lost its connection.

@@ -363,6 +363,15 @@ def _with_lost_values(keys: Sequence[str], table: list[tuple[Any, ...]]) -> list
     return [*table[:start], *spoilt]
 
 
+def nulled(lines: Sequence[str]) -> list[tuple[int, int | None, int | None, float | None, str]]:
+    """(line from 1, rank, step, epoch, name) of each loss or norm of JSON lines that null stands for (`NaN` apart)."""
+    return [
+        (line, rank, step, epoch, name)
+        for line, rank, step, epoch, _, name, value in _rows_of_lines(_parse_lines(lines))
+        if line is not None and name in _NULLED and value != value and "null" in lines[line - 1]
+    ]
+
+
 def _from_json(text: str) -> tuple[list[_Row], str | None]:
     lines = text.split("\n")
     records = list(_parse_lines(lines))

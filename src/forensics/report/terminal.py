@@ -14,7 +14,7 @@ _PROSE_WIDTH = 100  # longer lines of prose are hard to read, however wide the w
 
 # How much of each is shown; JSON and the files themselves have the rest, and the report says so.
 _EVIDENCE_SHOWN = 4
-_TEXT_LINES = 3  # screen lines a physical line of evidence
+_TEXT_LINES = 4  # screen lines a physical line of evidence
 _EVIDENCE_LINES = 6  # physical lines an evidence
 _PROSE_LINES = 12
 _ROOTS_SHOWN = 5

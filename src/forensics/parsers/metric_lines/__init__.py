@@ -9,7 +9,7 @@ a bound that only logs without any regularity reach.
     reader      one piece -> its numbers
     templates   all pieces of a shape at once
     bars        frames of progress bars
-    notices     overflow messages, summaries of detection, two tables of known columns
+    notices     overflow messages, summaries of detection, losses that are null, two tables of known columns
     tables      tables whose header names the columns, the first of which counts
     neighbours  what only other lines can tell: steps of dicts and blocks, repeated frames, differences
     rows        the rows that all of these make
@@ -131,6 +131,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
         *notices.overflows(pieces.rare, context),
         *notices.precisions(pieces.precisions, context),
         *(notices.columns(windows, context) if pieces.titled else ()),
+        *notices.nulls(windows, context),
         *(tables.titled(windows, context) if pieces.counted else ()),
     ]
     frames = [frame for frame in frames if not frame.is_empty()]

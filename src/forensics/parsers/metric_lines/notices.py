@@ -21,6 +21,7 @@ _COLUMN_HEADER = re.compile(
     rb"|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
     re.M,
 )
+_NULL = re.compile(rb'"[\w/]*(?:loss|norm)[\w/]*": ?null')
 _ITERATION = re.compile(rb"\*{4,} Iteration (\d{1,15}) \*{4,}")
 
 
@@ -68,6 +69,24 @@ def precisions(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
     )
     told = told.filter(pl.col("name").is_not_null() & pl.col("value").is_not_null())
     yield shaped(told, context, order=82, kind=pl.lit("line"))
+
+
+def nulls(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl.DataFrame]:
+    """The losses and norms of JSON records that are null from some record on to the end of a window, as NaN."""
+    import polars as pl
+
+    from forensics.parsers import metric_files
+
+    rows: list[tuple[int, int | None, int | None, float | None, str]] = []
+    for data, first in windows:
+        if _NULL.search(data):
+            found = metric_files.nulled(data.decode("utf-8", "replace").split("\n"))
+            rows += [(first - 1 + line, rank, step, epoch, name) for line, rank, step, epoch, name in found]
+    if rows:
+        types = {"line": pl.Int64, "rank": pl.Int64, "step": pl.Int64, "epoch": pl.Float64, "name": pl.String}
+        frame = pl.DataFrame(rows, schema=types, orient="row")
+        said = frame.with_columns(sub=pl.lit(0, pl.Int64), value=pl.lit(float("nan")))
+        yield shaped(said, context, order=83, kind=pl.lit("line"))
 
 
 def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl.DataFrame]:

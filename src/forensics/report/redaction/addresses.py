@@ -37,7 +37,7 @@ _UUID = lazy(
 )
 _GPU_SHORT = lazy(r"(\b(?:GPU|MIG)-)([0-9a-f]{8,}[0-9a-f-]*)(?![\w-])", re.ASCII)  # a UUID that is cut
 _SERIAL = lazy(
-    r"(?i)((?<![A-Za-z])(?:serial|chassis)(?:[ _-]?(?:number|num|no\.?"
+    r"(?i)((?<![A-Za-z])(?:serial|chassis|s/n)(?:[ _-]?(?:number|num|no\.?"
     r"|#))?\\?[\"']?\s{0,40}[:=#]\s{0,4}\\?[\"']?)(?=[A-Z0-9-]*\d)([A-Z0-9][A-Z0-9-]{5,40})\b",
     re.ASCII,
 )

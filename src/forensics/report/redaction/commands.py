@@ -70,7 +70,20 @@ _PROGRAMS = (
     _Program(r"sqlcmd|bcp|isql", secrets=(_option("-P"),), users=(_option("-U"),), hosts=(_option("-S"),)),
     _Program(r"clickhouse-client", users=(_option("-u|--user"),), hosts=(_option("-h|--host"),)),
     _Program(r"ipmitool", secrets=(_option("-P"),), users=(_option("-U"),), hosts=(_option("-H"),)),
-    _Program(r"twine\s+upload|svn|psexec|cadaver", secrets=(_option("-p"),), users=(_option("-u|--username"),)),
+    _Program(r"twine\s+upload|svn|cadaver", secrets=(_option("-p"),), users=(_option("-u|--username"),)),
+    _Program(
+        r"psexec(?:64)?", secrets=(_option("-p"),), users=(_option("-u"),), hosts=(r"(\A\s+\\\\)([\w.-]+)",),
+    ),
+    _Program(r"plink|pscp|psftp", secrets=(_option("-pw"),), users=(_option("-l"),)),
+    _Program(
+        r"net\s+use",
+        secrets=(r"(\A(?:\s+[A-Za-z*]:?)?\s+\\\\\S+\s+)(?![/*])([^\s\"']+)", r"(\s/user:\S+\s+)(?![/*])([^\s\"']+)"),
+    ),
+    _Program(r"gh\s+secret\s+set", secrets=(_option("-b|--body"),)),
+    _Program(r"htpasswd", secrets=(r"(\A\s+-\w*b\w*\s+(?:\S+\s+){1,2})([^\s\"']+)",)),
+    _Program(r"openssl\s+[a-z0-9]+", secrets=(_option("-k"),)),
+    _Program(r"srun|sbatch|salloc", hosts=(_option("-w|-x"),)),
+    _Program(r"pdsh|pssh|parallel-ssh", users=(_option("-l"),), hosts=(_option("-w|-H"),)),
     _Program(r"zip|unzip", secrets=(_option("-P"),)),
     _Program(r"7za?", secrets=(r"(\s-p)([^\s\"']{3,})",)),
     _Program(r"snmp(?:walk|get|set|bulkwalk)", secrets=(_option("-c|-A|-X"),)),
@@ -138,26 +151,31 @@ def _ssh(match: re.Match[str], memory: Memory) -> str:
     """`ssh [options] [user@]host [command]`: users and hosts of options, and of `ssh` the first word that is none."""
     words = re.split(r"([ \t]+)", match["rest"])
     options = found = False
+    login = match["program"] in ("ssh", "slogin", "autossh", "mosh")  # of scp and sftp, -l limits the bandwidth
     option = ""
     for at in range(2, len(words), 2):
         word = words[at]
         if option:
-            words[at] = memory.user(word) if option == "l" else _jump(word, memory) if option == "J" else word
+            words[at] = memory.user(word) if option == "l" and login else _jump(word, memory) if option == "J" else word
             option = ""
         elif word.startswith("-") and len(word) > 1 and not found:
             options = options or len(word) == 2
             option = word[1] if len(word) == 2 and word[1] in _WITH_ARGUMENT else ""
-            if word[1] in "lJ" and len(word) > 2 and not word.startswith("--"):
-                words[at] = word[:2] + (memory.user(word[2:]) if word[1] == "l" else _jump(word[2:], memory))
-        elif not found and match["program"] in ("ssh", "slogin", "autossh", "mosh"):
+            if word[1] == "l" and len(word) > 2 and login:
+                words[at] = word[:2] + memory.user(word[2:])
+            elif word[1] == "J" and len(word) > 2:
+                words[at] = word[:2] + _jump(word[2:], memory)
+        elif not found and login:
             found = True
             words[at] = _destination(word, memory, sure=options)
     return match["program"] + "".join(words)
 
 
 def _programs(text: str, memory: Memory) -> str:
-    def host(name: str) -> str:
-        return memory.host(name, everywhere=telling(name))
+    def host(names: str) -> str:
+        if "[" in names:
+            return memory.of("nodes", names)
+        return ",".join(memory.host(name, everywhere=telling(name)) for name in names.split(","))
 
     def bucket(name: str) -> str:
         return memory.of("bucket", name)

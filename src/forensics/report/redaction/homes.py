@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from forensics.patterns import lazy
-from forensics.report.redaction.memory import Memory
+from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.words import ORDINARY
 
 # The first folders of paths on file systems of clusters; behind them come names of volumes, then a word of those below.
@@ -24,6 +24,17 @@ _OF_GROUPS = lazy(
 )
 # `/blue/GROUP/USER` (HiPerGator): no folder between.
 _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
+# `/p/scratch/PROJECT/USER` (Jülich), `/leonardo_work/PROJECT/USER` (CINECA), `/home/atuin/PROJECT/USER` (Erlangen), and
+# users below numbers: `/storage/home/hcoda1/0/USER` (Georgia Tech), `/dss/dsshome1/01/USER` (Munich).
+_OF_SITES = lazy(
+    r"((?<![\w./:-])(?:/p/(?:scratch|project\d?|largedata|fastdata|data\d?)|/leonardo_(?:work|scratch)|/home/"
+    r"(?:atuin|hpc|vault|woody|saturn))/)"
+    r"([\w-]{2,32})/([a-z][a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
+    re.ASCII,
+)
+_NUMBERED = lazy(
+    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/\d\d)/)([a-z][a-z0-9._-]{1,31})", re.ASCII
+)
 # Allocations: `project_465000123`, `def-smith`, `gen150`, `p200123`, `01234`, `plggllm`.
 _ALLOCATION = lazy(
     r"(?:(?:def|rrg|rpp|ctb)-[a-z0-9-]{1,31}|[a-z]{1,12}[_-]?\d{2,12}[a-z]?|\d{4,6}|plgg\w{2,31}|[a-z]+_lab)\Z",
@@ -74,4 +85,13 @@ def _path(match: re.Match[str], memory: Memory) -> str:
 
 def shared_homes(text: str, memory: Memory) -> str:
     """`text` without users and their groups in paths on file systems of clusters."""
-    return _PATH.sub(lambda match: _path(match, memory), text) if "/" in text else text
+    if "/" not in text:
+        return text
+
+    def site(match: re.Match[str]) -> str:
+        if not _is_user(match[3]) or _OF_USERS.match(match[2]):
+            return match[0]
+        return f"{match[1]}{memory.account(match[2])}/{memory.user(match[3])}"
+
+    text = second(_NUMBERED, memory.user, _OF_SITES.sub(site, text))
+    return _PATH.sub(lambda match: _path(match, memory), text)

@@ -70,6 +70,7 @@ PLACES = (
     ),  # c10d sockets
     # torch: SocketImpl(fd=.., addr=[..]:..); in a template of many messages with `<n>` for numbers
     _place(rf"(\b(?:addr|remote|local)=\[)({NAME})(?=(?:<n>[\w.-]*)*\]:)", "=["),
+    _place(rf"('@')({NAME})(?=')", "'@'"),  # MySQL: user 'x'@'host'
     _place(rf"(\bThe node ')({NAME})(?=_\d+_\d+' has )", "The node '"),  # torch's dynamic rendezvous
     _place(rf"(\baddresses of \()({NAME})(?=, \d)", "addresses of"),
     _place(
@@ -111,6 +112,7 @@ PLACES = (
     _place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
     _place(rf"(\bvnode )({NAME})", "vnode "),
     _place(rf"(\bexec_v?(?:host|node)2?\s?=\s?\(?|[/*\d)]\+\(?)({NAME})(?=(?:/\d+|:ncpus=))", "exec_"),
+    _place(rf"((?:^|[\s=:'\"+(])\(?)({NAME})(?=/\d+\*\d+(?:[+\s'\")]|$))", "*"),
     # gpustat's head: `host   Sat Nov 28 09:12:44 2026  550.54.15`
     _place(
         rf"^()({NAME})(?= {{2,40}}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{{2}} [ \d]\d [\d:]{{8}} \d{{4}}(?:\s"
@@ -151,7 +153,9 @@ LISTS = (
 # Hosts one after another, of LSF with a count behind each: `LSB_MCPU_HOSTS='h1 8 h2 8'`. Group 2 is the list.
 ROWS = (
     _place(
-        rf"(\bLSB_\w{{0,20}}HOSTS=[\"']?)({NAME}(?:[ ]+\d+)?(?:[ ]+{NAME}(?:[ ]+\d+)?(?!\S))*)(?=[\"']|\s|$)", "LSB_"
+        rf"(\bLSB_\w{{0,20}}HOSTS=[\"']?)({NAME}(?:[ ]+\d+)?(?:[ ]+(?=[\w.-]*\d){NAME}(?:[ ]+\d+)?(?![\w.=-]))*)"
+        rf"(?=[\"']|\s|$)",
+        "LSB_",
     ),
 )
 # DeepSpeed: `WORLD INFO DICT: {'h1': [0, 1], 'h2': [0, 1]}`, `--include h1:0,1@h2:2`; group 2 holds the names.

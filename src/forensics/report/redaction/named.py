@@ -12,14 +12,16 @@ from forensics.report.redaction.stand_ins import is_stand_in
 
 _KEY = lazy(
     r"(?i)(?P<key>(?P<word>pass(?:word|wd|phrase)|passwd|pwd|passcode)|(?<![A-Za-z])pass|(?-i:(?<=[a-z])Pass)|"
-    r"secret(?:s|[ _-]?(?:access[ _-]?)?key)?|api[ _-]?key|"
-    r"access[_-]?key(?:[_-]?id)?|account[_-]?key|(?:client|tls)[._-]key[._-]data|client[._-]certificate[._-]data"
+    r"secret(?:s|[_-]?id|[ ._-]?(?:access[ ._-]?)?key)?|api[ _-]?key|"
+    r"access[._-]?key(?:[_-]?id)?|account[_-]?key|account\.key\.[\w.-]{1,200}|(?:client|tls)[._-]key[._-]data"
+    r"|client[._-]certificate[._-]data"
     r"|shared[_-]?access[_-]?(?:key|signature)|private[_-]?key|auth[_-]?key|"
     r"(?:encryption|license|signing|hmac|consumer|deploy|webhook|jwt)[_-]?key|(?:store|key)pass|credentials?"
     r"|client[_-]?secret|token|"
     r"x-amz-security-token|sig(?:nature)?)"
     # Also far apart, as in columns, and with the dots of Megatron's list of arguments.
-    r"(?P<sep>\\?[\"']?[ \t]{0,40}(?::=|=>|[=:](?![=:]))[ \t]{0,40}(?:b(?=[\"']))?|[ \t]\.{3,60}[ \t](?=\S)|[ \t]{1,3})"
+    r"(?P<sep>\\?[\"']?\]?[ \t]{0,40}(?::=|=>|[=:](?![=:]))[ \t]{0,40}(?:b(?=[\"']))?|[ \t]\.{3,60}[ \t](?=\S)"
+    r"|[ \t]{1,3})"
     r"(?:(?P<escaped>\\[\"'])(?P<value1>(?:(?!(?P=escaped))[^\n]){1,1000})"  # \"password\": \"hunter2\"
     r"|(?P<quote>[\"'])(?P<value2>(?:\\.|(?!(?P=quote))[^\\\n]){1,1000})(?=(?P=quote)|\Z)"
     # A password may hold what otherwise ends a value, unless a name and its value follow.
@@ -48,10 +50,10 @@ _NO_SECRET = lazy(
 _ENVIRONMENT = lazy(
     r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD"
     r"|PASSPHRASE|PWD|CREDENTIALS?|AUTH"
-    r"|PAT|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS)"
+    r"|PAT|PW|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS)"
     r"|(?:[A-Z][A-Z0-9_]{0,40}_)?(?:SECRET|PASSWORD|PASSWD|PASSPHRASE)_[A-Z0-9_]{0,40}"
     r"(?<!_FILE)(?<!_PATH)(?<!_DIR)(?<!_NAME)(?<!_LENGTH)(?<!_URL)(?<!_HASH_ALGORITHM))"
-    r"\\?[\"']?[ \t]{0,2}[=:][ \t]{0,2}(?:b(?=[\"']))?\\?)"
+    r"\\?[\"']?\]?[ \t]{0,2}[=:](?!=)[ \t]{0,2}(?:b(?=[\"']))?\\?)"
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\0\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)"
     r"[^\s\0\"',]{1,1000}){0,20}))",
     re.ASCII,
@@ -67,14 +69,15 @@ _KEY_OF_DATA = lazy(
 _ANY_KEY = lazy(
     r"(?P<head>(?<![A-Za-z0-9_.-])(?P<option>--?)?(?P<prefix>[A-Za-z][\w.-]{0,80}?)(?:[_./-](?:[Kk]ey|KEY)|"
     r"(?<=[a-z])Key)"
-    r"(?:(?P<is>\\?[\"']?[ \t]{0,3}[=:](?![=:])[ \t]{0,3}(?:b(?=[\"']))?)|(?(option)[ \t]{1,3}|(?!)))\\?)"
+    r"(?:(?P<is>\\?[\"']?\]?[ \t]{0,3}[=:](?![=:])[ \t]{0,3}(?:b(?=[\"']))?)|(?(option)[ \t]{1,3}|(?!)))\\?)"
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\\\n]{1,1000})|(?P<plain>[^\s\0,;&\"'<>()\[\]{}|\\]{1,1000}))",
     re.ASCII,
 )
-# What sets a name to the word behind it: csh (`setenv DB_PASSWORD x`), fish (`set -gx`), Windows (`setx`), PowerShell
+# What sets a name to the word behind it: csh (`setenv DB_PASSWORD x`), fish (`set -gx`), Windows (`setx`),
+# Docker's files (`ENV X v`), notebooks (`%env X v`), PowerShell
 # (`Set-Item Env:X`), and `config set`, `configure set`, `remote modify NAME` of aws, npm, pip, dvc, git and others.
 _SET = lazy(
-    r"(?P<head>\b(?:setenv|setx(?:[ \t]+/[A-Za-z])*|set[ \t]+-[A-Za-z]{1,6}|set[ \t]+--export"
+    r"(?P<head>\b(?:setenv|ENV|ARG|(?<=%)env|setx(?:[ \t]+/[A-Za-z])*|set[ \t]+-[A-Za-z]{1,6}|set[ \t]+--export"
     r"|[Ss]et-(?:Item|Variable|Content)(?:[ \t]+-\w+)*|config(?:ure)?[ \t]+set(?:[ \t]+--[\w-]+){0,3}|(?:git|npm|pip"
     r"|conda)[ \t]+config(?:[ \t]+--[\w-]+){0,3}"
     r"|remote[ \t]+modify(?:[ \t]+--[\w-]+){0,3}[ \t]+[\w.-]{1,60}"
@@ -87,7 +90,7 @@ _SET = lazy(
 # The same as a call: `SetEnvironmentVariable("X", "v")`, `os.putenv('X', 'v')`, `environ.setdefault('X', 'v')`.
 _SET_BY_CALL = lazy(
     r"(?P<head>(?:[Ss]et|[Pp]ut)\w{0,40}\(\s?[\"'](?P<name>[A-Za-z_][\w.-]{1,80})[\"'],\s?)"
-    r"(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})(?P<plain>(?!))?",
+    r"(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})",
     re.ASCII,
 )
 # Fields of HTTP headers whose name ends so: `X-Vault-Token`, `PRIVATE-TOKEN`, `X-Auth-Key`.
@@ -138,6 +141,8 @@ def _environment(text: str, memory: Memory) -> str:
         name = match["name"]
         if _NO_SECRET.match(value) or is_stand_in(value) or _KEY_OF_DATA.match(name):
             return match[0]
+        if match["plain"] and "]" in match["head"]:
+            return match[0]  # code: os.environ["HF_TOKEN"] = token
         if name.endswith("_PASS") and not is_password(name[:-4], "pass", "=", value, quoted=False):
             return match[0]
         if name.endswith(("_KEY", "_KEYS", "_TOKEN", "_TOKENS", "_AUTH")) and (value.isdigit() or len(value) < 4):
@@ -166,6 +171,8 @@ def _assigned(text: str, memory: Memory) -> str:
             # "Unexpected token: foo", "pad_token=<pad>", "token=17"
             telling = quoted or ":" not in sep or (len(value) >= 8 and any(c.isdigit() for c in value))
             secret = secret and telling and not value.isdigit() and not _NO_SECRET_BEFORE.search(before)
+        if not quoted and "]" in sep:
+            secret = False  # a line of code that assigns an expression: kwargs["token"] = token
         if not quoted and text.startswith("(", match.end()) and re.fullmatch(r"[A-Za-z_][\w.]*", value):
             secret = False  # a call in a traceback's line of code: authkey=current_process().authkey
         if sep.isspace():  # prose, unless it is an option: --password hunter2
@@ -181,7 +188,7 @@ def _assigned(text: str, memory: Memory) -> str:
 def _any_key(text: str, memory: Memory) -> str:
     def replace(match: re.Match[str]) -> str:
         value = match["quoted"] or match["plain"]
-        call = match["plain"] and match.string.startswith("(", match.end())
+        call = match["plain"] and (match.string.startswith("(", match.end()) or "]" in (match["is"] or ""))
         if call or _NO_SECRET.match(value) or is_stand_in(value) or value.startswith("-"):
             return match[0]
         if not is_key(match["prefix"], value):
@@ -206,7 +213,16 @@ def named_secrets(text: str, memory: Memory) -> str:
         text = _NETRC.sub(lambda m: m[1] + memory.user(m[2]) + m[3] + memory.secret(m[4]), text)
     if "{" in text:
         text = _mappings(text, memory)
-    if "et" in text or "modify" in text or "PUT" in text or "put" in text or "config " in text:
+    if (
+        "et" in text
+        or "env" in text
+        or "ENV" in text
+        or "ARG" in text
+        or "modify" in text
+        or "PUT" in text
+        or "put" in text
+        or "config " in text
+    ):
         text = _set(text, memory)
     if "-" in text and ":" in text:
         text = second(_HEADER, lambda value: value if _NO_SECRET.match(value) else memory.secret(value), text)

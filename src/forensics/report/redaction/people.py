@@ -24,7 +24,8 @@ _SSH = lazy(
 )
 # In `/home/x`, and where homes lie elsewhere: `/mnt/home/x`, `/lustre/users/x`, `/home/users/x`, `/p/home/jusers/x`.
 _HOME = lazy(
-    r"((?:/home\d{0,3}(?:[\\/]{1,2}(?:j?users|staff|students?|people|faculty)(?=[\\/]{1,2}\w))?|/Users|/users"
+    r"((?:/home\d{0,3}(?:[\\/]{1,2}(?:j?users|userexternal|usertrain|staff|students?|people|faculty)"
+    r"(?=[\\/]{1,2}\w))?|/Users|/users"
     r"|/homes?|/user"
     r"|[A-Za-z]:[\\/]{1,4}(?:Users|Documents and Settings))[\\/]{1,4})(?![a-z0-9]/(?:\w\w/)?user-\d)"
     r"([^\s\\/:\"'<>|,;)\]}]+(?<!\.))"
@@ -93,7 +94,11 @@ _WHOAMI = lazy(
     r"([\w.-]{1,64})(?=\\?[\"'])",
     re.ASCII,
 )
-_USER_OPTION = lazy(rf"(--(?:user|username|login|owner|author|uid){TO})([A-Za-z_][\w.-]{{1,31}})(?![\w:])", re.ASCII)
+_USER_OPTION = lazy(
+    rf"((?:--(?:user|username|login|owner|author|uid){TO}|(?<=\s)[/-]user(?:name)?:(?:[\w.-]+\\)?))"
+    rf"([A-Za-z_][\w.-]{{1,31}})(?![\w:])",
+    re.ASCII,
+)
 # `uid=1001(alice) gid=...`, `UserId=alice(1001)`.
 _IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
 _ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
@@ -104,6 +109,12 @@ _SAID = (
     ),
     lazy(r"(\bAuthenticating to \S{1,253} as '|\bauthenticating user |\bUser name: )([A-Za-z_][\w.-]{0,31})", re.ASCII),
     lazy(r"(\bUserId\\?[\"']?\s?[:=]\s?\\?[\"']?[\w-]{4,40}:)([A-Za-z_][\w.@+=-]{1,63})", re.ASCII),  # AWS STS
+    lazy(
+        r"(\b(?:user '|role [\"']))([A-Za-z_][\w.-]{0,31})(?='@|[\"'] (?:does not exist|is not permitted"
+        r"|already exists))",
+        re.ASCII,
+    ),
+    lazy(r"(\bPSCredential\s?\(\s?[\"'](?:[\w.-]+\\)?)([A-Za-z_][\w.@-]{0,63})", re.ASCII),
     lazy(r"(\bowner(?: is)? )((?=[a-z_]+\d)[a-z_][\w-]{2,31})(?![\w.(=:])", re.ASCII),
     lazy(
         r"(\d+'C,[^\n]{1,80}?\|[^\n]{0,200}?[\s|])(?!user-\d)([a-z_][\w.-]{0,31})(?=(?::[^\s()]{1,80})?\(\d+M\))",

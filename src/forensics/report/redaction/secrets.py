@@ -54,6 +54,7 @@ _NEAR_NAME = (
     lazy(r"((?:\b|_)bot)(\d{8,10}:AA[\w-]{30,})", re.ASCII),
     lazy(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
     lazy(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
+    lazy(r"(\blogin\([^()\n]{0,80}?\bkey\s?=\s?\\?[\"'])([^\"'\\\n]{4,200})", re.ASCII),  # wandb.login(key="..")
     lazy(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
 )
 # The schemes of IANA's registry, and those that services use without one.
@@ -69,6 +70,7 @@ _AUTHORIZATION = lazy(
 _DIGEST = lazy(r"(?i)(\bdigest\s(?=[^\n]*?\b(?:nonce|response)=))([^\n]{8,4000})", re.ASCII)
 _DIGEST_PART = lazy(r"(?i)(\b(username|response|c?nonce|opaque|uri|realm)=\\?[\"'])([^\"'\\\n]{1,500})", re.ASCII)
 _BEARER = lazy(r"(?i)(\bbearer\s+)((?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.ASCII)
+_CHALLENGE = lazy(r"(?i)(\b(?:negotiate|ntlm)\s{1,3})((?=[a-z+/]*\d)[a-z0-9+/]{10,4000}={0,2})(?![\w+/=])", re.ASCII)
 _BASIC = lazy(r"(\b[Bb]asic\s{1,3})([A-Za-z0-9+/]{8,400}={0,2})(?![A-Za-z0-9+/=])", re.ASCII)
 _COOKIE = lazy(r"(?i)(\b(?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\n\"'\\]{4,})", re.ASCII)
 _COOKIE_NAME = lazy(
@@ -147,6 +149,7 @@ def shaped_secrets(text: str, memory: Memory) -> str:
     if "={" in text or "= {" in text:
         text = second(_BRACED, memory.secret, text)
     text = second(_BEARER, memory.secret, text)
+    text = second(_CHALLENGE, memory.secret, text)
     text = second(_BASIC, lambda value: _basic(value, memory), text)
     text = second(_WEBHOOK, memory.secret, text)
     for pattern in _NEAR_NAME:
