@@ -532,3 +532,33 @@ def test_jobs_that_left_nothing_but_settings_are_rows_below_the_given_folder(tmp
     tree(tmp_path, "p/vit/train.log", "p/lstm/train.log", "p/mamba/config.yaml", "p/imgs/a/1.png", "q/train.log")
     (tmp_path / "p/gru").mkdir()
     assert found_in(tmp_path)[0] == ["p/gru", "p/lstm", "p/mamba", "p/vit", "q"]
+
+
+STEPS_LOG = "".join(f"step {n} loss 2.{n}\n" for n in range(5))
+
+
+def test_a_runs_own_log_beside_folders_is_not_lost(tmp_path: Path) -> None:
+    tree(tmp_path, "train.out", "en/eval.log", "de/eval.log", "fr/eval.log")
+    assert "." not in [path for path, _ in names(tmp_path)]  # a log of which nothing is known
+    (tmp_path / "train.out").write_text(STEPS_LOG)
+    found = dict(names(tmp_path))
+    assert found["."] == "files" and len(found) == 4
+    (own,) = [job for job in find([str(tmp_path)]) if job.layout == "files"]
+    assert [Path(part).name for part in own.parts] == ["train.out"]
+
+
+def test_the_machines_of_one_run_that_is_given_itself(tmp_path: Path) -> None:
+    for n in range(4):
+        tree(tmp_path, f"10.0.0.{n}/train.log")
+        (tmp_path / f"10.0.0.{n}" / "train.log").write_text(f"init: rank {n} of world_size 4\n{STEPS_LOG}")
+    assert names(tmp_path) == [(".", "folder")]
+    for n in range(4):  # each a job of its own that logs its rank 0
+        (tmp_path / f"10.0.0.{n}" / "train.log").write_text(f"init: rank 0 of world_size 4\n{STEPS_LOG}")
+    assert len(names(tmp_path)) == 4
+
+
+def test_the_log_of_a_driver_is_the_runs_own(tmp_path: Path) -> None:
+    tree(
+        tmp_path, *(f"rl/{run}/{file}" for run in ("a", "b") for file in ("driver.log", "actor/x.log", "critic/x.log"))
+    )
+    assert [path for path, _ in names(tmp_path / "rl")] == ["a", "b"]

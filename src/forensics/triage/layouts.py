@@ -72,7 +72,7 @@ _LOG_TEXT = re.compile(
 # What starts or follows several runs, and is none.
 _STUDY_LOG = re.compile(
     r"(?:.*[-_.])?(?:optuna|study|sweep|launch(?:er)?|hpo|tune|tuner|search|agent|submit|submission|dispatch(?:er)?|"
-    r"scheduler|controller|queue|runner|orchestrator|driver|nohup|joblib)(?:[-_.].*)?\.(?:log|out|err|txt)\Z",
+    r"scheduler|queue|runner|orchestrator|nohup|joblib)(?:[-_.].*)?\.(?:log|out|err|txt)\Z",
     re.I,
 )
 _DATA = re.compile(

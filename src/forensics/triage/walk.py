@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from forensics.triage import folders as names
@@ -26,6 +26,9 @@ VARIANTS = 0.75  # of the sub-folders with runs that are named as jobs of a swee
 HEADS = 4  # files that are looked at for what they say of ranks
 KEPT = 50_000  # listings that are remembered
 RESUBMITTED = 2  # job ids among the logs of one folder that can be one job, submitted again
+_TRAINING = re.compile(
+    rb"(?i)\b(?:step|iter(?:ation)?|epoch)s?\b[^\n]{0,80}\bloss\b|^Traceback \(most recent call", re.M
+)
 _ARCHIVE = re.compile(r"\.(?:tar(?:\.(?:gz|xz|bz2|zst))?|t(?:gz|xz|bz2|zst)|zip)\Z", re.I)
 # Layouts that are a job wherever they lie, also below a folder with logs of its own.
 _SURE = frozenset({"hydra", "ray-tune", "mlflow", "nextflow", "parallel"})
@@ -139,6 +142,17 @@ class Search:
         stated = {f"hparam.{name}": value for name, value in named.items()}
         return Found((Job(path=self._shown(path), layout=layout, parts=(path,), labels={**stated, **labels}),))
 
+    def _own_logs(self, path: str, files: Sequence[str]) -> Found:
+        """A row for the logs of a folder itself, beside those of its sub-folders: what they tell must not be lost."""
+        if not files:
+            return Found()
+        parts = tuple(self._joined(path, name) for name in files)
+        return Found((Job(path=self._shown(path), layout="files", parts=parts),))
+
+    def _trains(self, path: str, name: str) -> bool:
+        """Whether a log's first bytes hold steps of a training, or a traceback."""
+        return any(map(_TRAINING.search, self._heads([self._joined(path, name)])))
+
     def _each(self, path: str, children: Iterable[str], layout: str) -> Found:
         return _sum(self._one(self._joined(path, name), layout) for name in children)
 
@@ -171,7 +185,9 @@ class Search:
             named = sum(not names.is_part(n) for n in inside.runs)
             several = depth == 0 and (named > 1 or (not inside.kept and self._rows(visible)))
             if several:
-                return self._collection(path, listing, inside, depth)
+                told = [file for file in own if not layouts.is_study_log(file) and self._trains(path, file)]
+                rest = replace(listing, files=tuple(file for file in listing.files if file not in told))
+                return self._collection(path, rest, inside, depth) + self._own_logs(path, told)
             if depth == 0 and visible == ["wandb"] and (found := self._wandb(path, inside)).jobs:
                 return found + self._archives(path, listing.files)
             return self._whole_run(path, listing, inside, depth)
@@ -220,11 +236,12 @@ class Search:
             return False, True
         if names.is_calendar(self._shown(path), runs) or (depth > 0 and all(map(names.is_role, runs))):
             return not names.is_calendar(self._shown(path), runs), True
-        if depth == 0 and not all(map(names.is_host, runs)):
-            return False, True
         if any(len(found.jobs) > 1 for found in inside.runs.values()):
             return False, True
         logs = [log for n in runs[:HEADS] if (log := self._first_log(self._joined(path, n)))]
+        if depth == 0 and not all(map(names.is_host, runs)):
+            # Jobs, as the folders of a given path are, unless each says which rank of one world it is.
+            return writers(self._heads(logs), len(runs), stated=True) is Writers.RANKS, True
         wrote = writers(self._heads(logs), len(runs))
         if wrote is not Writers.UNKNOWN:
             return wrote is Writers.RANKS, True
