@@ -353,6 +353,8 @@ def test_answers_become_observations(tmp_path: Path) -> None:
     ]
     assert found[0].identity == Identity(pid=4242, node="192.0.2.9")
     assert from_status_service([source], []) == []
+    # Who came to the end was behind for no longer than a moment.
+    assert all(o.signature != "straggler-rank" for o in from_status_service([source], ["ras.txt"], ended=True))
 
 
 def test_communicators_that_are_parts_of_the_job_have_no_global_ranks() -> None:

@@ -28,6 +28,7 @@ from forensics.engine import (
 )
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
+from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.model import (
@@ -325,7 +326,8 @@ def _nccl(
     from forensics.parsers.nccl.calls import collective_calls
 
     try:
-        found = from_status_service(logs, answered)
+        ended = any(o.signature == FINISHED and o.weight > ANYBODYS_END for o in observations)
+        found = from_status_service(logs, answered, ended)
         traced, notes = collective_calls(logs, identity.stated_size(observations)) if spoke else (None, {})
     except Exception:  # costs what the trace would have told; the lines themselves have been read
         _raise_if_debugging()

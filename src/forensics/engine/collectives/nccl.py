@@ -17,6 +17,7 @@ from forensics.parsers.nccl.lines import init, parse
 from forensics.parsers.nccl.warnings import meaning
 
 WARNING = "nccl-warning"  # a warning of which no other signature knows
+BEHIND = "straggler-rank"
 SLOW_NETWORK = "nccl-socket-network"
 PEERS = ("nccl-peer-closed", "nccl-connect-failed")  # their lines name a peer's address
 # Signatures whose lines can be about a failed transfer.
@@ -123,8 +124,11 @@ def _with_link(o: Observation, hosts: _Hosts) -> Observation:
     return replace(o, captures=captures, note=o.note or note)
 
 
-def from_status_service(sources: Sequence[Source], answered: Collection[str]) -> list[Observation]:
-    """What answers of NCCL's status service say. answered: paths of the logs in which one was seen."""
+def from_status_service(sources: Sequence[Source], answered: Collection[str], ended: bool = False) -> list[Observation]:
+    """What answers of NCCL's status service say. answered: paths of the logs in which one was seen.
+
+    ended: whether the run came to its end: then a rank that was behind when it was asked has caught up.
+    """
     found: list[Observation] = []
     for source in sources:
         if source.path not in answered:
@@ -133,7 +137,7 @@ def from_status_service(sources: Sequence[Source], answered: Collection[str]) ->
             answer = ras.read(beginning(source.file, ras.MAX_BYTES))
         except OSError:
             continue
-        found += _observations(source, answer)
+        found += [o for o in _observations(source, answer) if not (ended and o.signature == BEHIND)]
     return found
 
 
@@ -164,7 +168,7 @@ def _observations(source: Source, answer: ras.Answer) -> list[Observation]:
         op = behind.op or "collective"
         text = f"RAS: rank {rank} has launched {behind.count} {op} operations, most others {behind.others}"
         note = f"{text[5:].capitalize()}. That proves something only if a second answer says the same."
-        add("straggler-rank", 0.6, rank, text, note, Identity())
+        add(BEHIND, 0.6, rank, text, note, Identity())
     for rank, what in answer.errors:
         text = f"RAS: a rank reports {what}"
         add("nccl-rank-unreachable", 0.4, None, text, f"NCCL's status service: rank {rank} of its communicator "
