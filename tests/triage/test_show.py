@@ -22,7 +22,8 @@ OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2
 def jobs(tmp_path: Path) -> Path:
     for name in ("a", "b"):
         (tmp_path / "jobs" / name).mkdir(parents=True)
-        (tmp_path / "jobs" / name / "train.log").write_text(OUT_OF_MEMORY)
+        # Of two contents: one that both had would be known already where the first is stored in time.
+        (tmp_path / "jobs" / name / "train.log").write_text(f"job {name}\n{OUT_OF_MEMORY}")
     return tmp_path / "jobs"
 
 
@@ -76,7 +77,8 @@ def test_why_a_job_was_not_analysed_is_said(tmp_path: Path) -> None:
 def test_notes_go_to_standard_error_where_the_output_has_none(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "jobs" / name).mkdir(parents=True)
-        (tmp_path / "jobs" / name / "train.log").write_text(OUT_OF_MEMORY)
+        # Of two contents: one that both had would be known already where the first is stored in time.
+        (tmp_path / "jobs" / name / "train.log").write_text(f"job {name}\n{OUT_OF_MEMORY}")
     (tmp_path / "jobs/notes.txt").write_text("x")
     said = f"1 file beside the jobs of {tmp_path}/jobs left out (notes.txt)\n"
     assert triage(tmp_path / "jobs", "--format", "jsonl").stderr == said
