@@ -182,8 +182,13 @@ class Traceback:
 
     @property
     def own_frame(self) -> tuple[str, int, str] | None:
-        """The innermost frame that is not in an installed package or the standard library; None where all are."""
-        return next((frame for frame in reversed(self.frames) if not _is_library(frame[0])), None)
+        """The innermost of `own_frames`; None where there is none."""
+        return next(iter(self.own_frames[-1:]), None)
+
+    @property
+    def own_frames(self) -> tuple[tuple[str, int, str], ...]:
+        """The frames that are not in an installed package or the standard library, outermost first."""
+        return tuple(frame for frame in self.frames if not _is_library(frame[0]))
 
     @property
     def user_frame(self) -> tuple[str, int, str] | None:

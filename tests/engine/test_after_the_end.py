@@ -81,7 +81,7 @@ def test_a_thread_that_dies_after_the_end(tmp_path: Path, last: str) -> None:
     thread = THREAD.replace("ConnectionResetError: [Errno 104] Connection reset by peer", last)
     found = run(tmp_path, train=STEPS + DONE + thread)
     assert found.verdict is Verdict.HEALTHY
-    (late,) = [f for f in found.findings if f.name == "thread-exception-at-exit"]
+    (late,) = [f for f in found.findings if f.name == "exception-at-exit"]
     assert "Thread-3 (_pin_memory_loop)" in late.notes[0]
 
 

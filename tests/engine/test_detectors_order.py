@@ -8,22 +8,17 @@ from collections.abc import Sequence
 
 import polars as pl
 import pytest
+from tests.series import logged
 
 from forensics.engine.detectors.data_order import data_order_repeats
-from forensics.model import METRICS_COLUMNS, schema
 
 EPOCHS = 4
 
 
 def frame(losses: Sequence[float], epochs: Sequence[float | None], steps: Sequence[int]) -> pl.DataFrame:
-    made = [
-        {
-            "source": "train.log", "line": i + 1, "rank": None, "attempt": None,
-            "step": step, "epoch": epoch, "time": None, "name": "loss", "value": loss,
-        }
-        for i, (loss, epoch, step) in enumerate(zip(losses, epochs, steps, strict=True))
-    ]  # fmt: skip
-    return pl.DataFrame(made, schema=schema(METRICS_COLUMNS))
+    return logged({"loss": losses}).with_columns(
+        epoch=pl.Series(epochs, dtype=pl.Float64), step=pl.Series(steps, dtype=pl.Int64)
+    )
 
 
 def curve(kind: str, n: int, epochs: int = EPOCHS) -> list[float]:

@@ -6,39 +6,16 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.series import Series, logged, seen
 
-from forensics.engine.detectors import run_detectors
 from forensics.engine.pipeline import analyse
-from forensics.model import METRICS_COLUMNS, Observation, schema
+from forensics.model import Observation
 from forensics.parsers.names import canonical
-from forensics.signatures.schema import load_catalogue
-
-CATALOGUE = load_catalogue()
-Series = Mapping[str, Sequence[float | None]]
-
-
-def frame(series: Series, *, first: int = 0, every: int = 1, rank: int | None = None) -> pl.DataFrame:
-    """One record a step from columns of values, as a log gives them."""
-    made = [
-        {
-            "source": f"logs/{rank or 0}.log", "line": i + 1, "rank": rank, "attempt": None,
-            "step": first + i * every, "epoch": None, "time": None, "name": name, "value": float(value),
-        }
-        for i in range(max(map(len, series.values())))
-        for name, values in series.items()
-        if i < len(values) and (value := values[i]) is not None
-    ]  # fmt: skip
-    return pl.DataFrame(made, schema=schema(METRICS_COLUMNS))
-
-
-def seen(metrics: pl.DataFrame) -> dict[str, Observation]:
-    """Signature -> its observation."""
-    return {o.signature: o for o in run_detectors(CATALOGUE, metrics, ())}
 
 
 def about(values: Sequence[float], noise: float = 0.03, seed: int = 3) -> list[float]:
@@ -55,7 +32,7 @@ def falling(n: int, start: float = 4.0, end: float = 2.0) -> list[float]:
 
 @pytest.mark.parametrize(("name", "usual", "late"), [("throughput", 5e4, 9e3), ("tflops", 410.0, 50.0)])
 def test_a_pace_that_is_lost(name: str, usual: float, late: float) -> None:
-    found = seen(frame({"loss": falling(300), name: about([usual] * 150 + [late] * 150)}, every=10))
+    found = seen(logged({"loss": falling(300), name: about([usual] * 150 + [late] * 150)}, every=10))
     assert set(found) == {"throughput-collapse"}
     assert found["throughput-collapse"].step == 1500
     assert found["throughput-collapse"].weight <= 0.6
@@ -78,20 +55,20 @@ def test_a_pace_that_is_lost(name: str, usual: float, late: float) -> None:
     ids=["a-third", "end", "evaluations", "warm-up", "back", "mean", "sequences", "batch", "answers", "data"],
 )
 def test_a_pace_that_is_no_finding(series: Series) -> None:
-    assert "throughput-collapse" not in seen(frame({"loss": falling(300), **series}))
+    assert "throughput-collapse" not in seen(logged({"loss": falling(300), **series}))
 
 
 def test_a_new_attempt_has_a_pace_of_its_own() -> None:
-    before = frame({"loss": falling(150), "throughput": about([5e4] * 150)})
-    after = frame({"loss": falling(150), "throughput": about([9e3] * 150)}).with_columns(pl.col("line") + 150)
+    before = logged({"loss": falling(150), "throughput": about([5e4] * 150)})
+    after = logged({"loss": falling(150), "throughput": about([9e3] * 150)}).with_columns(pl.col("line") + 150)
     assert "throughput-collapse" not in seen(pl.concat([before, after]))
 
 
 def test_the_rank_whose_pace_is_lost() -> None:
     slow, usual = about([5e4] * 150 + [9e3] * 150), about([5e4] * 300)
-    parts = [frame({"loss": falling(300), "throughput": slow if r == 2 else usual}, rank=r) for r in range(4)]
+    parts = [logged({"loss": falling(300), "throughput": slow if r == 2 else usual}, rank=r) for r in range(4)]
     assert seen(pl.concat(parts))["throughput-collapse"].culprits == (2,)
-    parts = [frame({"loss": falling(300), "throughput": about(slow, 0.01, r)}, rank=r) for r in range(4)]
+    parts = [logged({"loss": falling(300), "throughput": about(slow, 0.01, r)}, rank=r) for r in range(4)]
     assert seen(pl.concat(parts))["throughput-collapse"].culprits == ()
 
 
@@ -100,7 +77,7 @@ def test_the_rank_whose_pace_is_lost() -> None:
 
 @pytest.mark.parametrize("name", ["memory", "host_memory"])
 def test_memory_that_creeps(name: str) -> None:
-    found = seen(frame({"loss": falling(200), name: about([20 + 0.2 * i for i in range(200)], 0.002)}, every=10))
+    found = seen(logged({"loss": falling(200), name: about([20 + 0.2 * i for i in range(200)], 0.002)}, every=10))
     assert set(found) == {"memory-creep"}
     assert found["memory-creep"].weight <= 0.6
 
@@ -118,7 +95,7 @@ def test_memory_that_creeps(name: str) -> None:
     ids=["flat", "fills", "peak", "given-back", "little", "short"],
 )
 def test_memory_that_is_no_finding(memory: list[float]) -> None:
-    assert "memory-creep" not in seen(frame({"loss": falling(len(memory)), "memory": memory}))
+    assert "memory-creep" not in seen(logged({"loss": falling(len(memory)), "memory": memory}))
 
 
 def test_memory_that_crept_before_the_run_ended_is_shown_beside_its_end(tmp_path: Path) -> None:
@@ -137,7 +114,7 @@ def test_memory_that_crept_before_the_run_ended_is_shown_beside_its_end(tmp_path
 
 def test_steps_that_are_skipped_all_along() -> None:
     skipped = [3.0 + i % 3 for i in range(60)]
-    found = seen(frame({"loss": falling(60), "skipped_steps": skipped, "loss_scale": [65536.0] * 60}, every=10))
+    found = seen(logged({"loss": falling(60), "skipped_steps": skipped, "loss_scale": [65536.0] * 60}, every=10))
     assert set(found) == {"steps-skipped-often"}
     assert "40%" in (found["steps-skipped-often"].note or "")
 
@@ -155,7 +132,7 @@ def test_steps_that_are_skipped_all_along() -> None:
 )
 def test_skipped_steps_that_are_no_finding(skipped: list[float], every: int) -> None:
     series = {"loss": falling(len(skipped)), "skipped_steps": skipped, "loss_scale": [65536.0] * len(skipped)}
-    assert "steps-skipped-often" not in seen(frame(series, every=every))
+    assert "steps-skipped-often" not in seen(logged(series, every=every))
 
 
 def test_steps_skipped_while_the_scale_falls_are_another_finding() -> None:
@@ -164,7 +141,7 @@ def test_steps_skipped_while_the_scale_falls_are_another_finding() -> None:
         "skipped_steps": [4.0] * 60,
         "loss_scale": [65536.0 / 2 ** (i // 4) for i in range(60)],
     }
-    assert "steps-skipped-often" not in seen(frame(series, every=10))
+    assert "steps-skipped-often" not in seen(logged(series, every=10))
 
 
 def test_names_of_memory() -> None:
@@ -180,7 +157,7 @@ QUARTER = 1.3862943649291992
 def test_a_loss_that_is_always_the_same() -> None:
     loss, lr = [QUARTER] * 60, [1e-3] * 60
     for series in ({"grad_norm": [0.0] * 60}, {"grad_norm": [0.731] * 60}, {}):
-        found = seen(frame({"loss": loss, "lr": lr, **series}, every=10))
+        found = seen(logged({"loss": loss, "lr": lr, **series}, every=10))
         assert set(found) == {"loss-constant"}
         assert found["loss-constant"].weight <= 0.6
 
@@ -201,29 +178,29 @@ def test_a_loss_that_is_always_the_same() -> None:
     ids=["rounded", "converged", "gradients", "zero", "moves", "short", "rewards", "scaler", "eval"],
 )
 def test_a_loss_that_only_looks_the_same(series: Series) -> None:
-    assert "loss-constant" not in seen(frame(series, every=10))
+    assert "loss-constant" not in seen(logged(series, every=10))
 
 
 def test_a_loss_and_a_gradient_of_zero_from_the_first_record_on() -> None:
     nothing = {"loss": [0.0] * 60, "grad_norm": [0.0] * 60, "lr": [1e-4 - 1e-6 * i for i in range(60)]}
-    found = seen(frame(nothing, first=10, every=10))
+    found = seen(logged(nothing, first=10, every=10))
     assert set(found) == {"loss-constant"}
     assert "no label counts" in (found["loss-constant"].note or "")
-    assert not seen(frame(nothing, first=9000, every=10))  # a task that is solved, and logged anew
+    assert not seen(logged(nothing, first=9000, every=10))  # a task that is solved, and logged anew
     epochs = pl.Series([0.02 * (i // 3) for i in range(180)])
-    by_epoch = frame(nothing).with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=epochs)
+    by_epoch = logged(nothing).with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=epochs)
     assert set(seen(by_epoch)) == {"loss-constant"}  # as HF Trainer prints it, without a step
     assert not seen(by_epoch.with_columns(epoch=epochs + 5))
 
 
 def test_records_of_one_step_are_one() -> None:
-    metrics = frame({"loss": [QUARTER] * 60}).with_columns(step=pl.lit(100, dtype=pl.Int64))
+    metrics = logged({"loss": [QUARTER] * 60}).with_columns(step=pl.lit(100, dtype=pl.Int64))
     assert "loss-constant" not in seen(metrics)
 
 
 @pytest.mark.parametrize(("classes", "noise"), [(1000, 0.002), (50257, 0.001), (10, 0.0002)])
 def test_a_loss_that_stands_at_chance(classes: int, noise: float) -> None:
-    found = seen(frame({"loss": about([math.log(classes)] * 120, noise), "lr": [1e-3] * 120}, every=50))
+    found = seen(logged({"loss": about([math.log(classes)] * 120, noise), "lr": [1e-3] * 120}, every=50))
     assert set(found) == {"loss-at-chance"}
     assert found["loss-at-chance"].captures == {"classes": str(classes)}
 
@@ -231,7 +208,7 @@ def test_a_loss_that_stands_at_chance(classes: int, noise: float) -> None:
 def test_a_loss_at_chance_whose_steps_are_counted_by_epoch() -> None:
     steps = pl.Series([50 * (i % 30) for i in range(120)], dtype=pl.Int64)
     epochs = pl.Series([float(i // 30) for i in range(120)])
-    metrics = frame({"loss": about([math.log(1000)] * 120, 0.001)})
+    metrics = logged({"loss": about([math.log(1000)] * 120, 0.001)})
     assert "loss-at-chance" in seen(metrics.with_columns(step=steps, epoch=epochs))
     assert "loss-at-chance" not in seen(metrics.with_columns(step=steps))  # it may have begun anew
 
@@ -249,12 +226,12 @@ def test_a_loss_at_chance_whose_steps_are_counted_by_epoch() -> None:
     ids=["level", "binary", "other", "falls", "late", "short"],
 )
 def test_a_loss_near_chance_that_is_no_finding(loss: list[float], first: int) -> None:
-    assert "loss-at-chance" not in seen(frame({"loss": loss}, first=first, every=50))
+    assert "loss-at-chance" not in seen(logged({"loss": loss}, first=first, every=50))
 
 
 def test_a_loss_at_chance_while_the_rate_still_grows() -> None:
     series = {"loss": about([math.log(1000)] * 120, 0.001), "lr": [1e-8 * (i + 1) for i in range(120)]}
-    assert "loss-at-chance" not in seen(frame(series, every=50))
+    assert "loss-at-chance" not in seen(logged(series, every=50))
 
 
 @pytest.mark.parametrize(
@@ -264,18 +241,18 @@ def test_a_loss_at_chance_while_the_rate_still_grows() -> None:
 )
 def test_a_loss_and_an_accuracy_at_chance(classes: int, name: str, share: float, noise: float) -> None:
     loss, guessed = about([math.log(classes)] * 120, noise), about([share] * 120, 0.1, seed=5)
-    found = seen(frame({"loss": loss, name: guessed, "lr": [1e-3] * 120}, every=50))
+    found = seen(logged({"loss": loss, name: guessed, "lr": [1e-3] * 120}, every=50))
     assert set(found) == {"loss-at-chance"}
     assert abs(int(found["loss-at-chance"].captures["classes"]) - classes) <= 0.01 * classes
     for better in (1.5 * share, 0.4 * share):
-        assert not seen(frame({"loss": loss, name: about([better] * 120, 0.1), "lr": [1e-3] * 120}, every=50))
+        assert not seen(logged({"loss": loss, name: about([better] * 120, 0.1), "lr": [1e-3] * 120}, every=50))
     learns = [*guessed[:90], *about([1.5 * share] * 30, 0.1)]
-    assert not seen(frame({"loss": loss, name: learns, "lr": [1e-3] * 120}, every=50))
+    assert not seen(logged({"loss": loss, name: learns, "lr": [1e-3] * 120}, every=50))
 
 
 def test_two_classes_at_chance_by_epochs() -> None:
     def told(accuracy: float, loss: float, epochs: int = 30) -> dict[str, Observation]:
-        metrics = frame({"loss": about([loss] * epochs, 0.001), "eval_accuracy": about([accuracy] * epochs, 0.004)})
+        metrics = logged({"loss": about([loss] * epochs, 0.001), "eval_accuracy": about([accuracy] * epochs, 0.004)})
         return seen(metrics.with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=pl.col("line").cast(pl.Float64) - 1))
 
     assert set(told(0.5, math.log(2))) == {"loss-at-chance"}
@@ -287,9 +264,9 @@ def test_two_classes_at_chance_by_epochs() -> None:
 def test_one_record_in_twenty_hides_no_chance_level() -> None:
     loss = about([math.log(1000)] * 200, 0.002)
     loss[::40] = [7.3] * 5
-    assert "loss-at-chance" in seen(frame({"loss": loss}, every=50))
+    assert "loss-at-chance" in seen(logged({"loss": loss}, every=50))
     loss[::10] = [7.3] * 20
-    assert "loss-at-chance" not in seen(frame({"loss": loss}, every=50))
+    assert "loss-at-chance" not in seen(logged({"loss": loss}, every=50))
 
 
 # --- a learning rate that is 0 --------------------------------------------------------------------------------------
@@ -297,7 +274,7 @@ def test_one_record_in_twenty_hides_no_chance_level() -> None:
 
 def zero_rate(source: str, **series: Sequence[float]) -> dict[str, Observation]:
     made = {"loss": about([2.0] * 80, 0.01), "grad_norm": about([1.1] * 80), "lr": [0.0] * 80, **series}
-    return seen(frame(made, every=10).with_columns(source=pl.lit(source)))
+    return seen(logged(made, every=10).with_columns(source=pl.lit(source)))
 
 
 def test_a_rate_of_zero_while_gradients_arrive() -> None:
@@ -326,7 +303,7 @@ def ended(**series: Sequence[float]) -> dict[str, Observation]:
         "grad_norm": [*about([1.0] * 60), *[0.0] * 60],
         "lr": [*(2e-5 * (1 - i / 60) for i in range(60)), *[0.0] * 60],
     }
-    return seen(frame({**made, **series}, every=10))
+    return seen(logged({**made, **series}, every=10))
 
 
 def test_updates_that_end_long_before_the_run() -> None:
@@ -356,7 +333,7 @@ def test_updates_that_do_not_end(series: dict[str, list[float]]) -> None:
 
 
 def ranks(times: Sequence[Sequence[float]]) -> pl.DataFrame:
-    return pl.concat([frame({"loss": falling(len(t)), "step_time": t}, rank=r) for r, t in enumerate(times)])
+    return pl.concat([logged({"loss": falling(len(t)), "step_time": t}, rank=r) for r, t in enumerate(times)])
 
 
 def test_the_rank_that_became_slow() -> None:
@@ -426,9 +403,9 @@ def test_a_rate_that_stands_still(
 
 def test_weights_that_stand_still_without_a_logged_rate() -> None:
     series = {"loss": about([2.3] * 60, 0.01), "update_ratio": [0.0] * 60, "grad_norm": about([1.0] * 60)}
-    assert set(seen(frame(series))) == {"weights-not-updated"}
-    assert "weights-not-updated" not in seen(frame({**series, "lr": [0.0] * 60}))
-    assert "weights-not-updated" not in seen(frame({**series, "grad_norm": [0.0] * 60}))
+    assert set(seen(logged(series))) == {"weights-not-updated"}
+    assert "weights-not-updated" not in seen(logged({**series, "lr": [0.0] * 60}))
+    assert "weights-not-updated" not in seen(logged({**series, "grad_norm": [0.0] * 60}))
 
 
 # --- the loss on held-out data ---------------------------------------------------------------------------------------
@@ -437,7 +414,7 @@ def test_weights_that_stand_still_without_a_logged_rate() -> None:
 def evaluated(eval_loss: Sequence[float], loss: Sequence[float], **more: Sequence[float]) -> dict[str, Observation]:
     """One evaluation every tenth record."""
     sparse = [eval_loss[i // 10] if i % 10 == 9 else None for i in range(10 * len(eval_loss))]
-    return seen(frame({"loss": loss, "eval_loss": sparse, **more}, every=10))
+    return seen(logged({"loss": loss, "eval_loss": sparse, **more}, every=10))
 
 
 def test_a_held_out_loss_that_explodes() -> None:

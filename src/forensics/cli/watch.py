@@ -64,7 +64,7 @@ def watch(
       3  --until-finished, and no end was seen; or the verdict is unknown; or ended before all was read
     """
     from forensics import settings
-    from forensics.engine.diagnosis import FINISHED
+    from forensics.engine.finishes import FINISHED
     from forensics.engine.pipeline import Options as Analysing
     from forensics.engine.pipeline import analyse_with_data, sniffers
     from forensics.report import jsonreport, terminal

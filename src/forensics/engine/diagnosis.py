@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
 from forensics.engine.configs import is_setting
-from forensics.engine.ending import how_far, how_it_ends, last_words, left_open, said_before
+from forensics.engine.ending import how_far, how_it_ends, last_words, left_open
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
-from forensics.engine.finishes import ANYBODYS_END
+from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
@@ -20,6 +19,7 @@ from forensics.engine.kernel import KILLED
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
 from forensics.engine.steps import StepClock
+from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
     WAITED_FOR,
@@ -41,8 +41,6 @@ from forensics.signatures.schema import Signature
 
 EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many there are
 EFFECTS = 3  # effects that the one-line chain names
-FINISHED = "run-finished"
-INSUFFICIENT = "insufficient-evidence"
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
@@ -240,7 +238,7 @@ def diagnose(
     catalogue: Mapping[str, Signature],
 ) -> Diagnosis:
     """The diagnosis of a run from its linked candidates."""
-    top = _with_placeholder(roots(linked), catalogue, data)
+    top = with_stand_in(roots(linked), catalogue, data)
     rest = [c for c in linked if c.explained_by is not None]
     if top and top[0].signature.name == INSUFFICIENT:
         rest = [c for c in linked if c is not top[0]]
@@ -282,42 +280,6 @@ def _rivals(c: Candidate, other: Candidate) -> bool:
     again = (other.signature.name, other.subject) == (c.signature.name, c.subject)
     kind = c.late or other.signature.kind == c.signature.kind
     return other is not c and not again and other.yields is None and kind
-
-
-def _with_placeholder(top: list[Candidate], catalogue: Mapping[str, Signature], data: RunData) -> list[Candidate]:
-    """Echoes alone are no cause: the root is then that the evidence does not reach."""
-    if not top or top[0].signature.kind != "echo" or INSUFFICIENT not in catalogue:
-        return top
-    echo = top[0]
-    signs = list(echo.observations)
-    told: list[str] = []
-    ended = _ended_first(data, echo.attempt)
-    if ended is not None:
-        rank, code = ended
-        told.append(f"the launcher saw rank {rank} end first, by itself, with exit code {code}: its log comes first")
-    if (said := said_before((e for c in top for o in c.observations for e in o.evidence), data)) is not None:
-        told.append(f"the last error printed before that, which no signature knows: {said.text[:200]}")
-        key = echo.key  # the one whose evidence is shown first
-        signs = [replace(o, evidence=(said, *o.evidence)) if o is key else o for o in signs]
-    if told:
-        signs[0] = replace(signs[0], note="; ".join(told))
-    # Any exception ends a process with 1, also that of a peer which lost its connection.
-    ranks = (ended[0],) if ended is not None and ended[1] != 1 else None
-    stand_in = Candidate(catalogue[INSUFFICIENT], echo.attempt, signs, ranks, False, echo.time, explains=list(top))
-    for c in top:
-        c.explained_by = stand_in
-    return [stand_in]
-
-
-def _ended_first(data: RunData, attempt: int) -> tuple[int, int] | None:
-    """(rank, exit code) of the one worker that a launcher saw end by itself; None where it was several, or a signal."""
-    rows = {
-        (o.identity.rank, int(o.captures["exitcode"]))
-        for o in data.observations
-        if o.signature == WORKER_EXIT and (o.identity.attempt or 0) == attempt
-    }
-    rank, code = next(iter(rows)) if len(rows) == 1 else (None, 0)
-    return (rank, code) if rank is not None and 0 < code < 128 else None
 
 
 def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData) -> Verdict:

@@ -510,7 +510,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
     found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
-    found = teardowns.settle_threads(found, data.tracebacks, clock)
+    found = teardowns.settle_exceptions_at_exit(found, data.tracebacks, clock)
     found = often_enough(found, catalogue)
     data = replace(data, observations=tuple(found))
     world = identity.know_world(data)

@@ -1,4 +1,5 @@
-"""What belongs to the end of a run and did not bring it about: announced stops and kills, and threads left behind.
+"""What belongs to the end of a run and did not bring it about: announced stops and kills, and what the interpreter
+leaves behind.
 
 Once a launcher ends a job step, who is killed there did nothing.
 
@@ -13,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from forensics.engine.finishes import FINISHED
 from forensics.engine.steps import StepClock
 from forensics.model import Observation, Traceback
 from forensics.patterns import lazy
@@ -20,9 +22,8 @@ from forensics.patterns import lazy
 KILLED = "sigkill-unknown-sender"
 STOPPED = "external-sigterm"
 REPORT = "srun-task-exited"
-FINISHED = "run-finished"
-BY_HAND = "keyboard-interrupt"
-LATE_THREAD = "thread-exception-at-exit"
+_INTERRUPT = "keyboard-interrupt"
+AT_EXIT = "exception-at-exit"
 BY_LAUNCHER = "sigterm-to-children"
 # Distinct steps between an announcement and a kill from which on they are of different job steps: ranks that are
 # stopped may still print what they had under way.
@@ -80,7 +81,7 @@ def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]
     ]
 
 
-def settle_threads(
+def settle_exceptions_at_exit(
     found: Sequence[Observation], tracebacks: Sequence[Traceback], steps: StepClock
 ) -> list[Observation]:
     """The observations, with exceptions of threads and finalizers below the line of the run's end made harmless.
@@ -107,10 +108,10 @@ def settle_threads(
     for o in found:
         e = o.evidence[0] if o.evidence else None
         inside = [t for a, b, t in late.get(e.file, ()) if a <= (e.line or 0) <= b] if e is not None else []
-        if inside and o.signature != BY_HAND:
+        if inside and o.signature != _INTERRUPT:
             who = f"thread {inside[0].thread}" if inside[0].thread is not None else "what the interpreter cleans up"
             said = f"{who} raised {inside[0].exception} after the run had come to its end"
-            o = replace(o, signature=LATE_THREAD, rule=None, culprits=(), note=said)
+            o = replace(o, signature=AT_EXIT, rule=None, culprits=(), note=said)
         settled.append(o)
     return settled
 

@@ -23,6 +23,7 @@ from forensics.engine.scan import scan_span
 from forensics.files import opened
 from forensics.model import Evidence, Identity, Kind, Observation, Source, Traceback
 from forensics.parsers.logs import read_log
+from forensics.parsers.severity import MESSAGES, SEVERE, stated_level
 from forensics.patterns import lazy
 
 MAX_RECORD = 1 << 20  # bytes of a line; a stack of a thousand frames has some 100,000
@@ -138,30 +139,19 @@ def _record(line: bytes, number: int, source: Source) -> _Record | None:
         return None
     if not isinstance(record, dict):
         return None
-    level = _level(record)
-    if level is not None and level.lower() not in _SEVERE:
+    stated = stated_level(record)
+    level = stated.lower() if isinstance(stated, str) else None
+    if level is not None and level not in SEVERE:
         return None
     stacks = [text for text in _strings(record) if _HEADER + "\n" in text]
     stacks = stacks or _ecs(record) or _structured(record)
-    message = next((v for key in _MESSAGES if isinstance(v := record.get(key), str)), None)
+    message = next((v for key in MESSAGES if isinstance(v := record.get(key), str)), None)
     if source.kind is Kind.METRICS and level is not None and message is not None and message not in stacks:
         stacks.insert(0, message)
     if not stacks:
         return None
     rank = next((v for key in _RANKS if type(v := record.get(key)) is int and v >= 0), None)
     return _Record(number, "\n".join(stacks), Identity(rank=rank), *_time(record))
-
-
-def _level(record: dict[str, Any]) -> str | None:
-    """The level that a record states itself, or inside `record` (loguru) or `log` (ECS)."""
-    for place in (record, record.get("record"), record.get("log")):
-        if isinstance(place, dict):
-            for key in _LEVELS:
-                stated = place.get(key)
-                stated = stated.get("name") if isinstance(stated, dict) else stated
-                if isinstance(stated, str):
-                    return stated
-    return None
 
 
 def _ecs(record: dict[str, Any]) -> list[str]:

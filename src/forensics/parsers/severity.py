@@ -25,16 +25,15 @@ class Level(Enum):
 
 
 class LastError(NamedTuple):
-    """text: the message without what stands before it, where that is known; else the line. line: 0 is the last one."""
-
-    text: str
-    lines_from_end: int
+    text: str  # the message without what stands before it, where that is known; else the line
+    lines_from_end: int  # 0 for the last line
     offset: int  # of the line in the bytes that were given
 
 
 _FATAL_WORDS = frozenset(("fatal", "critical", "crit", "panic", "emergency", "emerg", "alert", "severe", "dpanic"))
 _ERROR_WORDS = frozenset(("error", "err", "exception"))
-_WORDS = "|".join(sorted(_FATAL_WORDS | _ERROR_WORDS, key=len, reverse=True))
+SEVERE = _FATAL_WORDS | _ERROR_WORDS  # names of the levels of error and above, in lower case
+_WORDS = "|".join(sorted(SEVERE, key=len, reverse=True))
 
 # glog, klog, absl and c10 print `E1127 20:49:24.123 4242 file.cc:88]`, TensorFlow `2025-11-27 20:49:24.1: F
 # file.cc:88]`, NeMo `[NeMo E 2025-11-27 ...]`.
@@ -50,18 +49,15 @@ _MSG = lazy(r'\b(?:msg|message|event)=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 # A level in capitals stands at the beginning of a record, behind times and names. Other programs begin a message by it.
 _CAPITALS = lazy(r".{0,200}?\b(FATAL|CRITICAL|PANIC|EMERGENCY|EMERG|ALERT|SEVERE|ERROR)\b")
 _BEGINS = lazy(rf"(?i)\W{{0,4}}({_WORDS})(?: error)?: ")
-# Words of a sentence before a level: then it is spoken of.
-_SPOKEN = lazy(r"\b[a-z]{2,} [a-z]{2,}\b")
+_SENTENCE = lazy(r"\b[a-z]{2,} [a-z]{2,}\b")
 # Python's last line of an exception names its class, behind what a system's log puts before it.
 _EXCEPTION = lazy(r"(?:.{0,120}?[\]:Z] )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
 
 _LEVELS = ("level", "levelname", "level_name", "severity", "log.level", "loglevel", "lvl")
-_MESSAGES = ("message", "msg", "event", "text", "MESSAGE")
+MESSAGES = ("message", "msg", "event", "text", "MESSAGE")
 _PINO = {50: Level.ERROR, 60: Level.FATAL}  # numbers of the levels of pino and bunyan
-_PRIORITY = {
-    **dict.fromkeys("012", Level.FATAL),
-    "3": Level.ERROR,
-}  # syslog's, RFC 5424 section 6.2.1; as journald has them
+# Numbers of syslog (RFC 5424, section 6.2.1), as journald has them.
+_PRIORITY = {"0": Level.FATAL, "1": Level.FATAL, "2": Level.FATAL, "3": Level.ERROR}
 
 
 def level_of(line: str) -> tuple[Level, str] | None:
@@ -77,9 +73,25 @@ def level_of(line: str) -> tuple[Level, str] | None:
         return _level(m[1]), said[1] or said[2]
     for m in (_BRACKETED.search(head), _CAPITALS.match(head), _BEGINS.match(head)):
         if m is not None:
-            spoken = _SPOKEN.search(head, 0, m.start(1)) is not None
-            return (Level.ERROR if spoken else _level(m[1])), line
+            return (Level.ERROR if spoken_of(head, m.start(1)) else _level(m[1])), line
     return (Level.ERROR, line) if _EXCEPTION.match(head) else None
+
+
+def spoken_of(line: str, at: int) -> bool:
+    """Whether what stands at a place of a line is spoken of: words of a sentence stand before it."""
+    return _SENTENCE.search(line, 0, at) is not None
+
+
+def stated_level(record: Mapping[str, Any]) -> str | int | None:
+    """The level that a JSON record states itself, or inside `record` (loguru) or `log` (ECS)."""
+    for place in (record, record.get("record"), record.get("log")):
+        if isinstance(place, Mapping):
+            for key in _LEVELS:
+                stated = place.get(key)
+                stated = stated.get("name") if isinstance(stated, Mapping) else stated
+                if isinstance(stated, (str, int)):
+                    return stated
+    return None
 
 
 def last_error(tail: bytes) -> LastError | None:
@@ -137,17 +149,14 @@ def _object(text: str) -> Mapping[str, Any] | None:
 
 
 def _of_record(record: Mapping[str, Any]) -> tuple[Level, str] | None:
-    message = next((v for key in _MESSAGES if isinstance(v := record.get(key), str)), None)
+    message = next((v for key in MESSAGES if isinstance(v := record.get(key), str)), None)
     if message is None:
         return None
-    for place in (record, record.get("record"), record.get("log")):  # loguru and ECS state it one level below
-        for key in _LEVELS if isinstance(place, dict) else ():
-            stated = place.get(key)  # type: ignore[union-attr]
-            stated = stated.get("name") if isinstance(stated, dict) else stated
-            if isinstance(stated, str):
-                word = stated.strip().lower()
-                return (_level(word), message) if word in _FATAL_WORDS | _ERROR_WORDS else None
-            if type(stated) is int and stated in _PINO and "time" in record:
-                return _PINO[stated], message
+    stated = stated_level(record)
+    if isinstance(stated, str):
+        word = stated.strip().lower()
+        return (_level(word), message) if word in SEVERE else None
+    if stated in _PINO and "time" in record:
+        return _PINO[stated], message
     level = _PRIORITY.get(str(record.get("PRIORITY")))
     return (level, message) if level is not None else None

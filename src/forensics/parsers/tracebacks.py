@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from forensics.model import Evidence, Identity, Traceback
 from forensics.parsers.prefixes import clean, is_bare, segments
+from forensics.parsers.severity import spoken_of
 
 HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
@@ -25,7 +26,6 @@ NOBODY = Identity()
 # What Python draws on the left of the exceptions of a group, each of which has a traceback of its own.
 MARGIN = " \t|"
 _WHOLE_HEADER = re.compile(HEADER + r" last\):?\W*$")
-_SENTENCE = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b")
 _GROUP = "+ Exception Group Traceback"
 _FRAME = re.compile(r'^\s*(?:[│|>] ?)*\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
 _RICH_FRAME = re.compile(r"^[│|]\s*(?P<file>/[^:│]+\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
@@ -298,7 +298,7 @@ def chained(before: str) -> str | None:
 def is_header(text: str) -> bool:
     """Whether a line is the header of a traceback: nothing follows it, and what stands before it is no sentence."""
     m = _WHOLE_HEADER.search(text)
-    return m is not None and _SENTENCE.search(text, 0, m.start()) is None
+    return m is not None and not spoken_of(text, m.start())
 
 
 def is_group(header: str) -> bool:

@@ -228,6 +228,5 @@ def _blamed_traceback(first: Finding | None, data: RunData) -> Traceback | None:
 
 
 def _user_frames(traceback: Traceback) -> tuple[tuple[str, int, str], ...]:
-    installed = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<string>")
-    own = [f for f in traceback.frames if not any(part in f[0] for part in installed)]
-    return tuple((file[:LONGEST], line, function[:LONGEST]) for file, line, function in own[-MOST_FRAMES:])
+    own = traceback.own_frames[-MOST_FRAMES:]
+    return tuple((file[:LONGEST], line, function[:LONGEST]) for file, line, function in own)

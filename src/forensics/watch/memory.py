@@ -97,10 +97,6 @@ class Memory:
 
         return self._metrics if self._metrics is not None else pl.DataFrame(schema=schema(METRICS_COLUMNS))
 
-    def knows(self, path: str) -> bool:
-        """Whether anything of a file is kept."""
-        return path in self._files
-
     def data(self, name: str, sources: Sequence[Source]) -> RunData:
         """All of it as a run's data. name: what the run is called."""
         import polars as pl
