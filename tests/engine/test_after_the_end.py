@@ -133,3 +133,9 @@ def test_an_iterator_that_ends_uncaught(tmp_path: Path) -> None:
     )
     titles = [f.title for f in run(tmp_path, train=STEPS + handled).findings if f.role is Role.ROOT]
     assert titles == ["An exception ended the process: ValueError"]
+
+
+def test_a_pod_that_is_stopped_after_the_end(tmp_path: Path) -> None:
+    describe = "Name: trainer-0\nContainers:\n  main:\n    State:          Terminated\n      Reason:       Error\n"
+    assert run(tmp_path, train=STEPS + DONE, pod=f"{describe}      Exit Code:    143\n").verdict is Verdict.HEALTHY
+    assert run(tmp_path, train=STEPS, pod=f"{describe}      Exit Code:    255\n").verdict is Verdict.FAILED
