@@ -62,6 +62,14 @@ def test_a_log_that_ends_in_an_unknown_error_is_not_called_healthy(tmp_path: Pat
     assert run(tmp_path, STEPS + line + "\n" + STEPS).verdict is Verdict.HEALTHY
 
 
+BAR = "2026-03-01 10:02:00,000 CRITICAL lost the lease\n {}%|████      | {}/100 [02:00<03:00,  3.00s/it]\n"
+
+
+def test_a_bar_that_is_drawn_again_is_no_progress_after_an_error(tmp_path: Path) -> None:
+    assert run(tmp_path, STEPS + BAR.format(40, 40)).verdict is Verdict.UNKNOWN
+    assert run(tmp_path, STEPS + BAR.format(43, 43)).verdict is Verdict.HEALTHY
+
+
 OPEN = 'Traceback (most recent call last):\n  File "/app/train.py", line 50, in main\n    step()\n'
 
 

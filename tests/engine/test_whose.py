@@ -293,3 +293,15 @@ def test_a_task_is_the_rank_of_its_number_where_that_one_alone_is_silent(
     found = root(tmp_path, files)
     assert found.name == "host-oom-cgroup"
     assert found.ranks == ranks
+
+
+def test_killed_in_a_ranks_own_log_is_that_rank(tmp_path: Path) -> None:
+    files = {f"rank{r}.log": "\n".join(f"step {i} loss 2.{i}" for i in range(9)) for r in range(4)}
+    lost = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+    peers = {name: f"{text}\n{lost}" for name, text in files.items()}
+    found = root(tmp_path, peers | {"rank2.log": files["rank2.log"] + "\nKilled"})
+    assert (found.name, found.ranks) == ("sigkill-unknown-sender", (2,))
+    # In a log of all ranks it is not known whose it is.
+    together = "\n".join(f"[rank{r}]: step {i} loss 2.{i}" for i in range(9) for r in range(4))
+    (tmp_path / "all").mkdir()
+    assert root(tmp_path / "all", {"train.log": together + "\nKilled"}).ranks is None

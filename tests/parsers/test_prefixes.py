@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Identity
-from forensics.parsers.prefixes import clean, parse_time, segments, vote
+from forensics.parsers.prefixes import VOTED, clean, parse_time, segments, vote
 
 NOV27 = 1_795_824_000.0  # 2026-11-28T00:00:00Z
 
@@ -98,7 +98,7 @@ def test_a_line_into_which_several_ranks_wrote_is_cut() -> None:
 
 @given(st.text())
 def test_clean_never_raises_and_adds_nothing(line: str) -> None:
-    got = clean(line, frozenset({"srun", "pdsh", "compose", "mpich", "srun_het", "journal"}), NOV27)
+    got = clean(line, frozenset(VOTED), NOV27)
     assert len(got.text) <= len(line)
 
 
@@ -117,6 +117,18 @@ def test_a_traceback_behind_a_host_is_read(tmp_path: Path) -> None:
     log.write_text(steps + "".join(f"node-1: {line}\n" for line in raised.splitlines()))
     root = analyse([str(log)], Options(threads=1)).findings[0]
     assert (root.name, root.node) == ("python-exception", "node-1") and "/w/train.py:9" in root.notes[0]
+
+
+def test_stern_names_pod_and_container() -> None:
+    lines = [f"sft-worker-{i % 2} pytorch step {i} loss 2.{i}" for i in range(20)]
+    assert vote(["+ sft-worker-0 › pytorch", "+ sft-worker-1 › pytorch", *lines]) == {"stern"}
+    got = clean("train-7d9fb6c5f4-x2x5k pytorch KeyError: 'z'", vote(lines), NOV27)
+    assert (got.text, got.identity) == ("KeyError: 'z'", Identity(node="train-7d9fb6c5f4-x2x5k"))
+
+
+@pytest.mark.parametrize("line", ["worker-{n} step {i} loss 2.{i}", "worker-{n} w{i} took 3 s", "worker {n} reads {i}"])
+def test_sentences_about_workers_are_no_pods(line: str) -> None:
+    assert vote([line.format(n=i % 2, i=i) for i in range(20)]) == frozenset()
 
 
 @pytest.mark.parametrize("stamp", ["Nov 27 21:48:20", "Nov 27 21:48:20.512345", "2026-11-27T21:48:20+0000"])

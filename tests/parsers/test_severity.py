@@ -27,6 +27,7 @@ FATAL = [
     "2025-11-03 09:12:00 EMERGENCY the ring is unseated",
     "CRITICAL:root:the ring is unseated",
     "\x1b[31m2025-11-03 09:12:00 | CRITICAL | ring:seat:12 - the ring is unseated\x1b[0m",
+    "[C 2025-11-03 09:12:00.123 ServerApp] the ring is unseated",  # Jupyter
 ]
 ERROR = [
     "E1103 09:12:00.123456 140123 ring.py:88] the ring is unseated",  # absl
@@ -34,6 +35,8 @@ ERROR = [
     "[NeMo E 2025-11-03 09:12:00 ring:88] the ring is unseated",
     '{"@timestamp": "2025-11-03T09:12:00Z", "log.level": "error", "message": "the ring is unseated"}',
     "[2025-11-03T09:12:00Z ERROR ring] the ring is unseated",
+    "[E 251103 09:12:00 web:2271] the ring is unseated",  # Tornado
+    "E 09:12:00 ring: the ring is unseated",
     "ERROR:trainer:the ring is unseated",
     "acme.RingError: the ring is unseated",
     "Nov  3 09:12:00 node7 trainer[4412]: RuntimeError: the ring is unseated",
@@ -49,6 +52,8 @@ NEITHER = [
     "level=error is what --verbosity 1 shows",
     "NCCL_ASYNC_ERROR_HANDLING=1",
     "val top-1 (err) 23.1",
+    "E 12 loss 0.31",
+    "[I 251103 09:12:00 web:2271] 200 GET /error",
     "{broken json",
     "",
 ]

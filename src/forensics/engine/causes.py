@@ -197,9 +197,9 @@ def _blamed(
             nobody = nobody or not o.culprits
             continue
         rank = world.of(o)
-        if rank is not None and (
-            signature.culprit == "self" or (signature.culprit == "named" and _NAMES & o.captures.keys())
-        ):
+        stated = signature.evidence[o.rule].culprit if o.rule is not None else None
+        policy = stated or signature.culprit
+        if rank is not None and (policy == "self" or (policy == "named" and _NAMES & o.captures.keys())):
             shown.add(rank)
     if named:
         ranks = named

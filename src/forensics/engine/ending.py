@@ -12,6 +12,7 @@ from forensics.files import opened
 from forensics.model import Evidence, Kind, Observation, RunData
 from forensics.parsers.severity import last_error
 
+_OF_BARS = ("progress", "total_steps")  # metrics that progress bars give
 _BEFORE = 64 << 10  # bytes before a report of the end that are searched for an error
 
 
@@ -92,11 +93,14 @@ def left_open(data: RunData, finished: Iterable[Observation]) -> Evidence | None
 
 
 def _last_records(data: RunData) -> dict[str, int]:
-    """Source -> the last line with a metric."""
+    """Source -> the last line with a metric; a bar that is drawn again at a step that was told before adds nothing."""
     import polars as pl
 
     stated = data.metrics.lazy().filter(pl.col("line").is_not_null())
-    return dict(stated.group_by("source").agg(pl.col("line").max()).collect().iter_rows())
+    drawn = pl.col("name").is_in(_OF_BARS) & pl.col("step").is_not_null()
+    line = pl.when(drawn).then(pl.col("line").min().over("source", "step")).otherwise(pl.col("line"))
+    told = stated.with_columns(line.alias("line")).group_by("source").agg(pl.col("line").max())
+    return dict(told.collect().iter_rows())
 
 
 def _last_place(data: RunData) -> tuple[str | None, float | None]:

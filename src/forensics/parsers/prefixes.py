@@ -61,6 +61,10 @@ VOTED: dict[str, str] = {
     "pdsh": r"^(?P<host>[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ",
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     "mpich": r"^\[(?P<rank>\d{1,5})\] ",
+    # stern: pod and container, which are DNS labels; a pod's last part is its index or what Kubernetes made up.
+    "stern": (
+        r"^(?P<host>[a-z0-9](?:[a-z0-9-]{0,240}[a-z0-9])?-(?:\d{1,5}|[a-z0-9]{5})) (?P<container>[a-z][a-z0-9-]{1,62}) "
+    ),
     # journalctl -u train.service (-o short, short-precise, short-iso): a program's own lines behind its name and pid.
     # The pid is that of the process which opened the stream, a shell script's as often as Python's.
     "journal": (
@@ -69,6 +73,7 @@ VOTED: dict[str, str] = {
         r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: "
     ),
 }
+FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
     "traceback", "error", "warning", "warn", "info", "debug", "file", "exception", "note", "epoch", "step", "iter",
@@ -207,6 +212,10 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
             continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
             continue
+        if "container" in pattern.groupindex:
+            inside = {m.group("container") for line in sample if (m := pattern.match(line))}
+            if len(inside) > FEW_CONTAINERS or inside & _NEVER_A_HOST:
+                continue
         accepted.add(name)
     return frozenset(accepted)
 
@@ -328,7 +337,7 @@ def _of_twelve(hour: int, half: str | None) -> int:
 def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
     """Fold the groups of one prefix into the identity: the innermost rank wins, the outermost host does."""
     for key, value in fields.items():
-        if value is None or key in ("ts", "rest", "message", "level", "md", "clock", "file"):
+        if value is None or key in ("ts", "rest", "container", "message", "level", "md", "clock", "file"):
             continue
         if key == "host":
             into.setdefault("node", value)

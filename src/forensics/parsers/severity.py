@@ -36,11 +36,14 @@ SEVERE = _FATAL_WORDS | _ERROR_WORDS  # names of the levels of error and above, 
 _WORDS = "|".join(sorted(SEVERE, key=len, reverse=True))
 
 # glog, klog, absl and c10 print `E1127 20:49:24.123 4242 file.cc:88]`, TensorFlow `2025-11-27 20:49:24.1: F
-# file.cc:88]`, NeMo `[NeMo E 2025-11-27 ...]`.
+# file.cc:88]`, NeMo `[NeMo E 2025-11-27 ...]`, Tornado and Jupyter `[C 2025-11-27 20:49:24.123 ServerApp]`, and some
+# formats of Python's logging `E 20:49:24`.
 _LETTER = lazy(
     r"(?:^|[\[ :|])([EF])\d{4} \d\d:\d\d:\d\d(?:\.\d+)? +(?:\d+ )?\S+:\d+\] ?"
     r"|\d\d:\d\d:\d\d\.\d+: ([EF]) \S+:\d+\] ?"
     r"|\[NeMo ([EF]) \d{4}-[^\]]*\] ?"
+    r"|^\[([EFC]) \d{2,4}-?\d\d-?\d\d \d\d:\d\d:\d\d[^\]]{0,60}\] ?"
+    r"|^([EFC]) (?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)? "
 )
 # logfmt (Go's and Rust's loggers), and the brackets of spdlog, structlog and many formats of Python's logging.
 _KEYED = lazy(rf'(?i)(?:^|[\s|])(?:level|lvl|levelname|severity|loglevel)="?({_WORDS})\b"?')
@@ -68,7 +71,7 @@ def level_of(line: str) -> tuple[Level, str] | None:
         return _of_record(record)
     head = line[:_HEAD]
     if m := _LETTER.search(head):
-        return (Level.FATAL if "F" in m.groups() else Level.ERROR), line[m.end() :] or line
+        return (Level.ERROR if "E" in m.groups() else Level.FATAL), line[m.end() :] or line
     if (m := _KEYED.search(head)) and (said := _MSG.search(line)):
         return _level(m[1]), said[1] or said[2]
     for m in (_BRACKETED.search(head), _CAPITALS.match(head), _BEGINS.match(head)):
