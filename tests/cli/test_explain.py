@@ -235,3 +235,21 @@ def test_what_no_signature_may_be(own: Path, change: tuple[str, str], message: s
     result = run("signatures", "test", str(own))
     assert result.exit_code == 1 and message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("question", "entry"),
+    [
+        ("why is my loss nan", "nan-loss"),
+        ("my training is stuck", "collective-timeout"),
+        ("the loss does not go down", "loss-at-chance"),
+        ("checkpoint will not load", "checkpoint-corrupt"),
+        ("my weights do not update", "weights-not-updated"),
+    ],
+)
+def test_questions_lead_to_entries(question: str, entry: str) -> None:
+    assert entry in run("explain", question).output
+
+
+def test_words_that_no_entry_bears_lead_nowhere() -> None:
+    assert "forensics signatures list" in run("explain", "zebra quilt marmalade").output

@@ -64,21 +64,24 @@ def _by_words(catalogue: Mapping[str, Signature], wanted: str) -> tuple[Signatur
 
     matches = search.search(catalogue, wanted)
     meant = search.best(matches)
-    if not search.by_name(matches, wanted):
+    others = search.asked_often(catalogue, wanted)
+    if others and not (matches and matches[0].named):
+        meant = None
+    elif not search.by_name(matches, wanted):
         printed = pasted.of_line(catalogue, wanted) or ([] if meant else pasted.of_piece(catalogue, wanted))
         if printed:
             more = f"; others: {', '.join(s.name for s in printed[1:])}" if printed[1:] else ""
             click.echo(f"nothing is called {inert(repr(wanted))}; the line is one of {printed[0].name}{more}", err=True)
             return (printed[0],)
-    others = [m.signature for m in matches if m.signature is not meant]
+    others = others if meant is None and others else [m.signature for m in matches if m.signature is not meant]
     if meant is not None:
         more = f"; others: {', '.join(s.name for s in others)}" if others else ""
         click.echo(f"nothing is called {inert(repr(wanted))}; the nearest is {meant.name}{more}", err=True)
         return (meant,)
-    if others:
+    near = index.near_names(catalogue, wanted)
+    if others := others or ([] if near else search.nearest(catalogue, wanted)):
         wide = max(len(s.name) for s in others)
         listed = [inert(f"  {s.name:{wide}}  {s.title}") for s in others]
         raise Stop("\n".join([f"nothing is called {inert(repr(wanted))}; did you mean one of these?", *listed]))
-    near = index.near_names(catalogue, wanted)
     hint = f"; did you mean {', '.join(near)}?" if near else "; see: forensics signatures list"
     raise stop(f"no signature is called {wanted!r}{hint}")

@@ -36,6 +36,7 @@ class Index:
 
     abbreviations: short form -> phrases that it stands for, in small letters and without punctuation.
     several: other word -> slugs of all that it may mean, the most usual first.
+    questions: words of a question -> slugs of the entries to look at.
     further: code that no signature bears -> slugs of what it covers, the most usual first.
     """
 
@@ -43,6 +44,7 @@ class Index:
     aliases: Mapping[str, str]
     abbreviations: Mapping[str, tuple[str, ...]]
     several: Mapping[str, tuple[str, ...]]
+    questions: Mapping[str, tuple[str, ...]]
     further: Mapping[str, tuple[str, ...]]
 
 
@@ -50,11 +52,11 @@ class Index:
 def load_index() -> Index:
     """The built-in index."""
     table = tomllib.loads(INDEX.read_text("utf-8"))
-    order, short, several, further = (
+    order, short, several, questions, further = (
         {key: tuple(names) for key, names in table[part].items()}
-        for part in ("order", "abbreviations", "several", "further")
+        for part in ("order", "abbreviations", "several", "questions", "further")
     )
-    return Index(order, table["aliases"], short, several, further)
+    return Index(order, table["aliases"], short, several, questions, further)
 
 
 def codes(catalogue: Mapping[str, Signature]) -> dict[str, tuple[Signature, ...]]:
