@@ -211,6 +211,8 @@ def test_another_process_that_was_killed_is_beside_the_matter(tmp_path: Path) ->
     found = diagnose(tmp_path, train_log=STEPS + KEY_ERROR, dmesg_txt=killed)
     assert [f.name for f in found.of_role(Role.ROOT)] == ["python-exception"]
     assert "host-oom" in context(found)
+    before_training = diagnose(tmp_path / "early", train_log="building the model ...\n" + KEY_ERROR, dmesg_txt=killed)
+    assert [f.name for f in before_training.of_role(Role.ROOT)] == ["python-exception"]
     alone = diagnose(tmp_path / "alone", train_log=STEPS + "Killed\n", dmesg_txt=killed)
     assert root(alone).name == "host-oom"
 
@@ -291,7 +293,7 @@ def test_a_journal_in_json_and_a_run(tmp_path: Path) -> None:
     names = {f.name for f in found.findings}
     assert {"gpu-ecc-uncorrectable", "rank-segfault", "host-oom-cgroup"} <= names
     assert next(f for f in found.findings if f.name == "rank-segfault").time == "2026-08-10T15:36:07.123Z"
-    assert how(found, "journal.json").startswith("kernel log (journal json)")
+    assert how(found, "journal.json!/journal.json").startswith("kernel log (syslog iso)")
 
 
 _TIE = st.tuples(st.floats(0, 1e7), st.floats(0, 2e9))

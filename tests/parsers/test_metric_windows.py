@@ -38,6 +38,7 @@ COUNTERS = {
     "iter 5: saved": (5, None, None),
     "epoch 2, iteration 40 done": (40, 2.0, None),
     "[rank3]: global_step=40 samples=3": (40, None, 3),
+    f"{STAMP} rank=3 step=40": (40, None, None),
     '{"ts": 1795817304.3, "step": 36, "rank": 1, "phase": "forward"}': (36, None, 1),
 }
 
@@ -61,6 +62,12 @@ def test_a_line_that_only_counts_gives_progress(text):
 )  # fmt: skip
 def test_counts_that_are_no_progress(text):
     assert extract(text).rows() == []
+
+
+def test_counts_without_company_are_a_loops_where_they_rise():
+    assert [row[-1] for row in extract("\n".join(f"step {i}" for i in range(1, 8))).rows()] == [*range(1, 8)]
+    assert extract("\n".join(f"step {i}" for i in (1, 2, 3, 4))).rows() == []  # a recipe
+    assert extract("\n".join(f"step {i}" for i in (1, 2, 3, 4, 5, 6, 1, 2))).rows() == []
 
 
 def test_a_metric_line_counts_for_itself():

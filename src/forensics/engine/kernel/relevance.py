@@ -121,7 +121,7 @@ def _ends_a_run(o: Observation, catalogue: Mapping[str, Signature]) -> bool:
 def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
     """Give each candidate that kernel lines alone show its `context`, where the run did not suffer by it.
 
-    Kernel logs by themselves say nothing of a run: where no log shows training, what they hold stands.
+    Kernel logs by themselves say nothing of a run: where no log shows training or an error, what they hold stands.
     """
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo") and c.context is None]
     kernels = [c for c in live if all(map(of_kernel, c.observations))]
@@ -131,9 +131,9 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
         elif elsewhere(c.observations[0]) == VICTIM and c.signature.kind in ("cause", "symptom", "echo"):
             theirs = c.observations[0].captures.get(VICTIM, "")
             c.context = OTHER_HOSTS_PROCESS.format(host=_hosts(c), theirs=theirs)
-    if not any(steps.marks.values()):
-        return
     others = [c for c in live if c not in kernels]
+    if not others and not any(steps.marks.values()):
+        return
     kernels = [c for c in kernels if c.context is None]
     span = _Span.of(found, steps)
     end = max((c.attempt for c in found if c.signature.name == "run-finished"), default=None)

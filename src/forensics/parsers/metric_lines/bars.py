@@ -21,6 +21,7 @@ _HELD_OUT = (
     r"(?i:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
     r"|testing)(?:[^a-z0-9_./-]|$))"
 )
+COUNTED = 5  # lines that hold a count and nothing else, from which on they are a loop's
 _RECORD_TIME = r'(?-u:"(?:ts|time|timestamp|created|_timestamp)": ?"?[12][0-9])'
 _EPOCH = r"""(?i:(?:^|[^a-z_])(?:epoch|ep)["']?[ :=#\[]{1,3}([0-9]+(?:\.[0-9]+)?))"""
 
@@ -81,7 +82,7 @@ def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.Dat
     """`progress` from lines that only count: a step where the message or a field of it begins, or in a record.
 
     pieces: frames of (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other
-    words), so that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are
+    words, or COUNTED of its like that rise), so that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are
     instructions.
     """
     import polars as pl
@@ -112,20 +113,33 @@ def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.Dat
                 & ~before.str.contains(_HELD_OUT)
                 & ~rest.str.contains(r"^(?:[.]?[0-9]|[A-Za-z_%])")
                 & ~((pl.col("total") <= 20).fill_null(False) & rest.str.contains(r"^[ \t]*:"))
-                & (
-                    pl.col("total").is_not_null()
-                    | pl.col("epoch").is_not_null()
-                    | rest.str.contains(r"[0-9A-Za-z]")
-                    | before.str.contains(r"[0-9]")
-                )
             )
         )
         .with_columns(step=pl.coalesce("record", "counter").cast(pl.Int64, strict=False))
         .filter(pl.col("step").is_not_null())
-        .select("line", "sub", "text", "step", "epoch", time=text.str.extract(STAMP, 1))
+        .select(
+            "line",
+            "sub",
+            "text",
+            "step",
+            "epoch",
+            time=text.str.extract(STAMP, 1),
+            accompanied=pl.col("record").is_not_null()
+            | pl.col("total").is_not_null()
+            | pl.col("epoch").is_not_null()
+            | rest.str.contains(r"[0-9A-Za-z]")
+            | before.str.contains(r"[0-9]"),
+        )
         .collect()
     )
     if frame.is_empty():
         return
-    frame = with_ranks(frame, context).with_columns(time=seconds(frame["time"], "time", context.reference))
+    frame = with_ranks(frame, context).with_columns(
+        time=seconds(frame["time"], "time", context.reference), file=context.file()
+    )
+    # One by one upwards, as a loop prints it.
+    series = (~pl.col("accompanied"), "file", "rank", "local_rank")
+    rises = (pl.col("step").diff() > 0).sum().over(series) >= COUNTED - 1
+    falls = (pl.col("step").diff() <= 0).any().over(series)
+    frame = frame.filter(pl.col("accompanied") | (rises & ~falls))
     yield shaped(frame, context, order=90, kind=pl.lit("counter"), name=pl.lit("progress"), value="step")

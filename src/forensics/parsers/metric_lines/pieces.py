@@ -31,7 +31,8 @@ _LIKELY = (
 )
 # A step counter where a message or a field of it begins, and one in a record; the group is the step.
 COUNTER_STEP = (
-    r"(?-u:(?:(?:^|\r)[ \t]*|[\]\[|,;:][ \t]*|(?:-|INFO|DEBUG) +|[Ee]p(?:och)?[ :=#\[]{1,3}[0-9]+\]?[ ,]+)"
+    r"(?-u:(?:(?:^|\r)[ \t]*|[\]\[|,;:][ \t]*|(?:-|INFO|DEBUG) +|[a-z]=[A-Za-z0-9._-]+[ \t]+"
+    r"|[Ee]p(?:och)?[ :=#\[]{1,3}[0-9]+\]?[ ,]+)"
     r"(?:[Gg]lobal[_ ]|[Tt]rain(?:ing)?[_ ]|[Oo]ptimizer[_ ])?(?:[Ss]tep|STEP|[Ii]teration|[Ii]ter)"
     r"(?:[ \t]*[:=#\[]{1,2}[ \t]*|[ \t]+)([0-9]{1,15}))"
 )
