@@ -90,3 +90,23 @@ def test_a_death_that_only_a_supervisor_tells_of(
 )
 def test_what_a_supervisor_says_of_an_end_that_was_none_of_a_failure(tmp_path: Path, name: str, text: str) -> None:
     assert diagnosed(tmp_path, name, text).verdict is Verdict.HEALTHY
+
+
+EVENTS = """\
+LAST SEEN   TYPE      REASON    OBJECT            MESSAGE
+41m         Warning   Evicted   pod/train-0-a     The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi.
+"""
+
+
+def test_a_pod_that_another_replaced_was_evicted_when_its_log_ends(tmp_path: Path) -> None:
+    def steps(minute: int, first: int) -> str:
+        return "".join(f"2026-11-20T10:{minute}:{i:02}Z step {first + i} loss {3 - i / 50:.2f}\n" for i in range(50))
+
+    (tmp_path / "events.txt").write_text(EVENTS)
+    (tmp_path / "train-0-a.log").write_text(steps(10, 0))
+    last = "2026-11-20T10:21:30Z Training complete\n"
+    (tmp_path / "train-0-b.log").write_text("2026-11-20T10:20:00Z Loaded checkpoint at step 40\n" + steps(21, 40) + last)
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert found.verdict is Verdict.HEALTHY and "pod-evicted" in {f.name for f in found.of_role(Role.CONTEXT)}
+    (tmp_path / "train-0-b.log").unlink()
+    assert analyse([str(tmp_path)], Options(threads=1)).of_role(Role.ROOT)[0].name == "pod-evicted"
