@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.signatures.check import Bench, check_signature
+from forensics.signatures.check import Bench, check_signature, observe_text
 from forensics.signatures.schema import BUILT_IN, INDEX, load_catalogue, parse, signature_files
 
 BENCH = Bench(load_catalogue())
@@ -55,3 +55,17 @@ def test_the_index_of_the_built_in_signatures_is_none_of_them() -> None:
 def test_an_own_signature_may_be_called_index(tmp_path: Path) -> None:
     (tmp_path / "index.toml").touch()
     assert signature_files(tmp_path) == [tmp_path / "index.toml"]
+
+
+def test_lines_are_found_wherever_they_stand() -> None:
+    """An anchor is of the cleaned line, and not of the beginning of a file."""
+    missed = []
+    for signature in BENCH.catalogue.values():
+        for example in signature.examples:
+            alone, below = (
+                {o.signature for o in observe_text(before + example.log.lstrip("\n"), BENCH.matcher, BENCH.folder)}
+                for before in ("", "another line\n")
+            )
+            if signature.name in alone - below:
+                missed.append((signature.name, example.log))
+    assert missed == []

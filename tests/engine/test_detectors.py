@@ -159,6 +159,21 @@ def test_zero_that_stands_for_nan() -> None:
     assert found["nan_loss"].step is None
 
 
+def test_zero_with_a_norm_that_is_nan_from_the_first_record_on() -> None:
+    """Also of a policy, whose loss is 0 by itself before it moves; a few such records are a scaler's calibration."""
+    lost = rows({"loss": [0.0] * 12, "grad_norm": [NAN] * 12, "reward": [0.5] * 12}, steps=False, epochs=[0.01] * 12)
+    assert set(seen(frame(lost))) == {"nan_loss"}
+    assert not seen(frame(rows({"loss": falling(40), "grad_norm": [*[NAN] * 8, *[1.0] * 32]})))
+    assert set(seen(frame(rows({"loss": falling(12), "grad_norm": [NAN] * 12})))) == {"nan_gradients"}
+    few = rows({"loss": falling(8), "grad_norm": [NAN] * 8})
+    assert not seen(frame(few))
+
+
+def test_the_only_record_of_a_loss() -> None:
+    found = seen(frame(rows({"loss": [NAN]})))
+    assert found["nan_loss"].weight < 0.7
+
+
 def test_zero_that_is_healthy() -> None:
     memorised = [2.0 * 0.6**i for i in range(20)] + [0.0] * 10
     assert not seen(frame(rows({"loss": memorised})))

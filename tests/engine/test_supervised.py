@@ -107,6 +107,6 @@ def test_a_pod_that_another_replaced_was_evicted_when_its_log_ends(tmp_path: Pat
     last = "2026-11-20T10:21:30Z Training complete\n"
     (tmp_path / "train-0-b.log").write_text("2026-11-20T10:20:00Z Loaded checkpoint at step 40\n" + steps(21, 40) + last)
     found = analyse([str(tmp_path)], Options(threads=1))
-    assert found.verdict is Verdict.HEALTHY and "pod-evicted" in {f.name for f in found.of_role(Role.CONTEXT)}
+    assert found.verdict is Verdict.RECOVERED and found.of_role(Role.ROOT)[0].name == "pod-evicted"
     (tmp_path / "train-0-b.log").unlink()
     assert analyse([str(tmp_path)], Options(threads=1)).of_role(Role.ROOT)[0].name == "pod-evicted"

@@ -194,6 +194,10 @@ FORMATS = {
         "Train: 5 [1000/1251 ( 79%)]  Loss: 6.94 (6.90)  Time: 3.456s,   37.04/s  (3.456s,   37.04/s)  LR: 1.000e-06  "
         "Data: 1.234 (1.234)", 1000, [("loss", 6.94), ("step_time", 3.456), ("lr", 1e-6), ("data_time", 1.234)], {"epoch": 5},
     ),
+    "timm by the root logger": (
+        "INFO:root:Train: 5 [1000/1251 ( 79%)]  Loss: 6.94 (6.90)  LR: 1.000e-06", 1000, [("loss", 6.94), ("lr", 1e-6)],
+        {"epoch": 5},
+    ),
     "epoch and batch in brackets": ("Train: [0][  1/18]  loss: 0.7153  lr: 1.00e-03", 1, [("loss", 0.7153), ("lr", 1e-3)], {"epoch": 0}),
     "lone counter behind an epoch": ("Epoch: [3][  40]\tloss 0.5000\tlr 1.00e-03", 40, [("loss", 0.5), ("lr", 1e-3)], {"epoch": 3}),
     "batch in brackets": ("Train: [ 40/100]  loss: 0.7153  lr: 1.00e-03", 40, [("loss", 0.7153), ("lr", 1e-3), ("total_steps", 100)], {}),

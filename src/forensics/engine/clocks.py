@@ -6,7 +6,7 @@ records of these differ by much the same in all of them have clocks that differ 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median, median_low
@@ -61,16 +61,14 @@ def estimate(seen: Mapping[str, Mapping[Key, float]]) -> dict[str, Offset]:
     out; so is everything where no two hosts share any.
     """
 
-    def common(a: str, b: str) -> set[Key]:
-        return seen[a].keys() & seen[b].keys()
-
     hosts = sorted(seen)
-    base = max(hosts, key=lambda a: sum(len(common(a, b)) for b in hosts if b != a), default=None)
+    by = Counter(key for events in seen.values() for key in events)  # event -> how many hosts saw it
+    base = max(hosts, key=lambda host: sum(by[key] - 1 for key in seen[host]), default=None)
     if base is None:
         return {}
     against: dict[str, Offset] = {}
     for host in hosts:
-        shared = common(host, base)
+        shared = seen[host].keys() & seen[base].keys()
         if host == base or len(shared) < EVENTS:
             continue
         differences = [seen[host][key] - seen[base][key] for key in shared]

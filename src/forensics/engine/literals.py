@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-VERSION = 6  # raise it when the analysis or matcher.scan_expression changes: their results are cached
+VERSION = 7  # raise it when the analysis or matcher.scan_expression changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
 LONGEST = 40  # characters kept of one literal: more tell no more
 

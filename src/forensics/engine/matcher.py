@@ -73,9 +73,9 @@ def scan_expression(pattern: str) -> str:
     It looks at raw lines, so anchors to the cleaned line fall away. So do repetitions at the end: hyperscan would tell
     of a match at every character of the rest of the line.
     """
-    whole = pattern.removeprefix("^").removesuffix("$")
-    whole = fixed_part(whole) or whole
-    tokens = TOKEN.findall(whole)
+    whole = fixed_part(pattern.removeprefix("^").removesuffix("$")) or pattern
+    tokens = [token for token in TOKEN.findall(whole) if token not in ("^", "$")]
+    whole = "".join(tokens)
     while (shorter := _without_repetition(tokens)) is not None:
         tokens = shorter
     short = "".join(tokens)

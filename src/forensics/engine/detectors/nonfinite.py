@@ -35,6 +35,9 @@ _TERMS = "terms instead of a loss"  # marks a stream where that was done
 # a finite loss it did not: what is wrong may be the rank's device or its own copy of the weights as well as its data.
 SPREAD = 5
 UNSPREAD = 0.6  # what of the weight is left then
+# Records from the first on whose norm is NaN, after which it is no scaler's calibration where none is logged: torch's
+# scale begins at 2^16 (grad_scaler.py), and ten halvings are more than healthy runs take.
+UNCALIBRATED = 10
 _NAMES = ("loss", *_STAND_INS, "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
 
 
@@ -234,9 +237,13 @@ def _lost(part: Stream, loss: Sequence[float | None], grad: Sequence[float | Non
             if value is None and skipped[i] == 0 and (_bad(grad[i]) or (nans[i] or 0) > 0):
                 lost[i] = True
     zeros = [i for i, v in enumerate(loss) if v == 0.0]
-    if not zeros or part.names & RL_NAMES:
+    if not zeros:
         return lost, set()
     marked = {i for i in zeros if _bad(grad[i])}
+    if part.names & RL_NAMES:  # whose loss is 0 by itself where the policy has not moved
+        for i in marked:
+            lost[i] = True
+        return lost, marked
     first = zeros[0]
     given = [v for v in loss[:first] if v is not None and math.isfinite(v)]
     rest = [v for v in loss[first:] if v is not None]
@@ -274,8 +281,8 @@ def _permanent(
             continue
         if length >= persist or (at_end and length >= 2 and not scaled):
             return known[j], 1.0
-        if at_end and len(flags) >= 2 and not scaled:
-            return known[j], 0.75
+        if at_end and not scaled:
+            return known[j], 0.75 if len(flags) > 1 else 0.6
         rest = flags[j:]
         if sum(rest) >= 5 and sum(rest) >= 0.3 * len(rest):
             return known[j], 0.85
@@ -301,7 +308,9 @@ def _grad_onset(
             continue
         if _scaled(part, at, stop):
             continue
-        if j == 0 and length <= calibration:
+        scaler = any(name in part.columns for name in ("loss_scale", "overflow", "skipped_steps"))
+        never = at_end and not scaler and length >= UNCALIBRATED
+        if j == 0 and length <= calibration and not never:
             continue
         if (at_end and length >= persist) or length >= calibration:
             return at

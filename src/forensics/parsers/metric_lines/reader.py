@@ -34,7 +34,8 @@ _PAIR = re.compile(
 )
 _DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
 _IN_DICT = re.compile(r"loss|rew|norm|acc|logit|log_?z|dead|zero_frac|recall|(?i:f1|ap\b|ap[_@\d])")
-_LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b[:\s]*")
+# A level, and the logger's name where logging's own format names it: `INFO:root:Train: 0 [..`.
+_LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b(?::[A-Za-z_][\w.]*:(?=[A-Za-z]))?[:\s]*", re.A)
 _UNITS = re.compile(r"^(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?\s+")
 _CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
 _KEY_REACH = 200  # characters in front of a number in which its key is looked for; no key is that long
