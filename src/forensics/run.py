@@ -13,13 +13,16 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from forensics import arrays
 from forensics.archives.formats import MARK, RECORDS, format_of, is_torch_zip, without_compression
+from forensics.files import beginning
 from forensics.model import Coverage, Identity, Kind, Source, Status
 from forensics.report.own import is_report
 
@@ -115,6 +118,8 @@ _RAY_WORKER = re.compile(r"(?:^|/)worker-[0-9a-f]{20,}-[0-9a-f]{4,8}-(\d+)\.(?:o
 _TASK_SUFFIX = re.compile(
     r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
 )
+# A stem that ends in the number of a job: "slurm-31337_", "sweep_4411_", "train-839201.".
+_OF_JOB = re.compile(r"(?<!\d)\d{2,12}[_-]$")
 _SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
 _SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
 
@@ -131,6 +136,7 @@ class Run:
     path: str  # as the user gave it
     sources: tuple[Source, ...]
     skipped: tuple[Coverage, ...]
+    jobs: Mapping[str, frozenset[str]] = field(default_factory=dict)  # of an array: name -> the files of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,23 +191,25 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
     return m[1] if m else None
 
 
-def number_tasks(sources: Sequence[Source]) -> list[Source]:
+def number_tasks(sources: Sequence[Source], jobs: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Source]:
     """Read `job_0.err`, `job_1.err`, ... as ranks where the numbers of one stem run from 0 without a gap.
 
-    A Slurm array has such names too (%A_%a); a stem with other stems beside it is taken for what it most often is.
+    jobs: what `jobs_of_arrays` found: files of these are no ranks.
     """
+    apart = frozenset[str]().union(*jobs.values())
     groups: dict[tuple[str, str], set[int]] = {}
     for source in sources:
-        if m := _TASK_SUFFIX.match(without_compression(source.path)):
+        if (m := _task(source)) and source.path not in apart:
             groups.setdefault((m["stem"], m["end"]), set()).add(int(m["task"]))
     numbered = []
     for source in sources:
-        m = _TASK_SUFFIX.match(without_compression(source.path))
+        m = _task(source)
         tasks = groups.get((m["stem"], m["end"]), set()) if m else set()
         gapless = len(tasks) > 1 and tasks == set(range(len(tasks)))
         if (
             m
             and gapless
+            and source.path not in apart
             and source.identity.rank is None
             and source.identity.local_rank is None
             and not _names_node(source.identity.node, m["task"])
@@ -210,6 +218,37 @@ def number_tasks(sources: Sequence[Source]) -> list[Source]:
             source = replace(source, identity=replace(source.identity, task=int(m["task"])))
         numbered.append(source)
     return numbered
+
+
+def _task(source: Source) -> re.Match[str] | None:
+    return _TASK_SUFFIX.match(without_compression(source.path))
+
+
+def jobs_of_arrays(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
+    """The jobs of Slurm arrays, each with its files, where what the files of one stem say shows that they are such.
+
+    The name of a job is what its files have in common: `slurm-31337_2`. A file that cannot be read says nothing.
+    """
+    stems: dict[str, dict[int, list[Source]]] = {}
+    for source in sources:
+        if source.kind is Kind.LOG and (m := _task(source)) and _OF_JOB.search(m["stem"]):
+            stems.setdefault(m["stem"], {}).setdefault(int(m["task"]), []).append(source)
+    found: dict[str, frozenset[str]] = {}
+    for stem, tasks in stems.items():
+        if len(tasks) > 1 and arrays.are_jobs({n: _heads(tasks[n]) for n in sorted(tasks)[: arrays.MOST]}):
+            found |= {f"{stem}{n}": frozenset(s.path for s in tasks[n]) for n in sorted(tasks)}
+    return found
+
+
+def _heads(sources: Sequence[Source]) -> bytes:
+    """The first bytes of some files, one below the other."""
+    heads = []
+    for source in sources:
+        try:
+            heads.append(beginning(source.file, arrays.HEAD))
+        except OSError:
+            continue
+    return b"\n".join(heads)
 
 
 def restarted(sources: Sequence[Source]) -> list[Source]:
@@ -510,7 +549,7 @@ class _Walk:
             self.skip(f"{path}{MARK}{_printable(name)}", reason)
         parts = [f"{found.problem} ({packing})"] if found.problem else []
         if packing in RECORDS and found.count:
-            parts.append(f"JSON of {packing.capitalize()}, read as the text that it holds")
+            parts.append(f"JSON of {packing}, read as the text that it holds")
         elif found.count:
             parts.append(f"{found.count:,} member{'s' * (found.count != 1)} unpacked")
         parts += [f"{n:,} more left out: {reason}" for reason, n in found.more.items()]
@@ -541,7 +580,10 @@ def discover(
     since: seconds since the epoch; older files are skipped. Raises NothingToRead where a path does not exist.
     """
     walk = _Walk(exclude, since, sniffers)
-    return Run(_go_through(walk, paths), tuple(restarted(local_names(number_tasks(walk.sources)))), tuple(walk.skipped))
+    path = _go_through(walk, paths)
+    jobs = jobs_of_arrays(walk.sources)
+    placed = restarted(local_names(number_tasks(walk.sources, jobs)))
+    return Run(path, tuple(placed), tuple(walk.skipped), jobs)
 
 
 def listing(paths: Sequence[str], *, exclude: Sequence[str] = ()) -> list[tuple[Path, str]]:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from forensics.triage import codec
 from forensics.triage.batch import Options, triage
 from forensics.triage.insight.unknown import telling
 from forensics.triage.model import Batch, Unexplained
 from forensics.triage.pool import Limits
+from forensics.triage.redacted import redacted
+from tests.triage.rows import row
 from tests.triage.test_batch import here
 
 STEPS = "step 10 loss 2.1\nstep 20 loss 2.0\n"
@@ -69,3 +72,48 @@ def test_an_abort_without_a_word_is_in_no_group(tmp_path: Path) -> None:
 )
 def test_levels_of_loggers(line: str, trouble: bool) -> None:
     assert (telling(Unexplained(last_lines=(line,))) is not None) == trouble
+
+
+def test_what_other_languages_say_makes_the_group(tmp_path: Path) -> None:
+    rust = (
+        "thread 'main' panicked at src/loader.rs:88:14:\n"
+        "called `Result::unwrap()` on an `Err` value: Corrupt {{ offset: {} }}\n"
+        "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n"
+    )
+    older = "thread 'main' panicked at 'no lease for bucket {}', src/main.rs:4:9\n"
+    julia = "ERROR: LoadError: DimensionMismatch: A has dimensions ({},3)\nStacktrace:\n [1] matmul(A::Matrix)\n"
+    java = 'Exception in thread "main" java.lang.IllegalStateException: block {} is gone\n\tat a.B.c(B.java:{})\n'
+    kinds = (rust, older, julia, java)
+    found = batch_of(tmp_path, *(kind.format(n, n) for kind in kinds for n in (7, 8)))
+    assert {r.root for r in found.results} == {"other-program-error"}
+    assert sorted((g.template, len(g.jobs)) for g in found.insights.unknown) == [
+        ("DimensionMismatch: A has dimensions (<n>)", 2),
+        ("called <text> on an <text> value: Corrupt { offset: <n> }", 2),
+        ("java.lang.IllegalStateException: block <n> is gone", 2),
+        ("no lease for bucket <n>", 2),
+    ]
+
+
+def test_an_error_by_its_level_before_a_last_word_makes_the_group(tmp_path: Path) -> None:
+    zap = (
+        '{{"level":"error","ts":1795745551.12,"caller":"ckpt/writer.go:88","msg":"lease for shard {} was revoked"}}\n'
+        '{{"level":"info","ts":1795745552.3,"caller":"main.go:10","msg":"exiting"}}\n'
+    )
+    tracing = (
+        "2026-11-27T02:12:31.012Z ERROR trainer::dist: peer lost peer_id={}\n"
+        "2026-11-27T02:12:31.900Z  INFO trainer: shutting down\n"
+    )
+    ends = [kind.format(n) for kind in (zap, tracing) for n in (1, 2)]
+    found = batch_of(tmp_path, *ends, STEPS + zap.format(3).splitlines()[1])
+    assert sorted((g.template, len(g.jobs)) for g in found.insights.unknown) == [
+        ("<time> ERROR trainer::dist: peer lost peer_id=<n>", 2),
+        ("lease for shard <n> was revoked", 2),
+    ]
+
+
+def test_the_error_by_its_level_is_redacted_and_kept() -> None:
+    told = row(1, verdict="unknown", unexplained=Unexplained(last_error="no seat for alice@example.com"))
+    batch = Batch(paths=("runs",), results=(told,), causes=(), made=0.0)
+    shown = redacted(batch).results[0].unexplained
+    assert shown is not None and shown.last_error is not None and "alice" not in shown.last_error
+    assert codec.loads(codec.dumps(told)) == told

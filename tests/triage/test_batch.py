@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from forensics.engine.pipeline import Options as EngineOptions
+from forensics.engine.pipeline import analyse
 from forensics.signatures.schema import SignatureError
 from forensics.triage import command, pool
 from forensics.triage.batch import Options, triage
@@ -243,3 +245,41 @@ def test_the_command_of_exec_has_a_limit(
     assert len(json.loads((tmp_path / "got").read_text())["jobs"]) == len(made[3].results)
     with pytest.raises(command.CannotWrite, match="status 3"):
         command.hand_over(made[3], "sh -c 'exit 3'")
+
+
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.10 GiB of "
+    "which 1.04 GiB is free. Including non-PyTorch memory, this process has 78.05 GiB memory in use."
+)
+
+
+# Together the first is a failure, and the second one of which training got over.
+@pytest.mark.parametrize(
+    ("end", "root", "absolved"), [("KeyError: 'x'", "python-exception", False), (OOM, "cuda-oom", True)]
+)
+def test_a_guess_does_not_hide_the_folder_that_failed(tmp_path: Path, end: str, root: str, absolved: bool) -> None:
+    jobs = tmp_path / "jobs"
+
+    def build(n: int, hour: int, end: str) -> None:
+        folder = jobs / "nightly" / "builds" / str(n)
+        folder.mkdir(parents=True)
+        steps = (
+            f"2026-11-20 {hour:02d}:{m:02d}:00,000 INFO train.py:9 step {m} loss {2 - m / 99:.3f}\n" for m in range(30)
+        )
+        (folder / "output.log").write_text("".join(steps) + end)
+
+    raised = f"{RAISED}{end}\n"
+    build(0, 3, raised)
+    build(1, 3, "2026-11-20 03:30:00,000 INFO train.py:9 Training complete: 30 steps in 0:30:00\n")
+    whole = analyse([str(jobs)], EngineOptions())
+    assert (whole.verdict == "healthy") == absolved
+    (found,) = triage([str(jobs)], Options(store=tmp_path / "s", engine=here, limits=Limits())).results
+    assert (found.verdict, found.root) == ("failed", root)
+    assert "In builds/0, one of 2 folders read as one job" in found.summary
+    assert found.evidence is not None and found.evidence.file == "builds/0/output.log"
+    assert found.started is not None and found.ended is not None and found.ended.startswith("2026-11-20T03:30")
+    for log in jobs.rglob("*.log"):
+        log.write_text(log.read_text().replace(raised, "INFO done\n"))
+    (found,) = triage([str(jobs)], Options(store=tmp_path / "s2", engine=here, limits=Limits())).results
+    assert found.verdict == "healthy"

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from forensics.engine.identity import know_world
+from forensics.engine.pipeline import analyse_with_data
+from forensics.model import Identity, Writer
 from forensics.triage.batch import Options, triage
 from forensics.triage.hosts import joined, one_name
-from forensics.triage.hours import gpu_hours
+from forensics.triage.hours import between_attempts, gpu_hours
 from forensics.triage.model import Batch, Device, JobResult
 from forensics.triage.pool import Limits
 from forensics.triage.redacted import redacted
@@ -162,3 +165,67 @@ def test_a_card_that_the_kernel_names_is_not_listed(tmp_path: Path) -> None:
     """Its line stands before the card's first error, so that jobs without one would have no such card."""
     found = only(tmp_path, {"train.log": STEPS + ECC, "dmesg.log": XID})
     assert [(d.bus_id, d.listed) for d in found.devices] == [("0000:5e:00", False)]
+
+
+HF_BATCH = (
+    "Using device: cuda:0\n  Instantaneous batch size per device = 4\n"
+    "  Total train batch size (w. parallel, distributed & accumulation) = 64\n  Gradient Accumulation steps = {0}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "size", "hours"),
+    [
+        ("Distributed environment: FSDP  Backend: nccl\nNum processes: 16\nProcess index: 0\n", 16, 32.0),
+        ("[11/20 01:00:00 detectron2]: Rank of current process: 0. World size: 8\n", 8, 16.0),
+        ("    Distributed launcher: pytorch\n    Distributed training: True\n    GPU number: 8\n", 8, 16.0),
+        ("2026-11-20 01:00:00 | INFO | fairseq_cli.train | training on 8 devices (GPUs/TPUs)\n", 8, 16.0),
+        ("[2026-11-20 01:00:00,000] [INFO] [config.py:1001:print]   world_size ................... 8\n", 8, 16.0),
+        ("INFO:torchtune.utils._logging:World size: 4\n", 4, 8.0),
+        (HF_BATCH.format(2), None, 16.0),
+        (HF_BATCH.format(16), None, 2.0),
+        (f"args: Namespace(tensor_parallel_size=2, lr=0.1)\n{HF_BATCH.format(2)}", None, None),
+        (
+            "Process rank: 0, device: cuda:0, n_gpu: 1, distributed training: True, 16-bits training: False\n",
+            None,
+            None,
+        ),
+        ("Process rank: 0, device: cuda:0, n_gpu: 1, distributed training: False\n", None, 2.0),
+        ("[rank0]: Using device: cuda:0\n", None, None),
+        ("[rank0]: Using device: cuda:0\n[rank1]: Using device: cuda:1\n", 2, 4.0),
+    ],
+)
+def test_how_many_processes_a_framework_says_there_are(
+    tmp_path: Path, head: str, size: int | None, hours: float | None
+) -> None:
+    found = only(tmp_path, {"train.log": f"{head}{STEPS}{FAILED}"})
+    assert (found.world_size, found.gpu_hours) == (size, hours)
+
+
+def test_the_days_between_attempts_do_not_count(tmp_path: Path) -> None:
+    later = STEPS.replace("2026-11-20", "2026-11-22")
+    head = "world_size=1 device=cuda:0\n"
+    files = {"attempt_0/stdout.log": head + STEPS, "attempt_1/stdout.log": head + later + FAILED}
+    assert only(tmp_path, files).gpu_hours == 4.0
+
+
+def test_a_log_that_goes_on_between_attempts_counts(tmp_path: Path) -> None:
+    def writer(source: str, attempt: int | None, first: float, last: float) -> Writer:
+        identity = Identity(attempt=attempt)
+        return Writer(source=source, identity=identity, first_time=first, last_time=last, last_line="", bytes=1)
+
+    apart = [writer("a", 0, 0.0, 10.0), writer("b", 1, 90.0, 100.0)]
+    assert between_attempts(apart) == 80.0
+    assert between_attempts([*apart, writer("slurm.out", None, 5.0, 60.0)]) == 30.0
+    assert between_attempts([writer("a", None, 0.0, 10.0), writer("b", None, 90.0, 100.0)]) == 0.0
+
+
+def test_where_a_job_runs_is_no_second_host_to_the_name_of_its_folder(tmp_path: Path) -> None:
+    log = tmp_path / "node-0" / "train.log"
+    log.parent.mkdir()
+    log.write_text(f"NODE_NAME=cn-04\n{STEPS}")
+    found = analyse_with_data([str(tmp_path)])
+    assert {o.identity.node for o in found.data.observations if o.signature == "runs-on-host"} == {"cn-04"}
+    assert know_world(found.data).one_host
+    (log.parent.parent / "other.log").write_text(f"NODE_NAME=cn-05\n{STEPS}")
+    assert not know_world(analyse_with_data([str(tmp_path)]).data).one_host

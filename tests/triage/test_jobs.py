@@ -168,7 +168,7 @@ def test_dates_of_one_folder_a_level(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_no_dates_are_one_job(tmp_path: Path) -> None:
-    tree(tmp_path, "2048/77/out.log", "2048/78/out.log", "4096/77/out.log")
+    tree(tmp_path, "2048/0/out.log", "2048/1/out.log", "4096/0/out.log")
     assert found_in(tmp_path)[0] == ["2048", "4096"]
 
 
@@ -541,6 +541,9 @@ def test_a_runs_own_log_beside_folders_is_not_lost(tmp_path: Path) -> None:
     tree(tmp_path, "train.out", "en/eval.log", "de/eval.log", "fr/eval.log")
     assert "." not in [path for path, _ in names(tmp_path)]  # a log of which nothing is known
     (tmp_path / "train.out").write_text(STEPS_LOG)
+    assert names(tmp_path) == [(".", "folder")] and "folders below" in found_in(tmp_path)[1]
+    for folder in ("en", "de", "fr"):  # each a training
+        (tmp_path / folder / "eval.log").write_text(STEPS_LOG)
     found = dict(names(tmp_path))
     assert found["."] == "files" and len(found) == 4
     (own,) = [job for job in find([str(tmp_path)]) if job.layout == "files"]
@@ -562,3 +565,97 @@ def test_the_log_of_a_driver_is_the_runs_own(tmp_path: Path) -> None:
         tmp_path, *(f"rl/{run}/{file}" for run in ("a", "b") for file in ("driver.log", "actor/x.log", "critic/x.log"))
     )
     assert [path for path, _ in names(tmp_path / "rl")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("files", "jobs", "layout"),
+    [
+        (
+            ("trials/z3/parameter.cfg", "trials/z3/trial.log", "trials/a1/parameter.cfg", "trials/a1/trial.log"),
+            2,
+            "nni",
+        ),
+        (("runs/1/run.json", "runs/1/cout.txt", "runs/2/run.json", "runs/2/cout.txt"), 2, "sacred"),
+        (("builds/1/build.xml", "builds/1/log", "builds/2/build.xml", "builds/2/log"), 2, "jenkins"),
+        (("13/train.log", "42/train.log", "87/train.log"), 3, "folder"),
+        (("0/train.log", "0/config.json", "1/train.log", "1/config.json"), 2, "folder"),
+        (("fold_0/log.txt", "fold_0/debug.json", "fold_1/log.txt", "fold_1/debug.json"), 2, "folder"),
+        # As the ranks of one run, and as the models that one program trains
+        (("0/train.log", "1/train.log", "2/train.log"), 1, "folder"),
+        (("fold_0/log.txt", "fold_1/log.txt"), 1, "folder"),
+        (("rank0/train.log", "rank0/config.json", "rank1/train.log", "rank1/config.json"), 1, "folder"),
+    ],
+)
+def test_folders_with_numbers_or_names_of_chance(
+    tmp_path: Path, files: tuple[str, ...], jobs: int, layout: str
+) -> None:
+    tree(tmp_path, *(f"project/sweep/{name}" for name in files))
+    found = [kind for _, kind in names(tmp_path)]
+    assert found == [layout] * jobs
+
+
+def test_a_launchers_own_logs_are_no_job(tmp_path: Path) -> None:
+    trials = [f"exp/trials/{n}/{file}" for n in ("a1", "z3") for file in ("parameter.cfg", "trial.log")]
+    tree(tmp_path, "exp/log/dispatcher.log", "exp/db/nni.sqlite", *trials)
+    assert [path for path, _ in names(tmp_path)] == ["exp/trials/a1", "exp/trials/z3"]
+    assert [path for path, _ in names(tmp_path / "exp")] == ["trials/a1", "trials/z3"]
+
+
+def test_a_note_is_kept_on_the_way_up(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"jobs/nightly/builds/{n}/output.log" for n in range(3)))
+    found, notes = found_in(tmp_path)
+    assert found == ["jobs"] and "3 folders below" in notes
+    (job,) = find([str(tmp_path)])
+    assert [Path(folder).name for folder in job.guessed] == ["0", "1", "2"]
+
+
+def test_seeds_of_models_beside_the_data(tmp_path: Path) -> None:
+    tree(tmp_path, "p/data/build.log", *(f"p/outputs/{m}/{s}/config.json" for m in "ab" for s in (13, 42)))
+    for model in "ab":
+        for seed in (13, 42):
+            (tmp_path / f"p/outputs/{model}/{seed}/train.log").write_text(STEPS_LOG)
+    found = [path for path, _ in names(tmp_path)]
+    assert [path for path in found if "outputs" in path] == [f"p/outputs/{m}/{s}" for m in "ab" for s in (13, 42)]
+
+
+def test_a_training_and_the_evaluations_of_it(tmp_path: Path) -> None:
+    tree(tmp_path, "a/train/train.log", "a/evals/mmlu/eval.log", "a/evals/gsm8k/eval.log")
+    assert [path for path, _ in names(tmp_path / "a")] == ["."]
+    tree(tmp_path, "b/train/x/train.log", "b/train/y/train.log", "b/evals/mmlu/eval.log", "b/evals/gsm8k/eval.log")
+    assert len(names(tmp_path / "b")) == 4  # two trainings
+
+
+def test_the_download_of_a_run_of_azure_ml(tmp_path: Path) -> None:
+    logs = (
+        "logs/azureml/x.log",
+        "outputs/model.log",
+        "system_logs/lifecycler/a.log",
+        "user_logs/std_log_process_0.txt",
+    )
+    tree(tmp_path, *logs)
+    assert names(tmp_path) == [(".", "azureml")]
+
+
+def test_a_run_of_which_the_log_lies_in_logs_beside_its_settings(tmp_path: Path) -> None:
+    tree(tmp_path, "config.yaml", "sandbox/alice/trace.log", "sandbox/bob/trace.log", "logs/train.log")
+    assert len(names(tmp_path)) > 1
+    (tmp_path / "logs/train.log").write_text(STEPS_LOG)
+    assert names(tmp_path) == [(".", "folder")]
+
+
+def test_the_output_of_a_workstation_is_the_runs_where_nothing_else_trains(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"{run}/{file}" for run in ("a", "b") for file in ("nohup.out", "seg/x.log", "cls/x.log")))
+    assert [path for path, _ in names(tmp_path)] == ["a/cls", "a/seg", "b/cls", "b/seg"]
+    for run in ("a", "b"):
+        (tmp_path / run / "nohup.out").write_text(STEPS_LOG)
+    assert [path for path, _ in names(tmp_path)] == ["a", "b"]
+
+
+def test_pods_of_operators_in_the_folder_of_the_kubelet(tmp_path: Path) -> None:
+    def log(pod: str) -> str:
+        return f"{pod}_ml_pytorch-{'0123456789abcdef' * 4}.log"
+
+    tree(tmp_path, *(log(f"{job}-{role}-0") for job in ("ft-a", "ft-b") for role in ("master", "worker")))
+    assert names(tmp_path) == [("ft-a", "pods"), ("ft-b", "pods")]
+    tree(tmp_path / "one", log("ft-a-master-0"), log("ft-a-worker-0"))
+    assert names(tmp_path / "one") == [(".", "folder")]

@@ -39,6 +39,12 @@ Containers:
         (DESCRIBED, "registry.example.com/ml/train:v1.8.3"),
         ('  Normal  Pulled  5m  kubelet  Successfully pulled image "a.example/b:1" in 2s\n', "a.example/b:1"),
         ("NVIDIA Release 24.05 (build 91431255)\n", "24.05"),
+        ("+ singularity exec --nv --bind /d:/d /images/train_1.7.sif python train.py\n", "train_1.7.sif"),
+        ("+ apptainer run --overlay /x.simg docker://a.example/b:1 python t.py\n", "docker://a.example/b:1"),
+        ("++ srun -N 2 --container-image=/images/train.sqsh --container-mounts=/d:/d python t.py\n", "train.sqsh"),
+        ("+ srun --container-image nvcr.io#nvidia/pytorch:24.05-py3 python t.py\n", "nvcr.io/nvidia/pytorch:24.05-py3"),
+        ("+ docker run --rm -it --gpus all -v /d:/d --ipc=host a.example/b:1 python t.py -b c/d:2\n", "a.example/b:1"),
+        ("+ sudo podman run --init -e A=b/c:1 a.example/b:2 python t.py\n", "a.example/b:2"),
         # the registry's name of an image tells more than the release that it was built from
         ("NVIDIA Release 24.05 (build 9)\npyxis: importing docker image: a.example/b:1\n", "a.example/b:1"),
     ],
@@ -55,6 +61,9 @@ def test_images(text: str, image: str) -> None:
         "Container ID: x\n    Image:   resized\n",
         "APPTAINER_BIND=/scratch/x.sif\nLD_LIBRARY_PATH=/x\n",
         "Status: Downloaded newer image for you\n",
+        "usage: docker run a.example/b:1\n",
+        "+ docker build -t a.example/b:1 .\n+ singularity --version\n",
+        "+ docker run a.example/b:1 x\n+ docker run a.example/c:1 y\n",  # which?
     ],
 )
 def test_no_images(text: str) -> None:

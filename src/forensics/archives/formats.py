@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from forensics.archives.docker import looks_like_records
+from forensics.archives import records
+from forensics.archives.collected import SYSTEMS
+from forensics.archives.pyspy import looks_like_stacks
 from forensics.archives.slurm import looks_like_jobs
 from forensics.patterns import lazy
 
-DOCKER, SLURM = "docker", "slurm"
-RECORDS = (DOCKER, SLURM)  # JSON, which holds a text
+SLURM, PYSPY = "Slurm", "py-spy"
+RECORDS = (SLURM, PYSPY, *SYSTEMS)  # JSON, which holds a text
 MARK = "!/"  # between an archive's path and a member's: a.tar.gz!/rank0.log
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _EXTENSION = lazy(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
@@ -29,10 +31,12 @@ def format_of(head: bytes, name: str) -> str | None:
             return what
     if head.startswith(b"PK\x03\x04") and name.lower().endswith(".zip") and not is_torch_zip(head):
         return "zip"
-    if looks_like_records(head):
-        return DOCKER
     if looks_like_jobs(head):
         return SLURM
+    if looks_like_stacks(head):
+        return PYSPY
+    if (form := records.form_of(head)) is not None:
+        return form.system
     return "tar" if tar_header(head[:512]) else None
 
 

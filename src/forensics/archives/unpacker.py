@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives import docker, slurm
-from forensics.archives.formats import DOCKER, MARK, RECORDS, plain_name, tar_header, text_name
+from forensics.archives import pyspy, records, slurm
+from forensics.archives.formats import MARK, PYSPY, RECORDS, SLURM, plain_name, tar_header, text_name
 from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
 from forensics.archives.streams import Piece, Stream, decoder
 from forensics.archives.tars import tar_entries
@@ -56,8 +56,7 @@ class Unpacker:
                     yield from self._zip(raw, size, found, wanted)
                     return
                 if what in RECORDS:
-                    inner = name if what == DOCKER else text_name(name)
-                    said = docker.text(raw) if what == DOCKER else slurm.text(raw)
+                    inner, said = _held(raw, name, what)
                     member = self._store(inner, self._counted(said), found, modified)
                     if member is not None:
                         yield member
@@ -192,6 +191,18 @@ class Unpacker:
                 found.problem = None
             elif found.problem is not None:
                 return
+
+
+def _held(raw: BinaryIO, name: str, what: str) -> tuple[str, Iterator[bytes]]:
+    """(name, lines) of the text that a file of JSON holds."""
+    if what == SLURM:
+        return text_name(name), slurm.text(raw)
+    if what == PYSPY:
+        return text_name(name), pyspy.text(raw)
+    # A log that was emptied while its writer held it open begins with zeros, and was told by its end.
+    form = records.form_of(raw.read(records.HEAD)) or records.Form(what, by_line=True, numbered=True)
+    raw.seek(0)
+    return name if form.numbered else text_name(name), records.text(raw, form)
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Folders below one path that hold runs of their own: what one came to says nothing of another.
+"""Folders below one path that hold runs of their own, and jobs of an array: what one came to says nothing of another.
 
 A diagnosis takes all files for those of one run. Where they are of several, the end of one must not absolve the failure
 of another. Which folders look like runs is told by their names (`triage.jobs`); what their files say can take that
@@ -7,8 +7,9 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from forensics.engine.identity import know_world
@@ -55,17 +56,19 @@ def _ran(held: RunData) -> bool:
     return logs and bool(held.metrics.height or held.tracebacks)
 
 
-def part(data: RunData, folder: str) -> RunData:
-    """What lies in one folder of a run."""
+def part(data: RunData, folder: str, files: Collection[str] = ()) -> RunData:
+    """What lies in one folder of a run; or in these files, where any are given."""
     prefix = f"{folder.rstrip('/')}/"
 
     def inside(path: str) -> bool:
-        return path.startswith(prefix)
+        return path in files if files else path.startswith(prefix)
 
     def rows(frame: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
-        return frame.filter(pl.col("source").str.starts_with(prefix)) if frame.height else frame
+        source = pl.col("source")
+        own = source.is_in(list(files)) if files else source.str.starts_with(prefix)
+        return frame.filter(own) if frame.height else frame
 
     return replace(
         data,
@@ -83,15 +86,19 @@ def part(data: RunData, folder: str) -> RunData:
 
 
 def not_absolved(
-    whole: Diagnosis, data: RunData, own: Sequence[str], explain: Callable[[RunData], Diagnosis]
+    whole: Diagnosis,
+    data: RunData,
+    own: Sequence[str],
+    explain: Callable[[RunData], Diagnosis],
+    files: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> tuple[Diagnosis, str | None]:
     """The diagnosis of several runs taken together, or that of the first that failed where the others absolve it.
 
-    Also the folder of the run that it is of; None where it is of all.
+    Also the folder (or the job, whose `files` are given) that it is of; None where it is of all.
     """
     if whole.verdict not in _ABSOLVED:
         return whole, None
-    told = [(folder, explain(part(data, folder))) for folder in own]
+    told = [(folder, explain(part(data, folder, files.get(folder, ())))) for folder in own]
     for verdict in _TROUBLE:
         for folder, found in told:
             if found.verdict is verdict:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 NCCL_INIT, HOST_DOWN, TASK_KILLED = "nccl-init", "node-failure", "host-oom-cgroup"
+RUNS_ON = "runs-on-host"
 # What a rank says when another one is gone.
 PEER_LOST = ("nccl-remote-error", "nccl-watchdog-abort", "gloo-connection-closed", "collective-timeout")
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
@@ -137,6 +138,13 @@ def know_world(data: RunData) -> World:
     ranks = {rank for rank in ranks if 0 <= rank < MAX_RANKS}
     kernels = kernel_sources(data)
     with_host = [o for o in data.observations if o.identity.node and UNPLACED not in o.captures]
+    # Where a job says that it runs is no second host to one that its log is named by, such as a pod.
+    homes = {s.path: s.identity.node for s in data.sources if s.identity.node}
+    with_host = [
+        o
+        for o in with_host
+        if o.signature != RUNS_ON or homes.get(o.evidence[0].file, o.identity.node) == o.identity.node
+    ]
     # A kernel's log names its host as the administrator does, which may be another name for a host that is known.
     system = {o.identity.node for o in with_host if from_syslog(o.evidence[0].text)}
     of_run = {s.identity.node for s in data.sources if s.identity.node and s.path not in kernels}
@@ -203,7 +211,7 @@ def know_world(data: RunData) -> World:
     stated = max(stated or 0, largest) or None
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)
-    size = stated or max(ranks | mapped, default=-1) + 1 or None
+    size = stated or _seen_size(ranks | mapped, identities)
     tasks_are_ranks = _tasks_are_ranks(
         identities,
         size,
@@ -215,7 +223,7 @@ def know_world(data: RunData) -> World:
         ranks |= locals_seen
     if tasks_are_ranks:
         ranks |= tasks
-    size = stated or max(ranks | mapped, default=-1) + 1 or None
+    size = stated or _seen_size(ranks | mapped, identities)
     return World(
         ranks=tuple(sorted(ranks)),
         size=size,
@@ -227,7 +235,7 @@ def know_world(data: RunData) -> World:
         rank_of_bus=rank_of_bus,
         rank_of_device=whose.devices(inits, rank_of),
         tasks_are_ranks=tasks_are_ranks,
-        single=size == 1 and (stated == 1 or not any(_prints_its_rank(i) for i in identities)),
+        single=size == 1 and (stated == 1 or not any(prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
         and not any(from_ray(o.evidence[0].text) for o in data.observations),
         nccl_devices_are_ranks=(stated is not None or len(ranks | mapped) > 1 or _see_several_devices(identities))
@@ -236,7 +244,17 @@ def know_world(data: RunData) -> World:
     )
 
 
-def _prints_its_rank(identity: Identity) -> bool:
+def _seen_size(ranks: Collection[int], identities: Sequence[Identity]) -> int | None:
+    """How many processes the ranks show that were seen.
+
+    None where there are none, and where rank 0 alone is printed: that is done where there are others.
+    """
+    if set(ranks) == {0} and any(map(prints_its_rank, identities)):
+        return None
+    return max(ranks, default=-1) + 1 or None
+
+
+def prints_its_rank(identity: Identity) -> bool:
     """Whether a rank is printed, or a file's name, and not taken from an index on the host."""
     return identity.rank is not None and {identity.local_rank, identity.device, identity.task} == {None}
 

@@ -1,4 +1,4 @@
-"""Times of pods beside the run's own logs: Kubernetes states UTC, a log's zone is often not known, an event only ages."""
+"""Times of pods beside the run's own logs: Kubernetes states UTC, logs often no zone, and an event only its age."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from forensics.engine.whose import path_names
 from forensics.model import Observation, RunData, Writer
 
 ENDED = "pod"  # capture of what parsers.pods has completed
+LOG = "file"  # capture: the log of the run that bears the name of the pod
 NEAR = 900.0  # seconds; zones lie half an hour apart and more
 
 
@@ -17,7 +18,6 @@ def align(data: RunData) -> RunData:
     What Kubernetes states stays in the note. A run whose logs bear no time keeps the pod's.
     """
     data = _at_their_ends(data)
-    data = _at_the_ends_of_their_logs(data)
     told = [o for o in data.observations if _of_pod(o)]
     if not told:
         return data
@@ -36,39 +36,25 @@ def align(data: RunData) -> RunData:
 
 
 def _at_their_ends(data: RunData) -> RunData:
-    """The run whose timeless words on a pod bear the time of the last line of the log that is named after that pod.
+    """The run whose words on a pod bear the log that is named after it, and, if timeless, the time of its last line.
 
     `kubectl get events` prints ages. What Kubernetes did to a pod that has a log was done at that log's end.
     """
-    if not any("pod" in o.captures and o.time is None for o in data.observations):
+    if not any(ENDED in o.captures for o in data.observations):
         return data
-    ends: dict[str, Writer | None] = {}
+    logs: dict[str, Writer | None] = {}
     for writer in data.writers:
-        if writer.last_time is not None:
-            for name in path_names(writer.source):
-                ends[name] = None if name in ends else writer  # of several nothing follows
+        for name in path_names(writer.source):
+            logs[name] = None if name in logs else writer  # of several nothing follows
 
     def ended(o: Observation) -> Observation:
-        log = ends.get(o.captures.get("pod", ""))
-        if o.time is not None or log is None or log.source == o.evidence[0].file:
+        log = logs.get(o.captures.get(ENDED, ""))
+        if log is None or log.source == o.evidence[0].file:
             return o
-        return replace(o, time=log.last_time, timed=True)
+        o = replace(o, captures={**o.captures, LOG: log.source})
+        return replace(o, time=log.last_time, timed=log.last_time is not None) if o.time is None else o
 
     return replace(data, observations=tuple(ended(o) for o in data.observations))
-
-
-def _at_the_ends_of_their_logs(data: RunData) -> RunData:
-    """The run in which what a cluster tells of a pod without a time is as late as the log that bears the pod's name."""
-    pods = {o.captures[ENDED] for o in data.observations if ENDED in o.captures and o.time is None}
-    if not pods:
-        return data
-    last = {name: w for w in data.writers if w.last_time is not None for name in path_names(w.source) & pods}
-
-    def placed(o: Observation) -> Observation:
-        writer = last.get(o.captures.get(ENDED, "")) if o.time is None else None
-        return o if writer is None else replace(o, time=writer.last_time, timed=True)
-
-    return replace(data, observations=tuple(placed(o) for o in data.observations)) if last else data
 
 
 def _of_pod(o: Observation) -> bool:

@@ -103,8 +103,11 @@ def processes(
     alone = len({node for node, _ in local}) == 1
     for o in observations:
         node, pid = o.identity.node, o.captures.get("pid", "")
-        if o.signature == SEEN and o.identity.pid is not None and o.identity.rank is not None:
-            told[node, o.identity.pid].add(o.identity.rank)
+        rank = o.identity.rank
+        if o.signature == SEEN and o.identity.pid is not None and rank is not None:
+            told[node, o.identity.pid].add(rank)
+        elif o.signature == ANNOUNCED and pid.isdigit() and rank is not None:
+            told[node, int(pid)].add(rank)
         elif pid.isdigit() and (index := o.captures.get("local_rank", "")).isdigit():
             ranks = {r for (host, n), r in local.items() if n == int(index) and (host == node or alone)}
             if not ranks and one_host:

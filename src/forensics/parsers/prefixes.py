@@ -25,7 +25,11 @@ _ANSI = re.compile(ANSI)
 
 # name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
 ALWAYS: dict[str, str] = {
-    "cri": r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) (?P<stream>stdout|stderr) [FP] ",
+    # "-": of a stream that a collector did not keep (archives.records)
+    "cri": (
+        r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "
+        r"(?:(?P<stream>stdout|stderr)|-) [FP] "
+    ),
     "kubectl": r"^\[pod/(?P<host>[^/\]]+)/[^\]]+\] ",
     "stamp": (
         r"^(?P<ts>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?):? "
@@ -50,6 +54,7 @@ ALWAYS: dict[str, str] = {
         r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
         r"(?P<host>[A-Za-z0-9][\w.-]*) "
         r"(?:kernel|systemd|slurmd|slurmstepd|kubelet|containerd|dockerd|nvidia-[\w-]+|earlyoom)(?:\[\d+\])?: "
+        r"(?:<[0-3]>)?"
     ),
     "pasted_number": r"^\s*\d{1,7} (?P<rest>\[rank\d+\]:)",
 }
@@ -60,6 +65,8 @@ VOTED: dict[str, str] = {
     "srun_het": r"^P\d+ +(?P<task>\d{1,5}): ",
     "pdsh": r"^(?P<host>[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ",
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
+    # docker service logs (Swarm): service.slot.task@node
+    "swarm": r"^[\w.-]+\.\d+\.[a-z0-9]{4,30}@(?P<host>[A-Za-z0-9][\w.-]*)\s+\| ",
     "mpich": r"^\[(?P<rank>\d{1,5})\] ",
     # stern: pod and container, which are DNS labels; a pod's last part is its index or what Kubernetes made up.
     "stern": (
@@ -70,7 +77,7 @@ VOTED: dict[str, str] = {
     "journal": (
         r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
         r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
-        r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: "
+        r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: (?:<[0-3]>)?"
     ),
 }
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
@@ -117,7 +124,7 @@ _SOME_HEAD = _any_of(HEADS, re.S)
 
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
 IN_TEXT_RANK: tuple[str, ...] = (
-    r"\[[Rr]ank[ :=]{0,2}(\d+)\]",
+    r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d+)\]",
     r"\[[^\]]{0,60}\(default_pg\) Rank (\d+)\]",
     r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (\d+)\]",
     r"^\([Rr]ank[ :=](\d+)\)",
@@ -135,7 +142,7 @@ _SUBGROUP = lazy(
     r"\[PG (?:ID \d{1,9} PG GUID )?(?!0[ (]|[^\]]{0,60}\(default_pg\))[^\s\](]{1,80} ?(?:\([^\]]{0,80}\) ?)?Rank \d+\]"
 )
 # One of these is in every text that one of those patterns takes, and in few others.
-IN_TEXT_WORDS = ("ank", ".py:")
+IN_TEXT_WORDS = ("ank", "RANK", ".py:")
 
 # Part of every time that is looked for, but for seconds since the epoch.
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,17 @@ from forensics.triage.model import (
 
 if TYPE_CHECKING:
     from forensics.engine.matcher import Matcher
+    from forensics.engine.pipeline import Analysis
+    from forensics.model import RunData
     from forensics.signatures.schema import Signature
 
 LEVEL = 6  # of zlib, for reports
+MOST_FOLDERS = 64  # of a job that are looked at one by one
+# What a row says of the failure, and not of all that lies in the job.
+_DIAGNOSED = (
+    *("verdict", "root", "roots", "codes", "title", "severity", "confidence", "ranks", "node", "step", "step_unit"),
+    *("attempt", "time", "evidence", "fix", "summary", "signs", "unexplained"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +196,7 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     run = discover(job.parts, pipeline.sniffers(), exclude=tools.setup.exclude)
     size = sum(s.size for s in run.sources) + sum(row.bytes for row in run.skipped)
     files = len(run.sources) + len(run.skipped)
-    content = prints.fingerprint(run)
+    content = prints.fingerprint(run, of_several=bool(job.guessed))
     if content == task.fingerprint or (tools.known is not None and tools.known.has(content)):
         return Outcome(path=job.path, quick=key.key, fingerprint=content, modified=key.modified)
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
@@ -197,6 +205,12 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     data = pipeline.read(run, tools.matcher, pipeline.Options(threads=1))
     analysis = pipeline.explain_with_data(data, tools.catalogue)
     result = result_of(analysis, path="", layout="", fingerprint=content, size=size, files=files)
+    if job.guessed:
+        if (failed := _not_absolved(job, analysis, data, tools)) is not None:
+            of_folder = result_of(failed, path="", layout="", fingerprint=content, size=size, files=files)
+            diagnosed = {name: getattr(of_folder, name) for name in _DIAGNOSED}
+            result, analysis = replace(result, **diagnosed), failed
+        result = replace(result, summary=_of_a_folder(result, job))
     document = jsonreport.to_dict(analysis.diagnosis)
     document["run"]["path"] = ""  # the same content lies in several places
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -210,10 +224,31 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     )
 
 
+def _folders(job: Job) -> list[str]:
+    """The folders of a job that may be a job each, relative to it, with slashes."""
+    root = job.parts[0].rstrip("/\\")
+    return [folder.removeprefix(root).strip("/\\").replace(os.sep, "/") for folder in job.guessed[:MOST_FOLDERS]]
+
+
+def _of_a_folder(result: JobResult, job: Job) -> str:
+    """The summary of a job that failed in one of these folders, with its name."""
+    if not result.failed or result.evidence is None:
+        return result.summary
+    at = next((folder for folder in _folders(job) if result.evidence.file.startswith(f"{folder}/")), None)
+    return f"In {at}, one of {len(job.guessed)} folders read as one job: {result.summary}" if at else result.summary
+
+
+def _not_absolved(job: Job, whole: Analysis, data: RunData, tools: Tools) -> Analysis | None:
+    """The analysis of such a folder that failed where others made all of it look well; None where none did."""
+    from forensics.engine import apart, pipeline
+
+    own = apart.runs(data, _folders(job))
+    told, folder = apart.not_absolved(whole.diagnosis, data, own, lambda part: pipeline.explain(part, tools.catalogue))
+    return replace(whole, diagnosis=told, runs=own, told_of=folder) if folder is not None else None
+
+
 def placed(result: JobResult, job: Job, modified: float | None) -> JobResult:
     """A row whose content is known, at the place of a job: its path, layout, time, and what the place states."""
-    from dataclasses import replace
-
     labels: Mapping[str, str] = result.labels
     if job.labels:
         labels = dict(sorted((dict(labels) | dict(job.labels)).items()))

@@ -81,12 +81,13 @@ def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
                 yield name, status
 
 
-def fingerprint(run: Run) -> str:
+def fingerprint(run: Run, *, of_several: bool = False) -> str:
     """SHA-256 (hex) of a discovered job: of each file its name and content, of what is not read its name and size.
 
-    A file that can no longer be read counts with its name and the reason. Times do not count.
+    A file that can no longer be read counts with its name and the reason. Times do not count. of_several: what lies in
+    it may be several jobs, and is read so.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"several\0" if of_several else b"")
     for source in run.sources:
         digest.update(f"{source.path}\0{source.kind.value}\0{source.size}\0".encode("utf-8", "replace"))
         try:

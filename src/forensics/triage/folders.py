@@ -54,6 +54,9 @@ _VARIANT = re.compile(
 _TRIAL = re.compile(r"(?:trials?|seeds?)[-_.]?\d[\w.+-]*\Z|[\w.-]+=[^=]+(?:,[\w.-]+=[^=]+)*\Z", re.I)
 _RUN = re.compile(r"(?:trials?|seeds?|runs?|jobs?)[-_.]?\d[\w.+-]*\Z|[1-9]\d{3,11}\Z", re.I)
 _SETTINGS = re.compile(r"\+?[A-Za-z][\w.-]{0,60}=[^=,]{1,60}(?:,\+?[A-Za-z][\w.-]{0,60}=[^=,]{1,60}){0,20}\Z")
+_FOLD = re.compile(r"folds?[-_.=]?\d+\Z", re.I)
+_TRAINING = re.compile(r"(?:pre|fine[-_]?)?(?:train(?:ing|er)?|tun(?:e|ing))\Z", re.I)
+_EVALUATIONS = re.compile(r"(?:evals?|evaluations?|benchmarks?|validations?)\Z", re.I)
 _VERSION = re.compile(r"version_\d+\Z")
 _CALENDAR = re.compile(r"(?:\A|/)(?:19|20)\d\d(?:/(?P<month>0[1-9]|1[0-2])(?:/(?P<day>0[1-9]|[12]\d|3[01]))?)?\Z")
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T_-].*)?\Z|\d{2}-\d{2}-\d{2}\Z")
@@ -89,6 +92,21 @@ def is_process(name: str) -> bool:
 def is_role(name: str) -> bool:
     """Whether a folder within a job's is named as a part of it that ran: a fold, a stage, a role, a container."""
     return _ROLE.match(name) is not None
+
+
+def is_fold(name: str) -> bool:
+    """Whether a folder is named as one of the models of a cross-validation."""
+    return _FOLD.match(name) is not None
+
+
+def is_training(name: str) -> bool:
+    """Whether a folder is named as the training of a model, beside what else was done with it."""
+    return _TRAINING.match(name) is not None
+
+
+def is_evaluations(name: str) -> bool:
+    """Whether a folder is named as one of evaluations, a folder each, of the model that lies beside."""
+    return _EVALUATIONS.match(name) is not None
 
 
 def is_state(name: str) -> bool:
@@ -176,6 +194,14 @@ def is_calendar(path: str, folders: Sequence[str]) -> bool:
 def is_count(name: str) -> bool:
     """Whether a folder's name is a number: of a task, a rank, a setting."""
     return _COUNT.match(name) is not None
+
+
+def counted(folders: Sequence[str]) -> bool:
+    """Whether folders are named by numbers from 0 or 1 without a gap, as ranks are; seeds are not."""
+    if not folders or not all(map(is_count, folders)):
+        return False
+    numbers = sorted(int(re.sub(r"\D", "", name)) for name in folders)
+    return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def is_host(name: str) -> bool:

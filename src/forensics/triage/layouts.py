@@ -14,6 +14,12 @@ Sources of the forms:
 - Nextflow: `work/<xx>/<hash>/` with `.command.sh`, `.command.log`, `.exitcode`.
 - Snakemake: `.snakemake/` beside `logs/`.
 - GNU parallel `--results`: `stdout`, `stderr` and `seq` in a folder for each job.
+- NNI (nni/tools/nnictl, trial_keeper): `trials/<id>/` with `parameter.cfg`, `trial.log` and `.nni/`.
+- Sacred (sacred/observers/file_storage.py): `<n>/` with `run.json`, `config.json`, `cout.txt`.
+- Jenkins: `builds/<n>/` with `build.xml` and `log`.
+- Azure ML: a run's download has `user_logs/` and `system_logs/`, earlier `azureml-logs/`.
+- kubelet: `/var/log/containers/<pod>_<namespace>_<container>-<64 hexadecimals>.log`; Kubeflow's operators name the pods
+  of a job `<job>-<role>-<n>`.
 """
 
 from __future__ import annotations
@@ -79,6 +85,17 @@ _DATA = re.compile(
     r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp4|wav|flac|npy|npz|parquet|arrow|h5|hdf5|bin|idx|pt|pth|ckpt|safetensors|distcp|"
     r"onnx|gguf|py|ipynb|sh)\Z",
     re.I,
+)
+# Settings that a program writes beside what one run of it leaves.
+_SETTINGS = re.compile(
+    r"(?:(?:train(?:ing)?|run|exp(?:eriment)?|trial|model|resolved|full|hydra)[-_])?"
+    r"(?:conf(?:ig)?|cfg|args?|arguments|(?:hyper|h)?param(?:eter)?s|settings|opt(?:ion)?s?|flags|debug|run|trial)"
+    r"\.(?:json|ya?ml|toml|cfg|ini)\Z|training_args\.bin\Z",
+    re.I,
+)
+_CONTAINER_LOG = re.compile(
+    r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler)-\d+"
+    r"_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{64}\.log\Z"
 )
 _MLFLOW = frozenset({"metrics", "params", "tags", "artifacts"})
 _TRACES = re.compile(r"hparams\.ya?ml\Z|metrics\.csv\Z|events\.out\.tfevents\.")
@@ -148,6 +165,23 @@ def is_parallel_job(listing: Listing) -> bool:
     return {"stdout", "stderr", "seq"} <= set(listing.files)
 
 
+def is_nni_trial(listing: Listing) -> bool:
+    return "parameter.cfg" in listing.files and (".nni" in listing.folders or "trial.log" in listing.files)
+
+
+def is_sacred_run(listing: Listing) -> bool:
+    return "run.json" in listing.files and not {"cout.txt", "config.json"}.isdisjoint(listing.files)
+
+
+def is_jenkins_build(listing: Listing) -> bool:
+    return {"build.xml", "log"} <= set(listing.files)
+
+
+def is_azureml_run(listing: Listing) -> bool:
+    """Whether a folder is what Azure ML keeps of one run."""
+    return {"user_logs", "system_logs"} <= set(listing.folders) or "azureml-logs" in listing.folders
+
+
 def is_snakemake(listing: Listing) -> bool:
     """Whether a folder is one that Snakemake ran in, and its rules wrote to `logs/`."""
     return "logs" in listing.folders and (".snakemake" in listing.folders or "Snakefile" in listing.files)
@@ -192,6 +226,21 @@ def tasks_of(folder: str, files: Sequence[str]) -> tuple[Cut, ...]:
     )
 
 
+def operator_jobs(files: Sequence[str]) -> tuple[Cut, ...]:
+    """The jobs whose pods left logs in the kubelet's folder, by the names that operators give; () where not two."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        if m := _CONTAINER_LOG.match(file):
+            found.setdefault((m["namespace"], m["job"]), []).append(file)
+    if len(found) < 2:
+        return ()
+    spaces = {namespace for namespace, _ in found}
+    return tuple(
+        Cut(job if len(spaces) == 1 else f"{namespace}/{job}", tuple(members))
+        for (namespace, job), members in sorted(found.items())
+    )
+
+
 def by_stem(files: Sequence[str]) -> tuple[Cut, ...]:
     """One cut a name without its ending: the streams of a job lie side by side."""
     found: dict[str, list[str]] = {}
@@ -213,6 +262,11 @@ def may_be_log(name: str) -> bool:
 def is_study_log(name: str) -> bool:
     """Whether a log's name is that of what starts or follows several runs: `optuna.log`, `launcher.log`."""
     return _STUDY_LOG.match(name) is not None
+
+
+def has_settings(files: Sequence[str]) -> bool:
+    """Whether a program wrote down what one run of it was set to."""
+    return any(map(_SETTINGS.match, files))
 
 
 def has_traces(files: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from forensics.triage.insight.model import Insights
 
-RESULT_VERSION = 4  # of JobResult's JSON form; a stored result of another version is made anew
+RESULT_VERSION = 5  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit
@@ -33,6 +33,7 @@ class Job:
     layout: str  # how it was found; docs/triage.md has the list
     parts: tuple[str, ...]  # paths to give to `analyse`
     labels: Mapping[str, str] = field(default_factory=dict)  # what its place says: "array_task": "7"
+    guessed: tuple[str, ...] = ()  # folders of which each can be a job, where nothing tells that they are one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,7 @@ class Unexplained:
     message: str | None = None
     frames: tuple[tuple[str, int, str], ...] = ()  # user frames (file, line, function), outermost first
     last_lines: tuple[str, ...] = ()  # last non-empty line of each source, most frequent first
+    last_error: str | None = None  # the error, by its level, with which a log ends but for lines that say less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

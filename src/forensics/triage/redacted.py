@@ -176,6 +176,7 @@ def _row(result: JobResult, redactor: Redactor, text: Callable[[str], str], own:
             message=_maybe(line, rest.message),
             frames=tuple((text(file), number, function) for file, number, function in rest.frames),
             last_lines=tuple(map(line, rest.last_lines)),
+            last_error=_maybe(line, rest.last_error),
         )
         if rest
         else None,

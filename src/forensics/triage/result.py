@@ -12,10 +12,10 @@ from forensics.engine.kernel.places import LISTED
 from forensics.engine.pipeline import Analysis
 from forensics.model import Diagnosis, Finding, Observation, Role, RunData, Source, Traceback, Writer
 from forensics.parsers.run_files.whereabouts import Whereabouts, whereabouts
-from forensics.triage.aborts import ABORTED, last_words
+from forensics.triage.aborts import BY_WORDS, last_words
 from forensics.triage.endings import ending, passes_on
 from forensics.triage.hosts import one_name
-from forensics.triage.hours import gpu_hours, gpus
+from forensics.triage.hours import between_attempts, gpu_hours, gpus
 from forensics.triage.insight.hardware import is_hardware
 from forensics.triage.labels import labels_of
 from forensics.triage.model import VAGUE, Device, JobResult, Place, Sign, Unexplained
@@ -78,7 +78,9 @@ def result_of(
         attempts=run.attempts,
         started=started,
         ended=ended,
-        gpu_hours=gpu_hours(gpus(run.world_size, diagnosis.findings, data), started, ended),
+        gpu_hours=gpu_hours(
+            gpus(run.world_size, diagnosis.findings, data), started, ended, between_attempts(data.writers)
+        ),
         signs=tuple(map(_sign, diagnosis.findings[:MOST_SIGNS])),
         nodes=nodes,
         devices=_devices(diagnosis, data, nodes),
@@ -192,8 +194,10 @@ def _unexplained(first: Finding | None, data: RunData) -> Unexplained:
     sources = {source.path: source for source in data.sources}
     lines = Counter(_last_line(w, sources.get(w.source)) for w in data.writers if w.last_line.strip())
     common = tuple(line for line, _ in lines.most_common(MOST_LINES))
+    errors = Counter(error.text.strip()[:LONGEST] for error in data.last_errors)
+    last_error = next((text for text, _ in errors.most_common(1) if text), None)
     if traceback is None:
-        return Unexplained(last_lines=common)
+        return Unexplained(last_lines=common, last_error=last_error)
     return Unexplained(
         exception=traceback.exception[:LONGEST],
         message=traceback.message[:LONGEST],
@@ -203,8 +207,8 @@ def _unexplained(first: Finding | None, data: RunData) -> Unexplained:
 
 
 def _aborted(first: Finding | None, data: RunData) -> Unexplained | None:
-    """What native code said before it aborted: that it did is known, and not of what."""
-    said = last_words(first, data) if first is not None and first.name == ABORTED else None
+    """What a program said when it gave up, where it is known only that it did."""
+    said = last_words(first, data) if first is not None and first.name in BY_WORDS else None
     return Unexplained(last_lines=(said[:LONGEST],)) if said is not None else None
 
 

@@ -10,6 +10,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Protocol
 
 from forensics.triage import folders as names
@@ -31,7 +32,7 @@ _TRAINING = re.compile(
 )
 _ARCHIVE = re.compile(r"\.(?:tar(?:\.(?:gz|xz|bz2|zst))?|t(?:gz|xz|bz2|zst)|zip)\Z", re.I)
 # Layouts that are a job wherever they lie, also below a folder with logs of its own.
-_SURE = frozenset({"hydra", "ray-tune", "mlflow", "nextflow", "parallel"})
+_SURE = frozenset({"hydra", "ray-tune", "mlflow", "nextflow", "parallel", "nni", "sacred", "jenkins"})
 
 
 class Files(Protocol):
@@ -50,6 +51,7 @@ class Note:
 
     count: int
     text: str
+    guess: bool = False  # what is one row here can be several
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +177,21 @@ class Search:
         if len(self._whole(path, layouts.scheduler_jobs(listing.files, arrays_only=depth > 0)[0])) > 1:
             return self._collection(path, listing, inside, depth)
         # A log of its own is a run's beside `run_2`, and no run's beside `seed_2`; one in `logs/` is no run's.
+        if self._logs_of_others(path, listing, own, inside, depth):
+            return self._collection(path, listing, inside, depth)
         trials = sum(map(names.is_trial if own else names.is_variant, inside.runs))
         if trials > 1 and trials >= VARIANTS * len(inside.runs) and not inside.processes:
             return self._collection(path, listing, inside, depth)
         if inside.processes and not (depth == 0 and inside.runs):
+            return self._whole_run(path, listing, inside, depth)
+        if self._around(path, listing, own, inside, depth):
             return self._whole_run(path, listing, inside, depth)
         logs_within = any(len(found.jobs) == 1 and names.is_logs(n) for n, found in inside.kept.items())
         if (own and not all(map(layouts.is_study_log, own))) or (depth > 0 and (logs_within or inside.logs)):
             named = sum(not names.is_part(n) for n in inside.runs)
             several = depth == 0 and (named > 1 or (not inside.kept and self._rows(visible)))
             if several:
-                told = [file for file in own if not layouts.is_study_log(file) and self._trains(path, file)]
+                told = [file for file in own if self._trains(path, file)]
                 rest = replace(listing, files=tuple(file for file in listing.files if file not in told))
                 return self._collection(path, rest, inside, depth) + self._own_logs(path, told)
             if depth == 0 and visible == ["wandb"] and (found := self._wandb(path, inside)).jobs:
@@ -206,11 +212,14 @@ class Search:
                 return self._whole_run(path, listing, inside, depth)
             return Found()
         if depth > 0 and len(held.jobs) == 1 and not names.is_day(name):
-            return held if held.jobs[0].layout in _SURE else self._one(path, "folder")
+            return held if held.jobs[0].layout in _SURE else self._merged(path, held, Found())
         if len(inside.runs) > 1 and not inside.kept:
+            if depth > 0 and self._restarted(name, inside):
+                return self._one(path, "folder") + self._note(path, len(inside.runs))
             together, clear = self._together(path, name, inside, depth)
             if together:
-                return self._one(path, "folder") + (Found() if clear else self._note(path, len(inside.runs)))
+                note = Found() if clear else self._note(path, len(inside.runs))
+                return self._merged(path, _sum(inside.runs.values()), note)
         return self._collection(path, listing, inside, depth)
 
     def _again(self, inside: _Inside, held: Found) -> bool:
@@ -218,20 +227,26 @@ class Search:
         ids = all(job.layout == "slurm" and "array_task" not in job.labels for job in held.jobs)
         return ids and any(map(names.is_state, inside.rest))
 
+    def _restarted(self, name: str, inside: _Inside) -> bool:
+        """Whether sub-folders are attempts: they share checkpoints, or lie in a folder that is named as a run is."""
+        if all(map(names.is_dated, inside.runs)):
+            return names.is_run(name) or any(map(names.is_state, inside.rest))
+        return all(names.is_dated(n) or names.is_count(n) for n in inside.runs) and any(
+            map(names.is_state, inside.rest)
+        )
+
     def _together(self, path: str, name: str, inside: _Inside, depth: int) -> tuple[bool, bool]:
         """(Whether sub-folders that each hold logs are parts of one run, whether that is certain)."""
         runs = list(inside.runs)
         most = VARIANTS * len(runs)
         if sum(map(names.is_version, runs)) == len(runs):
             return False, True
-        # Attempts of one run share its checkpoints, or lie in a folder that is named as a run is.
-        state = any(map(names.is_state, inside.rest))
-        if depth > 0 and all(names.is_dated(n) or names.is_count(n) for n in runs):
-            again = state or (names.is_run(name) and all(map(names.is_dated, runs)))
-            if again:
-                return True, False
         if depth > 0 and names.is_pod(name):
             return True, True
+        if _evaluated(inside.runs):
+            return True, True
+        if all(map(names.is_fold, runs)):
+            return depth > 0 and not self._have_settings(path, runs), False
         if sum(map(names.is_variant, runs)) >= most or sum(map(names.is_dated, runs)) >= most:
             return False, True
         if names.is_calendar(self._shown(path), runs) or (depth > 0 and all(map(names.is_role, runs))):
@@ -245,9 +260,58 @@ class Search:
         wrote = writers(self._heads(logs), len(runs))
         if wrote is not Writers.UNKNOWN:
             return wrote is Writers.RANKS, True
-        if all(map(names.is_host, runs)) or all(map(names.is_count, runs)):
+        if self._have_settings(path, runs):
+            return False, True
+        if all(map(names.is_host, runs)) or names.counted(runs):
             return True, False
         return depth > 1 and names.is_logs(name), False
+
+    def _have_settings(self, path: str, folders: Iterable[str]) -> bool:
+        """Whether each folder holds a log and the settings of a run beside it, as the ranks of one run do not."""
+        return all(self._has_settings(self._joined(path, name)) for name in folders)
+
+    def _has_settings(self, path: str) -> bool:
+        listing = self._list(path)
+        return (
+            listing is not None and layouts.has_settings(listing.files) and any(map(layouts.may_be_log, listing.files))
+        )
+
+    def _training(self, jobs: Iterable[Job]) -> int:
+        """How many of the first jobs left a log whose first bytes hold steps of a training, or a traceback."""
+        logs = [log for job in islice(jobs, FRUITLESS) if (log := self._first_log(job.parts[0]))]
+        return sum(_TRAINING.search(self._files.head(log, HEAD)) is not None for log in logs)
+
+    def _around(self, path: str, listing: Listing, own: Sequence[str], inside: _Inside, depth: int) -> bool:
+        """Whether a folder is one run by what its logs hold, also where they are named as those of several runs.
+
+        Its own log, or the one in `logs/` beside its settings, is that of a training, and none of the sub-folders' is.
+        """
+        jobs = [job for found in inside.runs.values() for job in found.jobs]
+        if not jobs or inside.processes or any(map(names.is_variant, inside.runs)):
+            return False
+        if depth > 0 and own and not all(map(layouts.is_study_log, own)):
+            return False  # it is one, whatever they hold
+        within = [job for n, found in inside.kept.items() if names.is_logs(n) for job in found.jobs]
+        logs = [file for file in own if self._trains(path, file)]
+        mine = bool(logs) or (layouts.has_settings(listing.files) and len(within) == 1 and self._training(within) == 1)
+        return mine and not self._training(jobs)
+
+    def _logs_of_others(self, path: str, listing: Listing, own: Sequence[str], inside: _Inside, depth: int) -> bool:
+        """Whether logs in `logs/`, `data/` and the like are of no run that the folder is: several others train there.
+
+        Those do it that hold settings of their own, and none of the logs in the parts is one of a training.
+        """
+        if depth == 0 or own or inside.processes or not (inside.logs or inside.kept):
+            return False
+        held = [found for found in (*inside.runs.values(), *inside.kept.values()) if len(found.jobs) > 1]
+        jobs = [job for found in held for job in found.jobs]
+        stated = [job for job in jobs if self._has_settings(job.parts[0])]
+        parts = [self._joined(path, name) for name in inside.logs]
+        parts += [f.jobs[0].parts[0] for n, f in inside.kept.items() if names.is_logs(n) and len(f.jobs) == 1]
+        alone = [log for part in parts if (log := self._first_log(part))]
+        if len(stated) < 2 or not alone or any(map(_TRAINING.search, self._heads(alone))):
+            return False
+        return self._training(stated) > 1
 
     def _inside(self, path: str, visible: Sequence[str], depth: int) -> _Inside:
         """What the sub-folders hold. After a few without logs the others are taken for the same."""
@@ -308,18 +372,32 @@ class Search:
         held = {**inside.runs, **inside.kept}
         ran = {*inside.processes, *inside.logs}
         # Beside jobs of a launcher's layout, what it did not write is none.
-        launcher = depth > 0 and all(job.layout in _SURE for found in held.values() for job in found.jobs)
+        launcher = self._of_launcher(path, inside, depth)
+        logs = [n for n, f in inside.kept.items() if launcher and names.is_logs(n) and not self._training(f.jobs)]
+        held = {name: below for name, below in held.items() if name not in logs}
         found: list[Found] = []
         left: list[str] = []
         for name in self._visible(path, listing):
             child = self._joined(path, name)
             if name in held:
                 found.append(held[name])
+            elif name in logs:
+                left.append(name)
             elif name in ran or self._may_be_job(child, name, depth, launcher) or self._first_log(child, 1):
                 found.append(self._one(child, "folder"))
             else:
                 left.append(name)
         return _sum(found) + self._left_out(path, left) + self._beside(path, listing)
+
+    def _of_launcher(self, path: str, inside: _Inside, depth: int) -> bool:
+        """Whether all jobs lie as one launcher lays them; below a given path, in folders that are not the jobs'."""
+        jobs = [job for found in inside.runs.values() for job in found.jobs] or [
+            job for found in inside.kept.values() for job in found.jobs
+        ]
+        first = {self._joined(path, name) for name in inside.runs}
+        return all(job.layout in _SURE for job in jobs) and (
+            depth > 0 or (bool(jobs) and first.isdisjoint(job.parts[0] for job in jobs))
+        )
 
     def _may_be_job(self, path: str, name: str, depth: int, launcher: bool) -> bool:
         """Whether a folder without logs beside jobs may be a job that ended before it wrote one."""
@@ -338,14 +416,21 @@ class Search:
 
     def _whole_run(self, path: str, listing: Listing, inside: _Inside, depth: int) -> Found:
         """One job, with a note where what lies in it could be several."""
-        found = self._one(path, "folder")
-        if depth == 0:
-            found += self._note_logs(path, listing)
-        for name, below in inside.kept.items():
-            if len(below.jobs) > 1:
-                found += self._note(self._joined(path, name), len(below.jobs))
         count = len(inside.runs) if len(inside.runs) > 1 else sum(len(below.jobs) for below in inside.runs.values())
-        return found + self._note(path, count) if count > 1 else found
+        several = {name: len(below.jobs) for name, below in inside.kept.items() if len(below.jobs) > 1}
+        notes = _sum(self._note(self._joined(path, name), number) for name, number in several.items())
+        notes += self._note(path, count) if count > 1 else Found()
+        found = self._merged(path, _sum([*inside.runs.values(), *(inside.kept[name] for name in several)]), notes)
+        return found + self._note_logs(path, listing) if depth == 0 else found
+
+    def _merged(self, path: str, held: Found, notes: Found) -> Found:
+        """One job of what sub-folders hold. It is a guess where notes say so, or a job in it is one."""
+        guesses = Found(notes=tuple(note for note in held.notes if note.guess)) + notes
+        (job,) = self._one(path, "folder").jobs
+        if guesses.notes:
+            each = (job.guessed or (job.parts if len(job.parts) == 1 else ()) for job in held.jobs)
+            job = replace(job, guessed=tuple(chain.from_iterable(each)))
+        return Found((job,)) + guesses
 
     def _leaf(self, path: str, name: str, listing: Listing, depth: int) -> Found:
         """A folder without folders: archives, logs of jobs that were alone, or one job if it holds a log."""
@@ -381,6 +466,9 @@ class Search:
         runs = [n for n in listing.folders if layouts.is_wandb_run(n)]
         if runs and all(n in runs or n.startswith((".", "sweep-")) for n in listing.folders):
             return self._each(path, runs, "wandb")
+        if pods := layouts.operator_jobs(listing.files):
+            taken = {entry for cut in pods for entry in cut.entries}
+            return self._cut(path, pods, "pods") + self._archives(path, [n for n in listing.files if n not in taken])
         if layouts.is_snakemake(listing) and len((rules := self._rule_logs(path, 0)).jobs) > 1:
             return rules
         if listing.folders and (agents := self._agents(path, name, listing)) is not None:
@@ -560,7 +648,7 @@ class Search:
     def _note(self, path: str, count: int) -> Found:
         place = self._shown(path)
         text = f"folders below {place} each hold logs and are read as one job; give {place}/* to split it"
-        return Found(notes=(Note(count, text),))
+        return Found(notes=(Note(count, text, guess=True),))
 
     def _note_logs(self, path: str, listing: Listing) -> Found:
         """A note where logs that are taken for one job's can be of several, since nothing but the user can tell."""
@@ -577,7 +665,18 @@ _JOBS: tuple[tuple[Callable[[Listing], bool], str], ...] = (
     (layouts.is_mlflow_run, "mlflow"),
     (layouts.is_nextflow_task, "nextflow"),
     (layouts.is_parallel_job, "parallel"),
+    (layouts.is_nni_trial, "nni"),
+    (layouts.is_sacred_run, "sacred"),
+    (layouts.is_jenkins_build, "jenkins"),
+    (layouts.is_azureml_run, "azureml"),
 )
+
+
+def _evaluated(runs: Mapping[str, Found]) -> bool:
+    """Whether sub-folders are one training and the evaluations of what it made."""
+    trained = [name for name in runs if names.is_training(name)]
+    rest = [name for name in runs if name not in trained]
+    return len(trained) == 1 and len(runs[trained[0]].jobs) == 1 and bool(rest) and all(map(names.is_evaluations, rest))
 
 
 def _sum(found: Iterable[Found]) -> Found:

@@ -82,8 +82,8 @@ def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.Dat
     """`progress` from lines that only count: a step where the message or a field of it begins, or in a record.
 
     pieces: frames of (line, sub, text) that hold no metric. A count needs company (a total, an epoch, a time, other
-    words, or COUNTED of its like that rise), so that settings (`step: 100`) are none; a count of held-out batches is no progress, and `Step 1/4: ..` are
-    instructions.
+    words, or COUNTED of its like that rise), so that settings (`step: 100`) are none; a count of held-out batches is
+    no progress, and `Step 1/4: ..` are instructions.
     """
     import polars as pl
 

@@ -36,7 +36,8 @@ _DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
 _IN_DICT = re.compile(r"loss|rew|norm|acc|logit|log_?z|dead|zero_frac|recall|(?i:f1|ap\b|ap[_@\d])")
 # A level, and the logger's name where logging's own format names it: `INFO:root:Train: 0 [..`.
 _LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b(?::[A-Za-z_][\w.]*:(?=[A-Za-z]))?[:\s]*", re.A)
-_UNITS = re.compile(r"^(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?\s+")
+_UNITS = re.compile(r"^(?:/s/gpu|(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?)\s+")
+_PER_SECOND = re.compile(r"/s(?![\w/])", re.A)  # open_clip's `5603.1/s, 700.4/s/gpu`
 _CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
 _KEY_REACH = 200  # characters in front of a number in which its key is looked for; no key is that long
 _KEY = re.compile(r"[A-Za-z][\w /().@#*%-]*", re.A)
@@ -313,7 +314,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         if bar_start <= start < bar_end:
             continue
         key, explicit = _key(left)
-        name = name_of(key) if key else None
+        name = name_of(key) if key else "throughput" if _PER_SECOND.match(text, end) else None
         if key in ("Train", "train") and explicit:
             if re.match(r"\]?\s*\[", text[end : end + 4]):
                 name = "epoch"

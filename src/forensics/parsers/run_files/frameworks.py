@@ -25,7 +25,7 @@ _OF_A_PROGRAM = lazy(r'"(?:deepspeed|deepspeed_config|local_rank|output_dir|lear
 # A mapping's first lines: comments, markers, then a key or an entry of a list. Nothing that a log line begins with.
 _KEY = lazy(r"""\s*(?:- )*(?:[A-Za-z_?][\w./-]{0,80}|"[^"\n]{1,80}"|'[^'\n]{1,80}')\s*:(?:\s|$)""")
 _ENTRY = lazy(r"\s*- \S")
-_CLUSTER = lazy(r"^(?:apiVersion|kind|involvedObject|status)\s*:", re.M)
+_CLUSTER = lazy(r"^(?:apiVersion|kind|involvedObject|status)\s*:|^(?:- )?reason:[^\n]*\n\s*message:", re.M)
 _ACCELERATE = lazy(r"^(?:compute_environment|distributed_type)\s*:", re.M)
 _NAMED = lazy(r"config|args|arguments|params|parameters|settings|options|cfg|flags|(?:^|[_-])opts?(?:[._-])", re.I)
 _JSON_IN_TEXT = "commandline_args.txt"  # json.dump(args.__dict__, ...) under a name that many programs share

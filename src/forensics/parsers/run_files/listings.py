@@ -14,7 +14,7 @@ from forensics.parsers.run_files import commands, containers
 from forensics.parsers.run_files.base import is_private, item
 from forensics.parsers.run_files.commands import traced_commands
 from forensics.parsers.run_files.containers import images
-from forensics.parsers.run_files.documents import Item
+from forensics.parsers.run_files.documents import Item, read_yaml
 from forensics.patterns import lazy
 
 # Packages whose version can explain a failure of training; of a list of hundreds, these become facts.
@@ -163,6 +163,8 @@ _BANNERS: tuple[tuple[str, str, str], ...] = (
     ("nproc_per_node ", "launch.nproc_per_node", r"^[^\n]{0,80}\bnproc_per_node\s{0,20}: (\d{1,3})\s*$"),
     ("max_nodes ", "launch.max_nodes", r"^[^\n]{0,80}\bmax_nodes\s{0,20}: (\d{1,5})\s*$"),
     ("JobEnvironment(", "submitit.tasks", r"JobEnvironment\([^\n]{1,400}\bglobal_rank=\d+\((\d{1,6})\)"),
+    # Example scripts of transformers: "Process rank: 0, device: cuda:0, n_gpu: 1, distributed training: True"
+    ("distributed training: ", "launch.distributed", r"\bn_gpu: \d{1,3},? ?distributed training: (True)\b"),
     # The Trainer's banner
     ("Total optimization steps = ", "trainer.planned_steps", r"Total optimization steps = ([\d,]+)"),
     ("Gradient Accumulation steps = ", "trainer.accumulation", r"Gradient Accumulation steps = ([\d,]+)"),
@@ -303,6 +305,23 @@ def _pairs(body: str, deepest: int) -> Iterator[tuple[str, str]]:
             return
 
 
+# torchtune (torchtune/utils/_logging.py, log_config): the settings as YAML below a line of their own.
+_RESOLVED = lazy(
+    r"\bRunning \w{1,80} with resolved config:[ \t]*\n\s*\n((?:[ \t]*(?:- |[A-Za-z_][\w.-]{0,80}:)[^\n]*\n?)+)"
+)
+
+
+def printed_yaml(text: str) -> Iterator[Item]:
+    """The settings that torchtune prints at its start, as `arguments.<name>`; a nested one by its dotted name."""
+    m = _RESOLVED.search(text) if " with resolved config:" in text else None
+    if m is None:
+        return
+    line = _line(text, m.start(1))
+    for found in islice(read_yaml(m[1]).items, _MOST_ARGUMENTS):
+        if not is_private(found.path):
+            yield item(f"arguments.{found.path}", found.value, line + (found.line or 1) - 1)
+
+
 def _bare(value: str) -> str:
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value
@@ -318,6 +337,7 @@ _LITERALS = (
     " arguments --------",
     "amespace(",
     *_DICTS,
+    " with resolved config:",
     " version: ",
     " version = ",
     ".__version__",
@@ -340,6 +360,7 @@ LISTINGS: tuple[Callable[[str], Iterator[Item]], ...] = (
     megatron_arguments,
     stated_versions,
     printed_arguments,
+    printed_yaml,
     images,
     traced_commands,
 )

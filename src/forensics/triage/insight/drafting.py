@@ -12,7 +12,7 @@ from forensics.signatures.schema import Signature
 from forensics.triage.insight import unknown
 from forensics.triage.insight.drafts import Draft, DraftError, draft
 from forensics.triage.insight.model import UnknownGroup
-from forensics.triage.model import JobResult
+from forensics.triage.model import JobResult, Unexplained
 from forensics.triage.store import Store, StoreError, default_file
 
 
@@ -38,8 +38,12 @@ def _redaction(rows: Sequence[JobResult]) -> Callable[[str], str]:
 
     redactor = Redactor(node for row in rows for node in (*row.nodes, *((row.node,) if row.node else ())))
     for row in rows[:200]:  # a name is replaced also in what comes before the line that gives it away
-        redactor.learn([row.path, row.summary, *(row.unexplained.last_lines if row.unexplained else ())])
+        redactor.learn([row.path, row.summary, *(_told(row.unexplained) if row.unexplained else ())])
     return lambda text: redactor.again(redactor.redact(text))
+
+
+def _told(rest: Unexplained) -> list[str]:
+    return [*rest.last_lines, *((rest.last_error,) if rest.last_error else ())]
 
 
 def from_run(path: str, catalogue: Mapping[str, Signature]) -> Material:

@@ -277,7 +277,7 @@ def _written(
         toml.comment("A draft: say what happened and what to do, and take out what others should not read."),
         toml.comment(f"Made from {jobs}; try it with: forensics signatures test {slug}.toml"),
     ]
-    if rest.exception is None and unknown.telling(rest) is None:
+    if rest.exception is None and rest.last_error is None and unknown.telling(rest) is None:
         out.append(toml.comment("Nothing in this line speaks of trouble: healthy runs may print it too."))
     if near is None and any(rule.telling < LEAST_LETTERS for rule in rules):
         out.append(

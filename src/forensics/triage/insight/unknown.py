@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forensics.triage.aborts import ABORTED
+from forensics.triage.aborts import BY_WORDS
 from forensics.triage.endings import TROUBLE, passes_on
 from forensics.triage.insight import templates
 from forensics.triage.insight.model import UnknownGroup
@@ -66,10 +66,11 @@ def slug(text: str) -> str:
 def is_unknown(result: JobResult) -> bool:
     """Whether a job failed of something that has no signature, and left something to group it by."""
     rest = result.unexplained
-    vague = result.root is None or result.root in VAGUE or result.root == ABORTED
+    vague = result.root is None or result.root in VAGUE or result.root in BY_WORDS
     if rest is None or result.error is not None or not vague:
         return False
-    return rest.exception is not None or (bool(rest.last_lines) and (result.failed or telling(rest) is not None))
+    told = rest.last_error is not None or (bool(rest.last_lines) and (result.failed or telling(rest) is not None))
+    return rest.exception is not None or told
 
 
 def telling(rest: Unexplained) -> str | None:
@@ -83,7 +84,10 @@ def said(rest: Unexplained) -> str:
     if rest.exception is not None:
         message = rest.message or ""
         return f"{rest.exception}: {message}" if message.strip() else rest.exception
-    return telling(rest) or (rest.last_lines[0] if rest.last_lines else "")
+    line = telling(rest)
+    if line is not None and not passes_on(line):
+        return line
+    return rest.last_error or line or (rest.last_lines[0] if rest.last_lines else "")
 
 
 def kind_of(result: JobResult) -> Kind:

@@ -1,0 +1,99 @@
+"""Folders and files named after hosts: `dgx-11/rank0.log`, `cn-0118/local_rank_2.log`, `hgx-22.out`.
+
+A name alone says nothing, as folders of runs, seeds and folds look the same. It is a host's where the processes in them
+can only be of one world on several hosts: the same local ranks stand in each of them, and they wrote at the same time,
+or each holds a block of the ranks that are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from forensics.engine.identity import kernel_sources
+from forensics.engine.whose import scheme
+from forensics.model import Identity, Kind, RunData, Source
+
+# Words in names of folders that are of something else than a host. `run.identity_of` knows node_0 and worker-1.
+_OTHER = re.compile(
+    r"rank|attempt|proc|gpu|local|run|exp|trial|seed|fold|task|epoch|step|job|version|slurm|log|stage|try|part", re.I
+)
+_DIGIT = re.compile(r"\d")
+# What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
+_LOCAL = re.compile(r"[._-]local[_-]?rank[_-]?\d", re.I)
+
+
+def of_hosts(data: RunData) -> dict[str, Identity]:
+    """Path -> identity with the host, of logs whose folder or name is a host's; empty where that is not sure."""
+    kernels = kernel_sources(data)
+    logs = [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
+    if len(logs) < 2 or any(s.identity.node is not None for s in logs):
+        return {}
+    for name_of in (_folders(logs), _names(logs)):
+        groups: dict[str, list[Source]] = defaultdict(list)
+        for s in logs:
+            if (name := name_of.get(s.path)) is not None:
+                groups[name].append(s)
+        if len(groups) > 1 and _alike(groups) and _one_world(groups, data):
+            return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
+    return {}
+
+
+def _folders(logs: Sequence[Source]) -> dict[str, str]:
+    """Path -> the first folder that not all logs share."""
+    inside = [s.path.split("/") for s in logs if "/" in s.path]
+    if not inside:
+        return {}
+    depth = 0
+    while all(len(p) > depth + 2 and p[depth] == inside[0][depth] for p in inside):
+        depth += 1
+    return {"/".join(p): p[depth] for p in inside if len(p) > depth + 1}
+
+
+def _names(logs: Sequence[Source]) -> dict[str, str]:
+    """Path -> the name of a file up to its local rank or its ending, where all logs lie in one folder."""
+    if len({s.path.rpartition("/")[0] for s in logs}) != 1:
+        return {}
+    names = {s.path: s.path.rpartition("/")[2] for s in logs}
+    return {path: _LOCAL.split(name)[0] if _LOCAL.search(name) else name.split(".")[0] for path, name in names.items()}
+
+
+def _alike(groups: Mapping[str, Sequence[Source]]) -> bool:
+    """Whether the names are made in one way, with numbers, and of no word for something else than a host."""
+    plain = all(_DIGIT.search(n) and not n.isdigit() and not _OTHER.search(n) for n in groups)
+    return plain and len({scheme(name) for name in groups}) == 1
+
+
+def _at_once(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
+    """Whether nothing says that one of them began to be written when another had ended."""
+    of_path = {s.path: name for name, own in groups.items() for s in own}
+    spans: dict[str, tuple[float, float]] = {}
+    for w in data.writers:
+        name = of_path.get(w.source)
+        if name is not None and w.first_time is not None and w.last_time is not None:
+            low, high = spans.get(name, (w.first_time, w.last_time))
+            spans[name] = (min(low, w.first_time), max(high, w.last_time))
+    begins, ends = [low for low, _ in spans.values()], [high for _, high in spans.values()]
+    return not spans or max(begins) <= min(ends)
+
+
+def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
+    """Whether the same local ranks stand in each, and no rank; or blocks of ranks, which make a whole together."""
+    ranks: dict[str, set[int]] = {name: set() for name in groups}
+    local: dict[str, set[int]] = {name: set() for name in groups}
+    of_path = {s.path: name for name, own in groups.items() for s in own}
+    said = [(s.path, s.identity) for own in groups.values() for s in own]
+    said += [(o.evidence[0].file, o.identity) for o in data.observations]
+    said += [(t.header.file, t.identity) for t in data.tracebacks]
+    for path, identity in said:
+        if (name := of_path.get(path)) is not None:
+            ranks[name].update([identity.rank] if identity.rank is not None else [])
+            local[name].update([identity.local_rank] if identity.local_rank is not None else [])
+    if not any(ranks.values()):
+        return bool(set.intersection(*local.values())) and _at_once(groups, data)
+    everyone = set().union(*ranks.values())
+    blocks = all(own and max(own) - min(own) + 1 == len(own) for own in ranks.values())
+    disjoint = sum(map(len, ranks.values())) == len(everyone) and everyone == set(range(len(everyone)))
+    return blocks and disjoint and max(map(len, ranks.values())) > 1
