@@ -7,6 +7,8 @@ import copy
 import functools
 import json
 import math
+import multiprocessing
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -873,3 +875,68 @@ def test_an_optimizer_that_finds_its_own_rate(tmp_path: Path) -> None:
         optimizer.param_groups[0]["lr"] = None
         probe.step(1.0)
     assert "probe/lr/group0" not in series(tmp_path)
+
+
+# --- what a loop does with its model while it is watched -------------------------------------------------------------
+
+
+def test_copies_and_saved_models_take_no_hook_along(tmp_path: Path) -> None:
+    model = model_of()
+    copies: list[Any] = []
+
+    def keep(step: int) -> None:
+        if step == 10:
+            torch.save(model, tmp_path / "model.pt")
+            copies.append(copy.deepcopy(model))
+            copies.append(torch.load(tmp_path / "model.pt", weights_only=False))
+        for other in copies:
+            other(torch.full((4, 8), math.nan))  # with gradients: a hook of the probe would take it for the model
+
+    train(tmp_path / "probe", model, torch.optim.SGD(model.parameters(), lr=0.01), steps=30, after=keep)
+    found = series(tmp_path / "probe")
+    assert [step for step, _ in found["probe/loss"]] == list(range(1, 31))
+    assert not [name for name in found if "nonfinite" in name]
+    x, _ = batch(0)
+    assert not torch.equal(copies[0](x), model(x))  # trained on since
+    assert torch.equal(copies[0](x), copies[1](x))
+
+
+def test_a_saved_model_names_nothing_of_this_package(tmp_path: Path) -> None:
+    model = model_of()
+    with Probe(model, torch.optim.SGD(model.parameters(), lr=0.01), tmp_path, sentinel="full"):
+        assert any(module._forward_hooks for module in model.modules())
+        assert b"forensics" not in pickle.dumps(model)
+
+
+def test_a_watched_model_goes_to_a_spawned_process(tmp_path: Path) -> None:
+    model = model_of()
+    with Probe(model, torch.optim.SGD(model.parameters(), lr=0.01), tmp_path, sentinel="full"):
+        process = multiprocessing.get_context("spawn").Process(target=print, args=(model,))
+        process.start()
+        process.join(120)
+    assert process.exitcode == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_graphs_and_transforms_of_a_watched_model_are_those_of_the_model(tmp_path: Path) -> None:
+    model = model_of()
+    x, _ = batch(0)
+    parameters = dict(model.named_parameters())
+
+    def one(row: Any) -> Any:
+        return torch.func.functional_call(model, parameters, (row[None],))[0]
+
+    bare = [str(torch.jit.trace(model, x).inlined_graph), torch.func.vmap(one)(x)]
+    made: list[Any] = []
+
+    def use(step: int) -> None:
+        if step == 10:
+            made.append(str(torch.jit.trace(model, x).inlined_graph))
+            made.append(torch.func.vmap(one)(x))
+            torch.func.vmap(torch.func.grad(lambda row: one(row).sum()))(x)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    train(tmp_path, model, optimizer, steps=20, after=use, sentinel="full")
+    assert made[0].count("aten::") == bare[0].count("aten::")
+    assert torch.equal(made[1], bare[1])
+    assert [step for step, _ in series(tmp_path)["probe/loss"]] == list(range(1, 21))

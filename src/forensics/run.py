@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from forensics import arrays
-from forensics.archives.formats import MARK, RECORDS, format_of, is_torch_zip, without_compression
+from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, format_of, is_torch_zip, without_compression
 from forensics.files import beginning
 from forensics.model import Coverage, Identity, Kind, Source, Status
 from forensics.report.own import is_report
@@ -548,7 +548,9 @@ class _Walk:
         for name, reason in found.skipped:
             self.skip(f"{path}{MARK}{_printable(name)}", reason)
         parts = [f"{found.problem} ({packing})"] if found.problem else []
-        if packing in RECORDS and found.count:
+        if packing in (JUPYTER, JOINED) and found.count:
+            parts.append(f"{packing}, read as the text {'that its cells put out' if packing == JUPYTER else 'of each'}")
+        elif packing in RECORDS and found.count:
             parts.append(f"JSON of {packing}, read as the text that it holds")
         elif found.count:
             parts.append(f"{found.count:,} member{'s' * (found.count != 1)} unpacked")

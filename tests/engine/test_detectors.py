@@ -402,6 +402,20 @@ def test_a_rise_that_grows_behind_a_steep_fall_is_a_divergence() -> None:
     assert not seen(frame(rows({"loss": [v * (1 + 0.7 * (-1) ** i) for i, v in enumerate(loss)]})))  # batches of one
 
 
+def test_a_slow_rise_above_where_a_run_began_that_had_learned_much_is_a_divergence() -> None:
+    def told(best: float, end: float) -> bool:
+        fall, rise = 50, 29
+        loss = [
+            *(8.5 - (8.5 - best) * i / fall for i in range(fall)),
+            *(best + (end - best) * (i + 1) / rise for i in range(rise)),
+        ]
+        return "loss_divergence" in seen(frame(rows({"loss": loss})))
+
+    assert told(4.1, 14.2)
+    assert not told(4.1, 8.0)  # no higher than an untrained model
+    assert not told(7.0, 14.2)
+
+
 def test_a_slow_rise_that_is_no_divergence() -> None:
     assert not seen(frame(rows({"loss": slow_rise(6.0)})))  # other data, or a harder task
     running_sum = list(itertools.accumulate(falling(200, start=4.0, end=2.6)))

@@ -71,3 +71,51 @@ def test_a_loss_rounded_to_nothing_is_not_compared() -> None:
     n = 40
     rounded = [round(v, 1) for v in curve("repeats", n)]
     assert not data_order_repeats(frame(rounded, [float(i // n) for i in range(EPOCHS * n)], range(EPOCHS * n)), ())
+
+
+# --- an arc in each epoch -------------------------------------------------------------------------------------------
+
+
+def arcs(n: int, epochs: int = 6, height: float = 2.0, kind: str = "arc", fall: float = 0.02) -> list[float]:
+    """Losses of sorted data: the same arc, or ramp, in each epoch, and what looks like it."""
+    rng = random.Random(7)
+    shape = {
+        "arc": lambda x: math.sin(math.pi * x),
+        "ramp": lambda x: x,
+        "mean": lambda x: 1 / (1 + 9 * x),  # a mean over the epoch so far
+        "tasks": lambda x: 0.5 + 0.5 * math.sin(6 * math.pi * x),
+    }.get(kind, lambda x: 0.0)
+    return [
+        0.5 + height * shape(i / n) * (1 - fall * k) + rng.gauss(0, 0.04 if kind != "noise" else 0.5)
+        for k in range(epochs)
+        for i in range(n)
+    ]
+
+
+def told(losses: Sequence[float], n: int, lr: Sequence[float] | None = None) -> bool:
+    at = range(len(losses))
+    metrics = logged({"loss": losses} if lr is None else {"loss": losses, "lr": lr})
+    epochs = pl.Series([float(i // n) for i in at], dtype=pl.Float64)
+    rows = 1 if lr is None else 2
+    metrics = metrics.with_columns(epoch=pl.Series([e for e in epochs for _ in range(rows)], dtype=pl.Float64))
+    return bool(data_order_repeats(metrics, ()))
+
+
+@pytest.mark.parametrize("kind", ["arc", "ramp"])
+@pytest.mark.parametrize("n", [60, 100])
+def test_an_arc_in_each_epoch(kind: str, n: int) -> None:
+    assert told(arcs(n, kind=kind), n)
+    assert told(arcs(n, kind=kind), n, [1e-3 * (1 - i / (6 * n)) for i in range(6 * n)])
+
+
+def test_curves_without_an_arc_in_each_epoch() -> None:
+    n = 100
+    for kind in ("mean", "tasks", "noise"):
+        assert not told(arcs(n, kind=kind), n), kind
+    assert not told(arcs(n, 2), n)
+    assert not told(arcs(n, height=0.1), n)  # within the noise
+    assert not told(arcs(n, fall=0.15), n)  # no two epochs alike
+    assert not told(arcs(24), 24)  # too few records
+    warm = [1e-3 * math.sin(math.pi * (i % n) / n) + 1e-6 for i in range(6 * n)]
+    assert not told(arcs(n), n, warm)  # a rate that runs through a cycle in each epoch
+    assert told(arcs(n), n, [1e-3] * (6 * n))

@@ -47,15 +47,105 @@ def test_a_pace_that_is_lost(name: str, usual: float, late: float) -> None:
         {"throughput": about([9e3] * 12 + [5e4] * 288)},  # warm-up
         {"throughput": about([5e4] * 100 + [9e3] * 60 + [5e4] * 140)},  # it came back
         {"throughput": [5e4 / (1 + i / 50) for i in range(300)]},  # a mean over the run
-        {"step_time": about([0.5] * 150 + [2.5] * 150)},  # longer sequences
+        {"step_time": about([0.5] * 150 + [0.8] * 150)},
+        {"step_time": about([0.5] * 150 + [2.5] * 150), "loss": about([2.3] * 150 + [1.9] * 150, 0.001)},  # other data
+        # Longer sequences, by the running count of tokens.
+        {
+            "step_time": about([0.5] * 150 + [2.5] * 150),
+            "tokens": list(itertools.accumulate([4e6] * 150 + [16e6] * 150)),
+        },
+        {"step_time": [3.0 + 0.5 * i for i in range(300)]},  # since the start
+        {"step_time": [0.5 * (i % 60) for i in range(300)]},  # since the start of the epoch
+        {"throughput": about([1e3 / (1 + (i % 60) / 12) for i in range(300)])},  # sorted by length in each epoch
+        {"throughput": about([1e3 - 1.6 * i for i in range(300)])},  # to a half
+        {
+            "throughput": about([1e3 / (1 + i / 60) for i in range(300)]),
+            "loss": about([2 + i / 300 for i in range(300)]),
+        },
         {"throughput": about([5e4] * 150 + [9e3] * 150), "batch_size": [64.0] * 150 + [320.0] * 150},
         {"throughput": about([5e4] * 150 + [9e3] * 150), "reward": [0.1] * 300},  # longer answers
         {"throughput": about([5e4] * 150 + [9e3] * 150), "loss": about([2.3] * 150 + [1.9] * 150, 0.001)},  # other data
     ],
-    ids=["a-third", "end", "evaluations", "warm-up", "back", "mean", "sequences", "batch", "answers", "data"],
+    ids=[
+        "a-third",
+        "end",
+        "evaluations",
+        "warm-up",
+        "back",
+        "mean",
+        "time-a-third",
+        "time-data",
+        "sequences",
+        "elapsed",
+        "elapsed-of-epoch",
+        "sorted",
+        "slightly",
+        "harder",
+        "batch",
+        "answers",
+        "data",
+    ],
 )
 def test_a_pace_that_is_no_finding(series: Series) -> None:
     assert "throughput-collapse" not in seen(logged({"loss": falling(300), **series}))
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        {"step_time": about([0.3] * 150 + [3.3] * 150)},
+        {"step_time": about([1.2] * 150 + [2.9] * 150), "batch_size": [512.0] * 300},
+        {"step_time": about([0.3] * 150 + [3.3] * 150), "tokens": [4e6 * i for i in range(300)]},
+        {"mfu": about([38.0] * 150 + [3.7] * 150), "step_time": about([0.135] * 150 + [1.4] * 150)},
+    ],
+    ids=["time", "batch", "tokens", "mfu"],
+)
+def test_a_pace_that_is_known_by_other_figures(series: Series) -> None:
+    found = seen(logged({"loss": falling(300), **series}, every=10))
+    assert set(found) == {"throughput-collapse"}
+    assert found["throughput-collapse"].step == 1500
+    assert (found["throughput-collapse"].weight < 0.6) is ("mfu" not in series)
+
+
+@pytest.mark.parametrize("name", ["throughput", "step_time"])
+def test_a_pace_that_is_lost_little_by_little(name: str) -> None:
+    times = [1e-3 * (1 + 5 * i / 500) for i in range(500)]
+    found = seen(logged({"loss": falling(500), name: about([1 / t if name == "throughput" else t for t in times])}))
+    assert set(found) == {"throughput-collapse"}
+    assert 70 <= (found["throughput-collapse"].step or 0) <= 250
+    assert "little by little" in (found["throughput-collapse"].note or "")
+
+
+def _waiting(own: Sequence[float], others: Sequence[float], whole: Sequence[float]) -> pl.DataFrame:
+    """Eight ranks with equal steps, of which rank 6 has data times of its own."""
+    return pl.concat(
+        logged(
+            {"loss": falling(120), "data_time": own if r == 6 else about(others, 0.1, r), "step_time": whole}, rank=r
+        )
+        for r in range(8)
+    )
+
+
+@pytest.mark.parametrize(("start", "step"), [(0, 0), (40, 40)])
+def test_a_rank_that_waits_for_its_data_while_the_others_wait_for_it(start: int, step: int) -> None:
+    own = [0.02] * start + about([2.9] * (120 - start))
+    found = seen(_waiting(own, [0.02] * 120, [0.4] * start + about([3.3] * (120 - start))))
+    assert found["slow-rank"].culprits == (6,)
+    assert found["slow-rank"].step == step
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "whole"),
+    [
+        ([2.9] * 120, [2.8] * 120, [3.3] * 120),  # all of them
+        ([0.2] * 120, [0.02] * 120, [3.3] * 120),  # hidden behind the step
+        ([2.9 if i % 10 == 0 else 0.02 for i in range(120)], [0.02] * 120, [3.3] * 120),
+        ([2.9] * 60 + [0.02] * 60, [0.02] * 120, [3.3] * 120),  # it is over
+    ],
+    ids=["all", "little", "now-and-then", "over"],
+)
+def test_data_times_that_are_no_finding(own: list[float], others: list[float], whole: list[float]) -> None:
+    assert "slow-rank" not in seen(_waiting(own, others, whole))
 
 
 def test_a_new_attempt_has_a_pace_of_its_own() -> None:
@@ -133,6 +223,54 @@ def test_steps_that_are_skipped_all_along() -> None:
 def test_skipped_steps_that_are_no_finding(skipped: list[float], every: int) -> None:
     series = {"loss": falling(len(skipped)), "skipped_steps": skipped, "loss_scale": [65536.0] * len(skipped)}
     assert "steps-skipped-often" not in seen(logged(series, every=every))
+
+
+@pytest.mark.parametrize("said", ["overflow", "skipped_steps"])
+def test_a_scale_at_its_minimum_from_the_first_record_on(said: str) -> None:
+    """Every step is skipped, and the scale never fell: as after a resume with a scaler that is used up."""
+    found = seen(logged({"loss": [2.1] * 60, "loss_scale": [1.0] * 60, said: [1.0] * 60}, first=4001))
+    assert {n for n, o in found.items()} >= {"loss-scale-stall"} and "grad-scaler-collapse" not in found
+    assert found["loss-scale-stall"].step == 4001
+    assert "every step is skipped" in (found["loss-scale-stall"].note or "")
+
+
+def test_overflow_messages_tell_the_step_of_the_next_record() -> None:
+    notices = logged({"loss_scale": [1.0] * 40, "overflow": [1.0] * 40}).with_columns(step=pl.lit(None, dtype=pl.Int64))
+    told = logged({"skipped_total": [10.0, 20.0, 30.0]}, first=4010, every=10)
+    told = told.with_columns(line=pl.Series([11, 21, 31], dtype=pl.Int64))
+    metrics = pl.concat([notices.filter(~pl.col("line").is_in([11, 21, 31])), told]).sort("line", maintain_order=True)
+    stall = seen(metrics)["loss-scale-stall"]
+    assert (stall.step, stall.step_is) == (4010, "first_logged")
+
+
+@pytest.mark.parametrize(
+    ("scale", "skipped", "every"),
+    [
+        ([1.0] * 60, [0.0] * 60, 1),  # bf16
+        ([1.0] * 60, [1.0] * 60, 100),  # one of a hundred steps
+        ([512.0] * 60, [1.0] * 60, 1),
+    ],
+    ids=["bf16", "seldom", "higher"],
+)
+def test_scales_that_stand_and_are_no_stall(scale: list[float], skipped: list[float], every: int) -> None:
+    found = seen(logged({"loss": falling(60), "loss_scale": scale, "skipped_steps": skipped}, every=every))
+    assert "loss-scale-stall" not in found
+
+
+def test_a_value_loss_that_is_lost_with_the_loss_did_not_explode() -> None:
+    nan = [math.nan] * 10
+    reward = about([20.0 + i for i in range(40)])
+    value = [79.0 - 0.5 * i for i in range(30)]
+    loss = [v / 2 for v in value]
+    assert set(seen(logged({"reward": reward, "loss": [*loss, *nan], "value_loss": [*value, *nan]}))) == {"nan-loss"}
+    alone = seen(logged({"reward": reward, "loss": [*loss, *loss[:10]], "value_loss": [*value, *nan]}))
+    assert "value-loss-explosion" in alone
+    grown = [*value[:22], *(79.0 * 4**i for i in range(8)), *nan]
+    assert "value-loss-explosion" in seen(logged({"reward": reward, "loss": [*loss, *nan], "value_loss": grown}))
+    # A line of its own for each metric of a step, as in tables.
+    table = [logged({n: v}) for n, v in (("reward", reward), ("loss", [*loss, *nan]), ("value_loss", [*value, *nan]))]
+    table = [t.with_columns(line=pl.col("line") * 3 + k) for k, t in enumerate(reversed(table))]
+    assert set(seen(pl.concat(table).sort("line"))) == {"nan-loss"}
 
 
 def test_steps_skipped_while_the_scale_falls_are_another_finding() -> None:
@@ -259,6 +397,46 @@ def test_two_classes_at_chance_by_epochs() -> None:
     assert not told(0.53, math.log(2))  # a hard task
     assert not told(0.5, 0.685)
     assert not told(0.5, math.log(2), 15)
+
+
+def _by_epoch(loss: Sequence[float], accuracy: Sequence[float], step: int) -> pl.DataFrame:
+    """A record an epoch, each at its last batch, as Keras prints it."""
+    metrics = logged({"loss": loss, "eval_accuracy": accuracy})
+    return metrics.with_columns(step=pl.lit(step, dtype=pl.Int64), epoch=pl.col("line").cast(pl.Float64))
+
+
+def test_chance_in_records_that_count_the_batches_of_an_epoch() -> None:
+    loss, accuracy = about([math.log(10)] * 20, 0.0001), [0.1] * 20
+    assert set(seen(_by_epoch(loss, accuracy, 1563))) == {"loss-at-chance"}
+    assert not seen(_by_epoch([v - 0.02 * i for i, v in enumerate(loss)], accuracy, 1563))
+    assert not seen(_by_epoch(loss[:15], accuracy[:15], 1563))
+
+
+@pytest.mark.parametrize(
+    ("records", "each", "told"), [(300, 0.01, True), (150, 0.01, False), (300, 0.001, False)], ids=["", "few", "part"]
+)
+def test_chance_in_dicts_that_tell_fractions_of_an_epoch(records: int, each: float, told: bool) -> None:
+    metrics = logged({"loss": about([math.log(32000)] * records, 0.0003), "lr": [1e-4] * records})
+    epoch = (pl.col("line") * each).round(2)
+    metrics = metrics.with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=epoch)
+    assert ("loss-at-chance" in seen(metrics)) is told
+
+
+@pytest.mark.parametrize(
+    ("series", "level", "told"),
+    [
+        ({"batch_size": [4096.0] * 120}, math.log(4096), True),
+        ({"throughput": about([5603.0] * 120, 0.002), "step_time": [0.731] * 120}, math.log(4096), True),
+        ({}, math.log(4096), False),
+        ({"batch_size": [8192.0] * 120}, math.log(4096), False),
+        ({"batch_size": [8.0] * 120}, math.log(8), False),
+    ],
+    ids=["said", "as-a-rate", "unknown", "other", "small"],
+)
+def test_a_contrastive_loss_at_chance(series: Series, level: float, told: bool) -> None:
+    found = seen(logged({"loss": about([level] * 120, 0.0001), **series}, every=50))
+    assert set(found) == ({"loss-at-chance"} if told else set())
+    assert not told or abs(int(found["loss-at-chance"].captures["classes"]) - 4096) <= 40
 
 
 def test_one_record_in_twenty_hides_no_chance_level() -> None:
@@ -481,3 +659,25 @@ def test_a_descent_to_the_lowest_scale_is_counted_from_its_start(tmp_path: Path)
     assert collapse.name == "grad-scaler-collapse"
     assert any("16 steps in a row overflow, from line 8 on" in note for note in collapse.notes)
     assert "loss-scale-calibration" not in {f.name for f in diagnosis.findings}
+
+
+# --- a run that is stopped because it diverged ----------------------------------------------------------------------
+
+_BY_HAND = '^CTraceback (most recent call last):\n  File "/srv/train.py", line 60, in <module>\n    loss.backward()\nKeyboardInterrupt\n'
+_CANCELLED = "slurmstepd: error: *** JOB 4 ON n3 CANCELLED AT 2026-11-20T10:00:01 ***\n"
+
+
+@pytest.mark.parametrize("end", [_BY_HAND, _CANCELLED], ids=["ctrl-c", "scancel"])
+def test_a_stop_follows_from_what_it_was_stopped_for(tmp_path: Path, end: str) -> None:
+    falls = [3 * 0.99**i for i in range(100)]
+    for curve, first in (
+        ([*falls, *(1.1 * 1.08**i for i in range(60))], "loss-divergence"),
+        ([*falls, *[math.nan] * 20], "nan-loss"),
+        (falls, None),
+    ):
+        lines = [f"step {10 * i} loss {v:.4f} lr 0.0003" for i, v in enumerate(curve)]
+        (tmp_path / "train.log").write_text("\n".join(lines) + "\n" + end)
+        diagnosis = analyse([str(tmp_path)])
+        roots = [f.name for f in diagnosis.findings if f.role == "root"]
+        assert diagnosis.verdict == ("interrupted" if first is None else "diverged")
+        assert roots == [first] if first else len(roots) == 1

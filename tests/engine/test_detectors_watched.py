@@ -77,6 +77,27 @@ def test_macro_f1_of_one_class(share: float, classes: int) -> None:
     assert not seen({**base, "val_f1": [macro] * 24})
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "score"), [("eval_accuracy", "val_f1"), ("eval_accuracy", "eval/f1_score"), ("accuracy", "f1")]
+)
+def test_an_f1_of_zero_beside_an_accuracy_that_stands(accuracy: str, score: str) -> None:
+    base = {"loss": FALLING, accuracy: [0.7312] * 24}
+    found = seen({**base, score: [0.0] * 24})
+    assert set(found) == {"majority-class-collapse"}
+    assert f"{score} is exactly 0 from step 0 on" in (found["majority-class-collapse"].note or "")
+    late = seen({**base, score: [0.3] * 6 + [0.0] * 18})["majority-class-collapse"]
+    assert "exactly 0 from step 0 on" not in (late.note or "")
+    assert not seen({**base, score: [0.0] * 20 + [0.01] * 4})
+    assert not seen({**base, score: [0.0] * 20 + [None] * 4, accuracy: [0.4] * 24})  # it is wrong more often than not
+    assert not seen({**base, score: [0.0] * 24, accuracy: [0.6 + 0.01 * i for i in range(24)]})
+    assert not seen({"loss": FALLING[:8], accuracy: [0.7312] * 8, score: [0.0] * 8})
+
+
+def test_an_f1_of_training_says_nothing_of_an_accuracy_on_held_out_data() -> None:
+    assert not seen({"loss": FALLING, "eval_accuracy": [0.7312] * 24, "f1": [0.0] * 24})
+    assert not seen({"loss": FALLING, "accuracy": [0.7312] * 24, "val_f1": [0.0] * 24})
+
+
 def test_macro_f1_of_a_classifier_that_works() -> None:
     assert not seen({"loss": FALLING, "eval_accuracy": [0.92] * 24, "val_f1_macro": [0.9] * 24})
 

@@ -105,7 +105,9 @@ def test_a_pod_that_another_replaced_was_evicted_when_its_log_ends(tmp_path: Pat
     (tmp_path / "events.txt").write_text(EVENTS)
     (tmp_path / "train-0-a.log").write_text(steps(10, 0))
     last = "2026-11-20T10:21:30Z Training complete\n"
-    (tmp_path / "train-0-b.log").write_text("2026-11-20T10:20:00Z Loaded checkpoint at step 40\n" + steps(21, 40) + last)
+    (tmp_path / "train-0-b.log").write_text(
+        "2026-11-20T10:20:00Z Loaded checkpoint at step 40\n" + steps(21, 40) + last
+    )
     found = analyse([str(tmp_path)], Options(threads=1))
     assert found.verdict is Verdict.RECOVERED and found.of_role(Role.ROOT)[0].name == "pod-evicted"
     (tmp_path / "train-0-b.log").unlink()

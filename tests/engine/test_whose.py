@@ -305,3 +305,26 @@ def test_killed_in_a_ranks_own_log_is_that_rank(tmp_path: Path) -> None:
     together = "\n".join(f"[rank{r}]: step {i} loss 2.{i}" for i in range(9) for r in range(4))
     (tmp_path / "all").mkdir()
     assert root(tmp_path / "all", {"train.log": together + "\nKilled"}).ranks is None
+
+
+def _numbered(tellers: set[int], number: int) -> dict[str, str]:
+    """Logs named by job, host and rank, of which only some bear their rank on a line; one raised an exception."""
+    steps = "\n".join(f"step {i} loss 2.{i}" for i in range(9))
+    logs = {f"llm_8392_gpu{r // 4}_{r + number}.log": steps for r in range(8)}
+    for r in tellers:
+        logs[f"llm_8392_gpu{r // 4}_{r + number}.log"] += f"\n[rank{r}]: step 9 loss 2.9"
+    logs[f"llm_8392_gpu1_{6 + number}.log"] += (
+        '\nTraceback (most recent call last):\n  File "/w/train.py", line 9, in step\n    x[key]\nKeyError: 1'
+    )
+    return logs
+
+
+def test_a_number_of_names_is_the_rank_where_siblings_prove_it(tmp_path: Path) -> None:
+    assert root(tmp_path, _numbered({1, 2, 7}, 0)).ranks == (6,)
+
+
+@pytest.mark.parametrize(("tellers", "number"), [({1}, 0), ({1, 2, 7}, 100)])
+def test_a_number_of_names_is_no_rank_where_siblings_do_not_prove_it(
+    tmp_path: Path, tellers: set[int], number: int
+) -> None:
+    assert root(tmp_path, _numbered(tellers, number)).ranks is None

@@ -316,3 +316,47 @@ def test_a_line_that_is_no_record_costs_itself_only(lines: list[str]) -> None:
 
     expected = [(n, found) for n, text in enumerate(lines, 1) if isinstance(found := alone(text), dict)]
     assert repr(list(metric_files._parse_lines(lines))) == repr(expected)
+
+
+# --- MLflow's file store ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("metrics/train_loss", "loss"),
+        ("metrics/val/loss", "eval_loss"),
+        ("metrics/train/loss", "loss"),
+        ("loss", "loss"),
+    ],
+)
+def test_metrics_of_a_store(tmp_path, name, metric):
+    path = tmp_path / "mlruns/0/4f1c" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("1763625600000 2.2 0\n1763625605000 1.9e0 10\n1763625610000 nan 20 ds 0a1b m-1\n17636256")
+    assert looks_like_metrics(path.read_bytes(), path.name)
+    source = Source(path.relative_to(tmp_path).as_posix(), path, Kind.METRICS, path.stat().st_size)
+    frame, trouble = read(path, source)
+    assert trouble is None
+    assert frame.select("line", "step", "time", "name").rows() == [
+        (1, 0, 1763625600.0, metric), (2, 10, 1763625605.0, metric), (3, 20, 1763625610.0, metric)
+    ]  # fmt: skip
+    assert [str(v) for v in frame["value"]] == ["2.2", "1.9", "nan"]
+    head = path.read_bytes()
+    assert metric_files.form_of_lines(head, path.name) == "store"
+    grown = metric_files.read_lines("store", b"1763625615000 1.7 30\n", head, 4, source)
+    assert grown.select("line", "step", "value").rows() == [(4, 30, 1.7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("1763625600000 2.2 0\n", "my_curve"),  # no metric that is known by name
+        ("1763625600000 2.2 0\n", "loss.txt"),
+        ("1763625600 2.2 0\n", "loss"),
+        ("0.0003\n", "lr"),  # a parameter
+        ("1763625600000 started 0\n", "loss"),
+    ],
+)
+def test_what_is_no_metric_of_a_store(text, name):
+    assert not looks_like_metrics(text.encode(), name)

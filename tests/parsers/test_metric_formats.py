@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
+import polars as pl
 import pytest
 
+from forensics.model import Kind, Source
+from forensics.parsers.metric_lines import LogText, extract
 from forensics.parsers.metric_lines.reader import read
 from forensics.parsers.prefixes import clean
 
@@ -13,6 +19,14 @@ ICEFALL = (
     "grad_scale: 1.0"
 )
 ESPNET = "(trainer:754) INFO: 3epoch:train:801-900batch: iter_time=0.011, loss=80.1, grad_norm=3.1, train_time=0.5"
+OPENNMT = (
+    "[2026-11-20 08:25:00,104 INFO] Step 2500/100000; acc: 42.0; ppl: 60.9; xent: 4.11; lr: 0.00200; sents: 412031; "
+    "bsz: 4012/4120/12; 31240/32110 tok/s;     30 sec;"
+)
+OPEN_CLIP = (
+    "2026-11-20,08:00:01 | INFO | Train Epoch: 0 [   40960/4096000 (1%)] Data (t): 0.102 Batch (t): 0.731, 5603.10/s, "
+    "700.388/s/gpu LR: 0.000500 Logit Scale: 14.286 Contrastive_loss: 8.3177 (8.3178) Loss: 8.3176 (8.3178)"
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +44,8 @@ ESPNET = "(trainer:754) INFO: 3epoch:train:801-900batch: iter_time=0.011, loss=8
         ("  31/1000 [====>....] - ETA: 30s - loss: 2.2845 - accuracy: 0.31", "31", None, "2.2845"),
         (ICEFALL, "1850", "7", "0.3094"),
         (ESPNET, "900", "3", "80.1"),
+        (OPENNMT, "2500", None, "4.11"),
+        (OPEN_CLIP, "40960", "0", "8.3176"),
     ],
 )
 def test_records(line: str, step: str, epoch: str | None, loss: str) -> None:
@@ -37,6 +53,15 @@ def test_records(line: str, step: str, epoch: str | None, loss: str) -> None:
     assert reading is not None
     said = {f.name or f.role: line[f.start : f.end] for f in reversed(reading.fields)}
     assert (said["step"], said.get("epoch"), said["loss"]) == (step, epoch, loss)
+
+
+def test_the_pace_that_open_clip_prints() -> None:
+    reading = read(OPEN_CLIP, frozenset())
+    assert reading is not None
+    said = {f.name: OPEN_CLIP[f.start : f.end] for f in reading.fields}
+    assert (said["throughput"], said["step_time"], said["lr"]) == ("5603.10", "0.731", "0.000500")
+    written = read("step 5 loss: 2.1 written 512 /srv/x 40/shard", frozenset())
+    assert written is not None and {f.name for f in written.fields if f.name} == {"loss"}
 
 
 def test_held_out_loss_at_a_step_is_no_training_loss() -> None:
@@ -67,3 +92,63 @@ def test_olmo_blocks() -> None:
 def test_whose_line(line: str, rank: int | None, local_rank: int | None, node: str | None) -> None:
     identity = clean(line).identity
     assert (identity.rank, identity.local_rank, identity.node) == (rank, local_rank, node)
+
+
+DARKNET = " 121: {}, {} avg{}, 0.001000 rate, 4.142964 seconds, 64 images{}"
+
+
+@pytest.mark.parametrize(
+    ("line", "loss"),
+    [
+        (DARKNET.format("3.125000", "2.900000", " loss", ", 89.900000 hours left"), 3.125),
+        (DARKNET.format("-nan", "-nan", " loss", ", 70.1 hours left"), math.nan),
+        (DARKNET.format("nan", "nan", "", ""), math.nan),
+    ],
+)
+def test_what_darknet_prints(line: str, loss: float) -> None:
+    rows = _rows(line)
+    assert rows["name"].to_list() == ["loss", "lr", "step_time"]
+    assert rows["step"].to_list() == [121] * 3
+    assert str(rows["value"][0]) == str(loss)
+    assert _rows(" 121: 3.125000, 2.900000 m, 4.142964 seconds, 64 images").is_empty()
+
+
+def test_the_dated_lines_of_nnunet() -> None:
+    stamp = "2026-11-20 08:00:{:02}.900875: {}"
+    said = ["", "Epoch 24 ", "Current learning rate: 0.00781 ", "train_loss -0.2 ", "val_loss -0.18 "]
+    said += ["Pseudo dice [0.5, 0.4] ", "Epoch 25 ", "train_loss nan ", "val_loss nan "]
+    rows = _rows("\n".join(stamp.format(n, text) for n, text in enumerate(said)))
+    assert rows.select("epoch", "name").rows() == [(24, "loss"), (24, "eval_loss"), (25, "loss"), (25, "eval_loss")]
+    assert [str(v) for v in rows["value"]] == ["-0.2", "-0.18", "nan", "nan"]
+    for other in ("train_loss is nan", "best train_loss 0.2", "train_loss 0.2 of 0.3"):
+        assert _rows(stamp.format(1, other)).is_empty()
+
+
+RSL_RL = """\
+################################################################################
+                      \x1b[1m Learning iteration {}/1500 \x1b[0m
+
+                       Computation: 91693 steps/s (collection: 0.892s, learning 0.180s)
+             Mean action noise std: 1.00
+{}
+               Mean surrogate loss: -0.0030
+                       Mean reward: -4.55
+               Mean episode length: 20.00
+--------------------------------------------------------------------------------
+                   Total timesteps: 98304
+                    Iteration time: 1.07s
+"""
+
+
+@pytest.mark.parametrize("key", ["          Mean value_function loss", "               Value function loss"])
+def test_the_blocks_of_rsl_rl(key: str) -> None:
+    rows = _rows("\n".join(RSL_RL.format(n, f"{key}: 0.711{n}") for n in (7, 8)))
+    names = ["value_loss", "policy_loss", "reward"]
+    assert rows["name"].to_list() == 2 * names
+    assert rows["step"].to_list() == [7] * 3 + [8] * 3
+    assert rows.filter(rows["name"] == "value_loss")["value"].to_list() == [0.7117, 0.7118]
+
+
+def _rows(text: str) -> pl.DataFrame:
+    source = Source("train.log", Path("train.log"), Kind.LOG, len(text))
+    return extract([LogText(source, [(f"{text}\n".encode(), 1)], frozenset(), 1.78e9)])

@@ -192,7 +192,8 @@ FORMATS = {
     ),
     "timm": (
         "Train: 5 [1000/1251 ( 79%)]  Loss: 6.94 (6.90)  Time: 3.456s,   37.04/s  (3.456s,   37.04/s)  LR: 1.000e-06  "
-        "Data: 1.234 (1.234)", 1000, [("loss", 6.94), ("step_time", 3.456), ("lr", 1e-6), ("data_time", 1.234)], {"epoch": 5},
+        "Data: 1.234 (1.234)", 1000,
+        [("loss", 6.94), ("step_time", 3.456), ("throughput", 37.04), ("lr", 1e-6), ("data_time", 1.234)], {"epoch": 5},
     ),
     "timm by the root logger": (
         "INFO:root:Train: 5 [1000/1251 ( 79%)]  Loss: 6.94 (6.90)  LR: 1.000e-06", 1000, [("loss", 6.94), ("lr", 1e-6)],

@@ -369,3 +369,54 @@ def test_communicators_that_are_parts_of_the_job_have_no_global_ranks() -> None:
     )
     (late,) = ras.read((summary + HEAD + MISMATCH.format(0)).encode()).behind
     assert not late.whole_job
+
+
+def ras_rank(rank: int, pid: int, count: int, async_error: int = 0) -> dict[str, object]:
+    return {
+        "rank": rank, "host": "gpu-0", "pid": pid, "cuda_dev": pid % 10, "status": {"async_error": async_error},
+        "collective_counts": {"AllReduce": count},
+    }  # fmt: skip
+
+
+def answered(tmp_path: Path, *comms: list[dict[str, object]]) -> list[Observation]:
+    file = tmp_path / "ras.json"
+    file.write_text(json.dumps({"communicators": [{"hash": "0x1", "size": len(c), "ranks": c} for c in comms]}))
+    return from_status_service([Source("ras.json", file, Kind.LOG, file.stat().st_size)], ["ras.json"])
+
+
+def test_a_rank_that_is_behind_in_a_part_of_the_job_has_the_rank_of_its_process(tmp_path: Path) -> None:
+    job = [ras_rank(r, 4000 + r, 3) for r in range(8)]
+    half = [ras_rank(r, 4004 + r, 699 if r == 1 else 700) for r in range(4)]
+    (late,) = answered(tmp_path, job, half)
+    assert (late.signature, late.culprits, late.identity) == (
+        "straggler-rank", (5,), Identity(rank=5, pid=4005, node="gpu-0"),
+    )  # fmt: skip
+    # Two communicators of one size, and none of all ranks: the process is known, and its rank is not.
+    (late,) = answered(tmp_path, [ras_rank(r, 4000 + r, 700) for r in range(4)], half)
+    assert (late.culprits, late.identity) == (None, Identity(pid=4005, node="gpu-0"))
+    # One process that drives several devices of the same number says nothing of a rank.
+    same = [{**ras_rank(r, 4000, 3), "cuda_dev": 0} for r in range(8)]
+    (late,) = answered(tmp_path, same, [{**ras_rank(r, 4000, 700 - (r == 1)), "cuda_dev": 0} for r in range(4)])
+    assert late.culprits is None
+
+
+def test_asynchronous_errors_are_told_with_rank_and_host(tmp_path: Path) -> None:
+    job = [ras_rank(r, 4000 + r, 3, {2: 6, 3: 7, 5: 2}.get(r, 0)) for r in range(8)]
+    lost, failed = answered(tmp_path, job)
+    assert (lost.signature, lost.culprits, lost.identity) == (
+        "nccl-remote-error", (), Identity(rank=2, pid=4002, node="gpu-0"),
+    )  # fmt: skip
+    assert (
+        lost.note
+        == "NCCL's status service: rank 2 (process 4002 on gpu-0) reports asynchronous error 6 (ncclRemoteError)."
+    )
+    assert (failed.signature, failed.culprits) == ("nccl-system-error", (5,))
+
+
+def test_processes_of_a_text_answer() -> None:
+    (late,) = ras.read((HEAD + MISMATCH.format(1)).encode()).behind
+    assert (late.pid, late.node, late.whole_job) == (17, "192.0.2.8", False)
+    assert [(b.pid, b.node) for b in ras.read((HEAD + LISTED).encode()).behind] == [
+        (11, "192.0.2.8"),
+        (14, "192.0.2.8"),
+    ]

@@ -119,6 +119,12 @@ def test_a_traceback_behind_a_host_is_read(tmp_path: Path) -> None:
     assert (root.name, root.node) == ("python-exception", "node-1") and "/w/train.py:9" in root.notes[0]
 
 
+def test_a_service_of_swarm_names_its_node() -> None:
+    lines = [f"ml_train.{i % 2}.x7k2l{i % 2}@node{i % 2}    | [RANK {i % 2}] step={i} loss=3.1" for i in range(20)]
+    got = clean(lines[1], vote(lines), NOV27)
+    assert (got.text, got.identity) == ("[RANK 1] step=1 loss=3.1", Identity(node="node1", rank=1))
+
+
 def test_stern_names_pod_and_container() -> None:
     lines = [f"sft-worker-{i % 2} pytorch step {i} loss 2.{i}" for i in range(20)]
     assert vote(["+ sft-worker-0 › pytorch", "+ sft-worker-1 › pytorch", *lines]) == {"stern"}

@@ -365,6 +365,19 @@ def test_arguments_that_a_program_prints() -> None:
     }
 
 
+def test_settings_that_torchtune_prints() -> None:
+    text = (
+        "INFO:torchtune.utils._logging:Running FullFinetuneRecipeSingleDevice with resolved config:\n\n"
+        "batch_size: 4\ncheckpointer:\n  _component_: torchtune.training.FullModelHFCheckpointer\n"
+        "  checkpoint_files:\n  - a.safetensors\noptimizer:\n  lr: 2.0e-05\nhf_token: abc\n\n"
+        "2026-11-27 02:00:02,511 | INFO | model | device: cuda:0\nseed: 9\n"
+    )
+    found = {i.path: (i.value, i.line) for i in run_files.read_head(text) if i.path.startswith("arguments.")}
+    assert found["arguments.batch_size"] == ("4", 3) and found["arguments.optimizer.lr"] == ("2.0e-05", 9)
+    assert not {"arguments.hf_token", "arguments.seed"} & found.keys()
+    assert run_files.read_head("with resolved config:\n\nbatch_size: 4\n") == ()
+
+
 @pytest.mark.parametrize("piece", ["\\'", "a=1, ", "Namespace(", "{'a': ", "<", "'\"", " version", "INFO "])
 def test_hostile_prints_take_no_time(piece: str) -> None:
     start = time.perf_counter()

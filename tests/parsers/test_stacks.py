@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from pathlib import Path
 
@@ -9,9 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forensics.model import Identity, Kind, Source
+from forensics.archives.limits import Stop
+from forensics.archives.pyspy import looks_like_stacks, text
+from forensics.engine.pipeline import analyse, sniffers
+from forensics.model import Diagnosis, Identity, Kind, Role, Source
 from forensics.parsers import stacks
 from forensics.parsers.stacks import Stack, in_log, in_text, is_users, main_threads, observations
+from forensics.run import discover
 
 _STARTS = re.compile("|".join(stacks.HEADERS))
 
@@ -266,3 +272,73 @@ def test_frames_read_in_one_go_are_those_read_line_by_line(prefix: str, lines: l
         patch.setattr(stacks._Lines, "plain_frames", lambda *_: [])
         slow = read()
     assert fast == slow
+
+
+def pyspy_thread(
+    pid: int, *frames: tuple[str, str, int], name: str = "MainThread", command: str | None = None
+) -> object:
+    shown = [
+        {"name": n, "filename": f"/w/{file}", "short_filename": file, "line": line, "locals": None, "is_entry": True}
+        for n, file, line in frames
+    ]
+    info = {"pid": pid, "ppid": 1, "command_line": command, "parent": None} if command is not None else None
+    thread = {"pid": pid, "thread_id": 140, "thread_name": name, "os_thread_id": pid, "active": True, "owns_gil": False}
+    return {**thread, "frames": shown, "process_info": info}
+
+
+WAITS = (("all_reduce", "torch/distributed/distributed_c10d.py", 2806), ("step", "train.py", 131))
+READS = (("read", "codecs.py", 322), ("read_index", "data.py", 77), ("step", "train.py", 119))
+
+
+def test_py_spy_in_json_is_read_as_its_text(tmp_path: Path) -> None:
+    helper = pyspy_thread(701, ("get", "queue.py", 171), name="Thread-1")
+    lists = [[pyspy_thread(701, *WAITS, command="python train.py --local-rank=1"), helper], [pyspy_thread(702, *READS)]]
+    (tmp_path / "dumps.json").write_text("\n".join(json.dumps(one, indent=2) for one in lists))
+    (source,) = discover([str(tmp_path)], sniffers()).sources
+    assert source.path == "dumps.json!/dumps.txt"
+    main, other, second = parse(source.file.read_text())
+    assert [(s.kind, s.main, s.identity.pid) for s in (main, other, second)] == [
+        ("py-spy", True, 701), ("py-spy", False, 701), ("py-spy", True, 702),
+    ]  # fmt: skip
+    assert (main.identity.local_rank, second.identity.local_rank) == (1, None)
+    assert [str(f) for f in second.frames] == ["codecs.py:322 read", "data.py:77 read_index", "train.py:119 step"]
+
+
+def test_other_lists_are_no_dump_of_py_spy() -> None:
+    assert not looks_like_stacks(json.dumps([{"pid": 1, "frames": [], "name": "trace"}]).encode())
+    assert looks_like_stacks(json.dumps([pyspy_thread(1, *WAITS)]).encode())
+
+
+def test_a_dump_of_py_spy_that_is_cut_off_is_damaged() -> None:
+    whole = json.dumps([pyspy_thread(1, *WAITS)])
+    with pytest.raises(Stop, match="damaged"):
+        list(text(io.BytesIO(whole[:-9].encode())))
+
+
+def dumped(folder: Path, stacks_of: list[tuple[tuple[str, str, int], ...]], *, named: bool) -> Diagnosis:
+    folder.mkdir()
+    (folder / "train.log").write_text("".join(f"step: {n} loss: {3 - n / 100:.3f}\n" for n in range(30)))
+    shown = []
+    for n, frames in enumerate(stacks_of):
+        rank = f" --local-rank={n}" if named else ""
+        lines = "".join(f"    {name} ({file}:{line})\n" for name, file, line in frames)
+        head = f"Process {7000 + n}: python train.py{rank}\nPython v3.11.9 (/usr/bin/python3.11)\n\n"
+        helper = f'Thread {7100 + n} (idle): "Thread-1"\n    wait (threading.py:331)\n'
+        shown.append(f'{head}Thread {7000 + n} (active): "MainThread"\n{lines}{helper}')
+    (folder / "pyspy_all.txt").write_text("\n".join(shown))
+    return analyse([str(folder)])
+
+
+def test_the_odd_process_of_one_file_is_named(tmp_path: Path) -> None:
+    stood = [WAITS] * 6 + [READS, WAITS]
+    (root,) = dumped(tmp_path / "pids", stood, named=False).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("straggler-rank", None)
+    assert any("The stack of process 7006 is at data.py:77 read_index" in note for note in root.notes)
+    (root,) = dumped(tmp_path / "ranks", stood, named=True).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("straggler-rank", (6,))
+    assert not any("The last line of rank 6" in note for note in root.notes)  # frames are no line of its log
+
+
+def test_processes_that_stand_together_or_are_two_tell_of_nobody(tmp_path: Path) -> None:
+    for name, stood in (("alike", [WAITS] * 4), ("two", [WAITS, READS])):
+        assert dumped(tmp_path / name, stood, named=False).verdict == "healthy"

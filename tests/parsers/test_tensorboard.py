@@ -32,9 +32,11 @@ from event_files import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forensics.engine.pipeline import analyse, sniffers
 from forensics.model import METRICS_COLUMNS, Identity, Kind, Source, schema
 from forensics.parsers import tensorboard as tb
 from forensics.parsers.tensorboard import checksums, frames
+from forensics.run import discover
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,18 @@ def test_metadata_only_with_the_first_value(tmp_path: Path) -> None:
     assert rows(read(tmp_path, data)) == []
     data = record(event(1, tensor("pr", 1, body))) + record(event(2, later))
     assert [step for step, *_ in rows(read(tmp_path, data))] == [1, 2]
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(1, "healthy"), (2, "failed"), (3, "healthy")])
+def test_a_session_that_states_its_failure_has_failed(tmp_path: Path, status: int, verdict: str) -> None:
+    """PyTorch's `add_hparams` states success (1) with the start; Keras' callback and people state it at the end."""
+    ended = sub(1, b"_hparams_/session_end_info") + plugin("hparams", num(1, 0) + sub(4, num(1, status)))
+    steps = [record(event(n, simple("loss", 3 - n / 100), time=T0 + n)) for n in range(40)]
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(VERSION + b"".join(steps) + record(event(40, ended)))
+    found = analyse([str(tmp_path)])
+    assert found.verdict == verdict
+    (source,) = discover([str(tmp_path)], sniffers()).sources
+    assert tb.facts(tb.read_events(source.file), source) == ()
 
 
 def test_text_and_hyperparameters(tmp_path: Path) -> None:

@@ -245,3 +245,58 @@ def test_a_notebooks_traceback_of_any_class() -> None:
     assert found is not None and (found.exception, found.message) == ("BadVocab", "7")
     assert found.frames == (("Cell In[7]", 1, ""), ("/w/t.py", 88, "Trainer.train"))
     assert read_traceback(CELL.replace("BadVocab: 7", "done: 7").encode(), path="a", offset=0, line=1) is None
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "[rank1]: ", "worker-1  | ", "2026-11-01 00:00:00,123 - trainer - INFO - [rank0]: "]
+)
+def test_a_message_that_begins_with_a_newline_is_read_below_the_class(prefix: str) -> None:
+    body = [
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 5, in <module>',
+        "    import quantised",
+        "RuntimeError: ",
+        "        Setup failed despite GPU being available. Run this to see more:",
+        "",
+        "        python -m quantised",
+    ]
+    found = read_traceback("".join(f"{prefix}{line}\n" for line in body).encode(), path="x", offset=0, line=1)
+    assert found is not None
+    assert (found.exception, found.message) == (
+        "RuntimeError",
+        "Setup failed despite GPU being available. Run this to see more:",
+    )
+
+
+def test_what_follows_an_exception_without_a_message_is_no_message() -> None:
+    data = b'Traceback (most recent call last):\n  File "/w/t.py", line 5, in <module>\n    assert x\nAssertionError\nbye\n'
+    found = read_traceback(data, path="x", offset=0, line=1)
+    assert found is not None
+    assert (found.exception, found.message) == ("AssertionError", "")
+
+
+CUT = b"""\
+step 3 loss 2.1
+[rank2]:     out = layer(x)
+[rank2]: RuntimeError: node batch_gemm failed
+2026-11-01 00:00:00,123 - trainer - INFO - [rank1]: ValueError:
+2026-11-01 00:00:00,123 - trainer - INFO - [rank1]:
+2026-11-01 00:00:00,123 - trainer - INFO - [rank1]:     the shapes differ
+[rank3]:   KeyError: inner
+[rank3] ValueError: told by a logger
+the words [rank4]: were printed, ValueError: no
+"""
+
+
+def test_the_last_lines_of_ranks_whose_tracebacks_are_cut() -> None:
+    found = tracebacks.headless(CUT)
+    assert [(h.rank, h.exception, h.message) for h in found] == [
+        (2, "RuntimeError", "node batch_gemm failed"),
+        (1, "ValueError", "the shapes differ"),
+    ]
+    assert CUT[found[0].offset :].startswith(b"[rank2]: RuntimeError")
+
+
+def test_of_several_exceptions_of_a_cut_rank_the_last_counts() -> None:
+    found = tracebacks.headless(b"[rank0]: KeyError: 'a'\n[rank0]: torch.distributed.DistBackendError: NCCL error\n")
+    assert [(h.exception, h.message) for h in found] == [("torch.distributed.DistBackendError", "NCCL error")]

@@ -72,7 +72,7 @@ HOSTS = [
      "host-1: no; host-2 down; host-3; host-4"),
 ]  # fmt: skip
 PEOPLE = [
-    ("/home/users/lchang/y /gpfs/home/s/sjones7/w /scratch/gpfs/kwil/o", "/home/users/user-2/y /gpfs/home/s/user-1/w /scratch/gpfs/user-3/o"),
+    ("/home/users/lchang/y /gpfs/home/s/sjones7/w /scratch/gpfs/kwil/o", "/home/users/user-3/y /gpfs/home/s/user-1/w /scratch/gpfs/user-2/o"),
     ("/p/home/jusers/stein2/x /n/home07/pfis/c", "/p/home/jusers/user-1/x /n/home07/user-2/c"),
     ("/afs/cell.example/user/f/fbian/w", "/afs/cell.example/user/f/user-1/w"),
     ("/project/def-smith/smithj/x", "/project/account-1/user-1/x"),

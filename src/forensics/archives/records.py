@@ -63,7 +63,7 @@ def form_of(head: bytes) -> Form | None:
         return _form(system, records, True, len(lines) > 1)
     several_lines = b"\n" in head.strip()[: len(first) + 2]
     for system, pattern in _LARGE.items():
-        if times := [m.group(1).decode() for m in pattern.finditer(head)]:
+        if times := [m.group(1).decode("utf-8", "replace") for m in pattern.finditer(head)]:
             return Form(system, False, several_lines and not _descend(times))
     records = []
     try:

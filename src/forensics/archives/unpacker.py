@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives import pyspy, records, slurm
-from forensics.archives.formats import MARK, PYSPY, RECORDS, SLURM, plain_name, tar_header, text_name
+from forensics.archives import joined, notebook, pyspy, records, slurm
+from forensics.archives.formats import JOINED, JUPYTER, MARK, PYSPY, RECORDS, SLURM, plain_name, tar_header, text_name
 from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
 from forensics.archives.streams import Piece, Stream, decoder
 from forensics.archives.tars import tar_entries
@@ -54,6 +54,9 @@ class Unpacker:
             with buffered(file) as raw:
                 if what == "zip":
                     yield from self._zip(raw, size, found, wanted)
+                    return
+                if what == JOINED:
+                    yield from self._joined(raw, name, found, wanted, modified)
                     return
                 if what in RECORDS:
                     inner, said = _held(raw, name, what)
@@ -158,6 +161,18 @@ class Unpacker:
             if found.problem is not None:
                 return
 
+    def _joined(
+        self, raw: BinaryIO, name: str, found: Unpacked, wanted: Callable[[str], str | None], modified: float
+    ) -> Iterator[Member]:
+        for n, part in enumerate(joined.parts(raw, name)):
+            if n >= self.limits.members:
+                raise Stop(f"more than {self.limits.members:,} files; the rest was not read")
+            if (inner := self._judge(part.name, found, wanted)) is None:
+                continue
+            member = self._store(inner, self._counted(joined.read(raw, part)), found, modified)
+            if member is not None:
+                yield member
+
     def _zip(self, raw: BinaryIO, size: int, found: Unpacked, wanted: Callable[[str], str | None]) -> Iterator[Member]:
         given = 0
         for n, entry in enumerate(found_entries(raw, size)):
@@ -199,6 +214,8 @@ def _held(raw: BinaryIO, name: str, what: str) -> tuple[str, Iterator[bytes]]:
         return text_name(name), slurm.text(raw)
     if what == PYSPY:
         return text_name(name), pyspy.text(raw)
+    if what == JUPYTER:
+        return notebook.NAME, notebook.text(raw)
     # A log that was emptied while its writer held it open begins with zeros, and was told by its end.
     form = records.form_of(raw.read(records.HEAD)) or records.Form(what, by_line=True, numbered=True)
     raw.seek(0)

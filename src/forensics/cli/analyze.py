@@ -204,6 +204,11 @@ def _folders(paths: Sequence[str], exclude: Sequence[str]) -> tuple[str, ...]:
 def _several(path: str, found: Analysis) -> str:
     """One line that says that a path holds several runs, and what shows them one by one."""
     of = f"; this report is of {found.told_of}, as the others would hide it" if found.told_of is not None else ""
+    if found.of_array:
+        folder = path if os.path.isdir(path) else os.path.dirname(path) or "."  # noqa: PTH112, PTH120 - never raises
+        return (
+            f"{len(found.runs):,} jobs of an array, each a run of its own: forensics triage {shlex.quote(folder)}{of}"
+        )
     return f"{len(found.runs):,} folders below look like runs of their own: forensics triage {shlex.quote(path)}{of}"
 
 

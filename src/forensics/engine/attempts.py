@@ -13,10 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.banners import repeats
 from forensics.engine.hangs import LOST_PEER
+from forensics.engine.successive import launches as successive
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
 from forensics.model import Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.signatures.schema import Signature
@@ -87,12 +89,15 @@ class Launches(NamedTuple):
     zone_known: bool
     spans: Mapping[str, tuple[float, float]]  # source -> first and last time of what it holds
     unnumbered: frozenset[str]  # sources whose path names no attempt
+    first: Mapping[str, int] = MappingProxyType({})  # source -> its first attempt, where files follow each other
 
     def by_line(self, file: str, line: int | None) -> int | None:
-        """The attempt of a line of a file that holds several; None where it holds one."""
+        """The attempt of a line of a file that holds several, or of one of several; None where it tells of all."""
+        if file in self.first and (line is None or file not in self.found):
+            return self.first[file]
         if line is None or file not in self.found:
             return None
-        return bisect_right([b.line for b in self.found[file]], line)
+        return self.first.get(file, 0) + bisect_right([b.line for b in self.found[file]], line)
 
     def by_time(self, file: str, time: float | None, zone_known: bool) -> int | None:
         """The attempt of a line of another file; None where clocks do not tell.
@@ -115,12 +120,17 @@ class Launches(NamedTuple):
 
 
 def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
-    """The attempts that share files; None where no file holds several. Files whose path names an attempt hold one."""
+    """The attempts that share files, or follow each other in several; None where there is but one.
+
+    Files whose path names an attempt hold one.
+    """
     unnumbered = frozenset(s.path for s in data.sources if s.identity.attempt is None)
     streams = events(data, catalogue, unnumbered)
     logs = {s.path: s for s in data.sources if s.kind is Kind.LOG and s.path in streams}
     found = {path: b for path, stream in streams.items() if (b := boundaries(_introduced(stream, logs.get(path))))}
     spans = _spans(data)
+    if files := successive(data, spans):
+        return _of_files(files, found, spans, unnumbered)
     if not found:
         cuts = _cuts_of_folders(data, spans)
         if not cuts:
@@ -135,6 +145,29 @@ def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
     ]
     path, cuts, zone_known = dated[0] if dated else ("", (), False)
     return Launches(found, (path, cuts) if dated else None, zone_known, spans, unnumbered)
+
+
+def _of_files(
+    files: Sequence[Sequence[str]],
+    found: Mapping[str, Sequence[Boundary]],
+    spans: Mapping[str, tuple[float, float]],
+    unnumbered: frozenset[str],
+) -> Launches:
+    """The attempts of launches that wrote files of their own, each of which may hold several attempts."""
+    first: dict[str, int] = {}
+    cuts: list[float | None] = []
+    ended: float | None = None
+    for group in files:
+        began = min(spans[path][0] for path in group)
+        cuts += [began - min(BEFORE_START, (began - ended) / 2)] if ended is not None else []
+        first |= dict.fromkeys(group, len(cuts))
+        within = max((found.get(path, ()) for path in group), key=len)
+        cuts += [b.cut for b in within]
+        ended = max(spans[path][1] for path in group)
+    dated = tuple(c for c in cuts if c is not None)
+    whole = (min(spans[path][0] for path in first), max(spans[path][1] for path in first))
+    by = ("", dated) if len(dated) == len(cuts) else None
+    return Launches(found, by, False, {**spans, "": whole}, unnumbered, first)
 
 
 def _introduced(stream: Sequence[Event], source: Source | None) -> Sequence[Event]:
@@ -173,6 +206,12 @@ def number(data: RunData, launches: Launches | None) -> RunData:
         return data
     return replace(
         data,
+        sources=tuple(
+            replace(s, identity=replace(s.identity, attempt=launches.first[s.path]))
+            if s.path in launches.first and s.path not in launches.found
+            else s
+            for s in data.sources
+        ),
         observations=tuple(renumber(data.observations, launches)),
         tracebacks=tuple(
             replace(t, identity=launches.placed(t.identity, t.header.file, t.header.line, t.time, t.zone_known))

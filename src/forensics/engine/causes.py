@@ -27,15 +27,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forensics.engine import aftermath, beforehand, kernel, order, survival, whose
+from forensics.engine import aftermath, beforehand, cluster, cut_saves, kernel, order, survival, whose
 from forensics.engine.finishes import FINISHED, absolved, was_over
 from forensics.engine.hangs import LOST_PEER, SAME_ZONE, hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.order import MEMORY_KILLS
-from forensics.engine.raised import own_frame
+from forensics.engine.raised import by_place, own_frame
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
-from forensics.model import Observation, Traceback
+from forensics.model import Observation, Source, Traceback
 from forensics.signatures.schema import Signature
 
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
@@ -82,9 +82,11 @@ class Candidate:
     context: str | None = None  # why it is context and no trouble
     recovered: bool = False  # a later start of the run got over it and reached the end
     yields: str | None = None  # why it stands behind other roots
+    overcome: bool = False  # a later attempt got past it, and came to grief by something else
     late: bool = False  # it came after what others say of a failure, and another rank's own error before that
     untold: bool = False  # another root lies so close to it that nothing tells which came first
     subject: str = ""  # tells candidates of one signature apart (an exception's type)
+    outlived: tuple[Observation, ...] = ()  # earlier signs that did not end their process; not among `observations`
 
     @property
     def raised_alone(self) -> bool:
@@ -113,15 +115,20 @@ class Candidate:
     @property
     def count(self) -> int:
         """How often it was seen; a line that two of its rules match counts once."""
-        at: dict[tuple[str, int | None], int] = {}
-        elsewhere = 0
-        for o in self.observations:
-            if o.evidence[0].offset is None:
-                elsewhere += o.count
-            else:
-                place = (o.evidence[0].file, o.evidence[0].offset)
-                at[place] = max(at.get(place, 0), o.count)
-        return elsewhere + sum(at.values())
+        return times_seen(self.observations)
+
+
+def times_seen(observations: Iterable[Observation]) -> int:
+    """How often one signature was seen; a line that two of its rules match counts once."""
+    at: dict[tuple[str, int | None], int] = {}
+    elsewhere = 0
+    for o in observations:
+        if o.evidence[0].offset is None:
+            elsewhere += o.count
+        else:
+            place = (o.evidence[0].file, o.evidence[0].offset)
+            at[place] = max(at.get(place, 0), o.count)
+    return elsewhere + sum(at.values())
 
 
 def exception_observations(
@@ -135,6 +142,8 @@ def exception_observations(
         return ()
     known: dict[str, list[tuple[int, int | None, bool]]] = defaultdict(list)
     for o in observations:
+        if o.rule is None and o.culprits:
+            continue  # concluded from several lines: the first need not be one of the rank that is blamed
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
             # A launcher's report stands close below what a process said, and is no part of that.
             reports = o.signature in DEATHS or catalogue[o.signature].area in ("launch", "collectives", "lifecycle")
@@ -248,15 +257,24 @@ def candidates(
     for o in observations:
         groups[o.signature, o.identity.attempt or 0, _subject(o), kernel.elsewhere(o), _of_peers(o)].append(o)
     result = []
-    for (name, attempt, subject, _, _), members in groups.items():
+    for (name, attempt, subject, _, _), together in groups.items():
         signature = catalogue[name]
-        members.sort(key=lambda o: (o.time if o.time is not None else float("inf"), o.evidence[0].line or 0))
-        ranks, everywhere = _blamed(signature, members, world)
-        times = [o.time for o in members if o.time is not None]
-        result.append(
-            Candidate(signature, attempt, members, ranks, everywhere, min(times, default=None), subject=subject)
-        )
+        together.sort(key=lambda o: (o.time if o.time is not None else float("inf"), o.evidence[0].line or 0))
+        for members in by_place(together) if name == GENERIC_EXCEPTION else [together]:
+            ranks, everywhere = _blamed(signature, members, world)
+            times = [o.time for o in members if o.time is not None]
+            result.append(
+                Candidate(signature, attempt, members, ranks, everywhere, min(times, default=None), subject=subject)
+            )
     return result
+
+
+def _sum_up_without(c: Candidate, signs: Sequence[Observation], world: World) -> None:
+    """Let a candidate be of its other signs alone: where, when and how often are those of what ended the run."""
+    apart = {id(o) for o in signs}
+    c.observations = [o for o in c.observations if id(o) not in apart]
+    c.ranks, c.everywhere = _blamed(c.signature, c.observations, world)
+    c.time = min((o.time for o in c.observations if o.time is not None), default=None)
 
 
 def _before(a: Candidate, b: Candidate) -> bool:
@@ -307,7 +325,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     severity = {"fatal": 0, "error": 1, "warning": 2, "info": 3}[c.signature.severity]
     kind = {"cause": 0, "symptom": 1, "echo": 2}.get(c.signature.kind, 3)
     return (
-        c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal",
+        c.overcome or (c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal"),
         c.signature.kind == "echo"
         or c.signature.name in LOST_PEER
         or c.of_peers,  # tells nothing of a cause, in whatever attempt
@@ -337,8 +355,13 @@ def explain(
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
     finished = [c for c in found if c.signature.name == FINISHED]
     survival.set_aside(found, live, steps, world)
+    for c in live:
+        if c.outlived:
+            _sum_up_without(c, c.outlived, world)
     kernel.set_aside(found, steps)
+    cluster.set_aside(found, live, steps)
     beforehand.set_aside(live, ENDS_A_RUN)
+    cut = cut_saves.revive(found)
     live = [c for c in live if c.context is None]
     _mark_overcome(live, steps)
     _mark_late(live, times)
@@ -357,6 +380,9 @@ def explain(
         )
         if child is not None:
             _link(child, c)
+    for end, damage in cut:
+        if damage.explained_by is None:
+            _link(end, damage)
     _link_hangs_and_stops(live, catalogue)  # 2
     _link_teardowns(live)
     _link_reports(live)
@@ -405,6 +431,7 @@ def explain(
         if _before(symptoms[0], c) and not _of_another_run(symptoms[0], c) and not _raised_by_another(symptoms[0], c):
             _link(symptoms[0], c)
     _link_ends_of_peers(live, world)
+    _link_losses_of_one(live, world)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:
             earlier = [o for o in live if o.signature.kind != "echo" and _may_echo(o, c, live) and not _depends(o, c)]
@@ -426,13 +453,19 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
 
     A process that was killed from outside, nobody says by whom, leaves nothing behind of which a later one dies.
     """
-    ends = [c for c in live if c.signature.kind != "echo" and c.signature.verdict in ENDS_A_RUN]
+    ends = [c for c in live if c.signature.kind != "echo" and c.signature.verdict in (*ENDS_A_RUN, "diverged")]
     last = max((c.attempt for c in ends), default=0)
     own = {(c.signature.name, c.subject) for c in ends if c.attempt == last}
     for c in ends:
         if c.signature.name in KILLED and c.attempt < last and (c.signature.name, c.subject) not in own:
             c.yields = f"attempt {last} began anew after it and died of something else"
     if last not in steps.reached:
+        # A loss that was lost shows that the attempt trained, also where nothing counts its steps.
+        lost = any(c.attempt == last and c.signature.verdict == "diverged" for c in ends)
+        for c in live if lost else ():
+            if c.attempt < last and (c.signature.name, c.subject) not in own:
+                c.overcome = True
+                c.yields = f"attempt {last} trained on after it and came to grief by something else"
         return
     for attempt in {c.attempt for c in live} - {last}:
         before = steps.reached.get(attempt)
@@ -442,6 +475,7 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
             continue  # the same again: it was not overcome
         for c in live:
             if c.attempt == attempt:
+                c.overcome = True
                 c.yields = f"attempt {last} went on past it to step {steps.reached[last]} and died of something else"
 
 
@@ -545,6 +579,18 @@ def _link_waits(live: Sequence[Candidate], world: World) -> None:
                 break
 
 
+def _link_losses_of_one(live: Sequence[Candidate], world: World) -> None:
+    """That all ranks but one say that they lost a peer follows from an error of that one, whatever clocks say."""
+    for c in live:
+        if c.explained_by is not None or (silent := _unheard(c, world)) is None:
+            continue
+        for o in live:
+            own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not o.of_peers
+            if own and o is not c and o.ranks == silent and o.attempt == c.attempt and not _depends(o, c):
+                _link(o, c)
+                break
+
+
 def _link_checks(live: Sequence[Candidate]) -> None:
     """Exceptions that say that a number is not finite follow from what made it so, on whatever rank they are raised."""
     sources = [o for o in live if o.signature.area == "numerics" and o.signature.name.startswith("nan")]
@@ -603,9 +649,9 @@ def _not_before(c: Candidate, o: Observation) -> bool:
 
 def _raised_by_another(cause: Candidate, c: Candidate) -> bool:
     """Whether c is an exception that nothing on other ranks brings about: the code or the data of its own rank does."""
-    if c.signature.name != GENERIC_EXCEPTION or not cause.ranks or not c.ranks or set(cause.ranks) & set(c.ranks):
+    if c.signature.name != GENERIC_EXCEPTION or c.subject.rpartition(".")[2] not in OF_CODE:
         return False
-    return c.subject.rpartition(".")[2] in OF_CODE
+    return bool(cause.ranks) and bool(c.ranks) and not set(cause.ranks or ()) & set(c.ranks or ())
 
 
 def _of_another_run(first: Candidate, c: Candidate) -> bool:
@@ -635,14 +681,17 @@ def _close(a: Candidate, b: Candidate, lines: int = 6) -> bool:
     )
 
 
-def borrow_ranks(linked: Sequence[Candidate]) -> None:
+def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[Source] = ()) -> None:
     """Let a root that names no rank take it from what the catalogue says it does to its own process.
 
     A kernel's assertion line bears no rank; the CUDA error that the same process raises next does. An MPI launcher says
     in one line which rank ended, and a few lines on by which signal. A memory kill of which nothing names the process
-    is of the one rank that was killed, where it explains the end of one alone.
+    is of the one rank that was killed, where it explains the end of one alone. What stops a host stops the ranks of
+    it for which the others waited. Where all ranks but one say that they lost a peer, it is that one.
     """
     for c in linked:
+        if not c.ranks and not c.everywhere and c.explained_by is None:
+            c.ranks = _awaited_on_host(c, world, sources) or _unheard(c, world)
         if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
             killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
             ranks = {r for e in killed for r in e.ranks or ()}
@@ -659,6 +708,28 @@ def borrow_ranks(linked: Sequence[Candidate]) -> None:
         ranks = {r for e in own for r in e.ranks or ()}
         if len(ranks) == 1:
             c.ranks = tuple(ranks)
+
+
+def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> tuple[int, ...] | None:
+    """The ranks for which others waited because of a candidate, where all of them are on the one host that it names.
+
+    The logs of a host lie in a folder that bears its name, where nothing else says which host a rank is on.
+    """
+    hosts = {whose.label(o.identity.node) for o in c.observations if o.identity.node}
+    ranks = {r for e in c.explains if is_hang(e) for r in e.ranks or ()}
+    if len(hosts) != 1 or not ranks:
+        return None
+    folder = {s.identity.rank: s.path.split("/")[-2] for s in sources if s.path.count("/")}
+    theirs = {whose.label(world.host_of.get(r) or folder.get(r, "")) for r in ranks}
+    return tuple(sorted(ranks)) if theirs == hosts else None
+
+
+def _unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
+    """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap."""
+    if c.signature.name not in LOST_PEER or world.size is None:
+        return None
+    silent = set(range(world.size)) - {rank for o in c.observations if (rank := world.of(o)) is not None}
+    return tuple(silent) if len(silent) == 1 and world.size > 2 else None
 
 
 def _outlived(echo: Candidate, steps: StepClock, world: World, finished: Sequence[Candidate]) -> str | None:

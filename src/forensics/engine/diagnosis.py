@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from forensics.engine.causes import Candidate, ended_by_a_stop, roots, with_step
+from forensics.engine.causes import Candidate, ended_by_a_stop, roots, times_seen, with_step
 from forensics.engine.configs import is_setting
-from forensics.engine.ending import how_far, how_it_ends, last_words, left_open
+from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
 from forensics.engine.environment import environment, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
-from forensics.engine.finishes import ANYBODYS_END, FINISHED
+from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
@@ -19,6 +20,7 @@ from forensics.engine.kernel import KILLED
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
 from forensics.engine.steps import StepClock
+from forensics.engine.survival import DEATHS, ENDS_A_RUN, STEPS_AFTER_DEATH
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
@@ -26,6 +28,7 @@ from forensics.model import (
     Coverage,
     Diagnosis,
     Evidence,
+    Fact,
     Finding,
     MissingEvidence,
     Observation,
@@ -35,7 +38,10 @@ from forensics.model import (
     Status,
     Verdict,
 )
+from forensics.parsers.logs import MAX_TRACEBACKS
 from forensics.parsers.stacks import SIGNATURE as STACKS
+from forensics.parsers.zeros import POWER_LOST
+from forensics.parsers.zeros import of as zeros_of
 from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature
 
@@ -47,6 +53,8 @@ PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing 
 LATE = 0.8  # what came after others had lost a peer may be an effect as well
 UNLABELLED = "which rank each line is of: no line or file names one"
 ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
+AFTER_END = "It had said before that it came to its end: it died while it was torn down, and what it had saved is there"
+SENDER = "uid"  # capture: the user on whose request a scheduler stopped the job
 FAULTHANDLER = "PYTHONFAULTHANDLER=1"
 # How evidence is made that the run may hold already: then it is not asked for.
 _HOW_MADE = {
@@ -56,7 +64,10 @@ _HOW_MADE = {
     "traceback": re.compile(r"^ *torchrun --redirects\b.*@record\b"),
     "samples": re.compile(r"^ *log the indices of each batch\b"),
     "python stack": re.compile(rf"^ *{FAULTHANDLER}$"),
+    "rank of a card": re.compile(r"^ *nvidia-smi -L and NCCL_DEBUG=INFO \(busId\b"),
+    "sender": re.compile(r"^ *the scheduler's record of the job; auditctl\b"),
 }
+_KERNELS_OWN = re.compile(r"\[ *\d+\.\d{3,6}\] ")  # seconds since boot, as a console and dmesg print them
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
 
@@ -97,11 +108,19 @@ def confidence(candidate: Candidate, rivals: int) -> float:
 class _Findings:
     """Makes findings; holds what all of them need."""
 
-    def __init__(self, world: World, steps: StepClock, nodes: Mapping[int, str], tables: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        world: World,
+        steps: StepClock,
+        nodes: Mapping[int, str],
+        tables: Mapping[int, str],
+        over: Collection[int],
+    ) -> None:
         self.world = world
         self.steps = steps
         self.nodes = nodes
         self.tables = tables
+        self.over = over  # ids of candidates that met processes which had come to their end
 
     def finding(self, c: Candidate, number: int, role: Role, sure: float, ids: Mapping[int, str]) -> Finding:
         key = c.key
@@ -112,7 +131,7 @@ class _Findings:
         told = [o for o in c.observations if not is_setting(o)][-1:] if c.everywhere else [key]
         stepped = next(iter(_onsets(c)), None) or key
         if stepped.step is None and told and not is_setting(told[0]):
-            stepped = with_step(told[0], self.steps, self.world, rank)
+            stepped = self._with_last_step(c, told[0], rank)
         node = self._node(c, key)
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
         locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None
@@ -143,16 +162,26 @@ class _Findings:
             explained_by=ids.get(id(c.explained_by)) if c.explained_by is not None else None,
             fix=_fix(c),
             why=c.signature.why if c.context is None else f"Here {c.context}. {c.signature.why}",
-            notes=_notes(c),
+            notes=(*([AFTER_END] if id(c) in self.over else []), *_notes(c)),
             see_also=c.signature.see_also,
         )
+
+    def _with_last_step(self, c: Candidate, o: Observation, rank: int | None) -> Observation:
+        """The observation with the last step before it, or before what its rank says in another time zone."""
+        within = replace(o, identity=replace(o.identity, attempt=c.attempt)) if o.identity.attempt is None else o
+        found = with_step(within, self.steps, self.world, rank)
+        if found.step is not None or rank is None:
+            return found
+        effects = [e.key for e in c.explains if e.ranks == c.ranks and e.key.zone_known != o.zone_known]
+        steps = (with_step(e, self.steps, self.world, rank) for e in effects)
+        return next((e for e in steps if e.step is not None), found)
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
         if c.ranks:
             printed = {self.tables.get(r) for r in c.ranks}
             if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
                 return host
-            known = {self.nodes[r] for r in c.ranks if r in self.nodes}
+            known = {host for r in c.ranks if (host := _host_of(r, self.nodes))}
             own = {
                 o.identity.node
                 for o in c.observations
@@ -169,11 +198,20 @@ class _Findings:
             }
             in_pods = any("pod" in o.captures for o in c.observations)
             both = own if own and in_pods else known | own  # a pod's processes call the pod their host
-            if not both and c.signature.area == "gpu":  # a kernel speaks of the cards of its own host
+            borrowed = all(world_rank(o, self.world) is None and not o.culprits for o in c.observations)
+            if not both and (borrowed or c.signature.area == "gpu"):  # a kernel speaks of the cards of its own host
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
         return next(iter(named)) if len(named) == 1 else None  # of several hosts none is proven
+
+
+def _host_of(rank: int, nodes: Mapping[int, str]) -> str | None:
+    """The host of a rank: as it is known, or that of the ranks on both sides of it, whose hosts hold them in blocks."""
+    if rank in nodes:
+        return nodes[rank]
+    below, above = nodes.get(rank - 1), nodes.get(rank + 1)
+    return below if below == above else None
 
 
 def _onsets(c: Candidate) -> list[Observation]:
@@ -203,10 +241,21 @@ def _fix(c: Candidate) -> tuple[str, ...]:
 
 def _notes(c: Candidate) -> tuple[str, ...]:
     notes: list[str] = [c.yields[0].upper() + c.yields[1:]] if c.yields is not None else []
+    notes += [_outlived(c.outlived)] if c.outlived else []
+    asked = dict.fromkeys(o.captures[SENDER] for o in c.observations if o.captures.get(SENDER))
+    notes += [f"The scheduler's record says that the user with the id {uid} asked for it" for uid in asked]
     for o in c.observations:
         if len(notes) < 4 and o.note and o.note not in notes:
             notes.append(o.note)
     return tuple(notes[:4])
+
+
+def _outlived(signs: Sequence[Observation]) -> str:
+    """What is said of earlier signs that did not end the run. Of many tracebacks in a file only the first are read."""
+    first, count = signs[0].evidence[0], times_seen(signs)
+    often = "once" if count == 1 else f"{'at least ' if count >= MAX_TRACEBACKS else ''}{count} times"
+    where = f"{'' if count == 1 else 'first at '}{first.file}:{first.line}"
+    return f"The same was met {often} before ({where}) and outlived: training went on"
 
 
 def _evidence(c: Candidate) -> tuple[Evidence, ...]:
@@ -247,7 +296,9 @@ def diagnose(
         c for c in found if c.context is not None or (c.signature.kind == "benign" and c.signature.name not in taken)
     ]
     ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
-    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data))
+    finished = [c for c in found if c.signature.name == FINISHED]
+    over = {id(c) for c in top if c.signature.name in DEATHS and was_over(c, finished, steps, world)}
+    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data), over)
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))
@@ -256,7 +307,7 @@ def diagnose(
         findings.append(made.finding(c, n, Role.CASCADE, confidence(c, 0), ids))
     for n, c in enumerate(context, len(top) + len(rest) + 1):
         findings.append(made.finding(c, n, Role.CONTEXT, round(c.weight, 2), ids))
-    verdict = _verdict(top, found, data)
+    verdict = _verdict(top, found, data, steps)
     first = top[0] if top else None
     ruled, unseen = ruled_out(first, found, data, catalogue) if first else ((), ())
     running = verdict is Verdict.HEALTHY and not any(c.signature.name == FINISHED for c in found)
@@ -282,13 +333,13 @@ def _rivals(c: Candidate, other: Candidate) -> bool:
     return other is not c and not again and other.yields is None and kind
 
 
-def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData) -> Verdict:
+def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData, steps: StepClock) -> Verdict:
     if top:
         last = max((c.attempt for c in found), default=0)
         ends = [c for c in found if c.signature.name == FINISHED]
         failed_at = max(c.attempt for c in top)
         over = bool(ends) and max(c.attempt for c in ends) == last
-        if all(c.recovered for c in top) or (over and failed_at < last):
+        if all(c.recovered for c in top) or (over and failed_at < last) or _trained_past(top, found, data, steps):
             return Verdict.RECOVERED
         # Where the last attempt came to its end, what earlier ones died of is over; what is wrong with the last counts.
         first = next((c for c in top if over and c.attempt == last and not c.recovered), top[0])
@@ -298,16 +349,39 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         lost = any(c.signature.verdict == Verdict.DIVERGED and c.explained_by is first for c in found)
         if first.signature.verdict == Verdict.SUSPECT and lost:
             return Verdict.DIVERGED
+        # A stop that leaves a later attempt nothing to go on from has made the run fail.
+        if first.signature.verdict == "interrupted" and any(
+            c.attempt > first.attempt and c.signature.verdict == "failed" for c in first.explains
+        ):
+            return Verdict.FAILED
         return Verdict(first.signature.verdict)
     if _left_open(found, data) is not None:
         return Verdict.UNKNOWN
-    if _ended(found, data) or (_progress(data) and last_words(data) is None):
+    goes_on = _progress(data) and last_words(data) is None and _broken_off(found, data) is None
+    if _ended(found, data) or goes_on:
         return Verdict.HEALTHY
     return Verdict.UNKNOWN
 
 
+def _trained_past(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData, steps: StepClock) -> bool:
+    """Whether a later attempt, in which nothing failed, came further than all those that did."""
+    failed = {c.attempt for c in (*top, *(c for c in found if c.context is None and c.signature.verdict in ENDS_A_RUN))}
+    last = max(steps.reached, default=0)
+    if max(failed) >= last or any(o.identity.attempt is None for c in top for o in c.observations):
+        return False
+    before = max((step for attempt, step in steps.reached.items() if attempt < last), default=None)
+    past = before is not None and steps.reached[last] >= before + STEPS_AFTER_DEATH
+    earlier = {s.path for s in data.sources if s.identity.attempt is not None and s.identity.attempt < last}
+    held = replace(data, last_errors=tuple(e for e in data.last_errors if e.file not in earlier))
+    return past and last_words(held) is None and _broken_off(found, held) is None
+
+
 def _left_open(found: Sequence[Candidate], data: RunData) -> Evidence | None:
     return left_open(data, (o for c in found if c.signature.name == FINISHED for o in c.observations))
+
+
+def _broken_off(found: Sequence[Candidate], data: RunData) -> Fact | None:
+    return broken_off(data, (o for c in found if c.signature.name == FINISHED for o in c.observations))
 
 
 def _ended(found: Sequence[Candidate], data: RunData) -> bool:
@@ -423,6 +497,9 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
         elif (words := last_words(data)) is not None:
             place = f"{words.file}:{words.line}"
             nothing = f"{how_far(data)}. The log ends in an error that no signature knows ({place}): {words.text[:200]}"
+        elif (broken := _broken_off(found, data)) is not None:
+            end = f"{broken.source} breaks off in {zeros_of(broken).size:,} zero bytes"
+            nothing = f"{how_far(data)}. {end}, {POWER_LOST}; the host's journal tells: journalctl --list-boots."
         else:
             nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))
@@ -455,12 +532,15 @@ def _held(first: Candidate, data: RunData) -> set[str]:
     """The keys of `_HOW_MADE` that the run holds; a traceback counts where it is the finding's own."""
     own = {(e.file, e.line) for o in first.observations for e in o.evidence}
     there = {
-        "kernel log": any(fact.name == KERNEL_LOG for fact in data.facts),
+        "kernel log": any(fact.name == KERNEL_LOG for fact in data.facts)
+        or any(_KERNELS_OWN.match(e.text) for o in first.observations for e in o.evidence),
         "dumps": data.collectives.height > 0,
         "stacks": any(o.signature == STACKS for o in data.observations),
         "traceback": any((t.final.file, t.final.line) in own and t.frames for t in data.tracebacks),
         "samples": any(NAMED in o.captures for o in first.observations),
         "python stack": any(PYTHON_STACK in o.captures for o in first.observations),
+        "rank of a card": bool(first.ranks),
+        "sender": first.captured(SENDER),
     }
     return {kind for kind, held in there.items() if held}
 

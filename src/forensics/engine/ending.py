@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from forensics.engine.counters import counting_batches
 from forensics.engine.steps import counting_training
 from forensics.files import opened
-from forensics.model import Evidence, Kind, Observation, RunData
+from forensics.model import Evidence, Fact, Kind, Observation, RunData
 from forensics.parsers.severity import last_error
+from forensics.parsers.zeros import FACT as ZERO_TAIL
 
 _OF_BARS = ("progress", "total_steps")  # metrics that progress bars give
 _BEFORE = 64 << 10  # bytes before a report of the end that are searched for an error
@@ -90,6 +91,15 @@ def left_open(data: RunData, finished: Iterable[Observation]) -> Evidence | None
     for place in (*(e for o in finished for e in o.evidence), *(t.header for t in data.tracebacks)):
         last[place.file] = max(last.get(place.file, 0), place.line or 0)
     return next((e for e in data.unended if (e.line or 0) > last.get(e.file, 0)), None)
+
+
+def broken_off(data: RunData, finished: Iterable[Observation]) -> Fact | None:
+    """A log that breaks off in zero bytes and does not say that the run came to its end; None where none does.
+
+    finished: signs that a run came to its end. What the file system lost of it may hold anything.
+    """
+    ended = {e.file for o in finished for e in o.evidence}
+    return next((fact for fact in data.facts if fact.name == ZERO_TAIL and fact.source not in ended), None)
 
 
 def _last_records(data: RunData) -> dict[str, int]:

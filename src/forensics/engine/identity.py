@@ -427,7 +427,7 @@ def number_attempts(data: RunData) -> RunData:
 def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observation:
     """An observation that names a pod, a host that went down or another process, with the ranks of these."""
     told = o.captures
-    if "pod" in told and o.culprits is None and (rank := hosts.of_pod(told["pod"])) is not None:
+    if "pod" in told and o.culprits in (None, ()) and (rank := hosts.of_pod(told["pod"])) is not None:
         return replace(o, identity=replace(o.identity, rank=rank), culprits=(rank,))
     if o.signature == TASK_KILLED and o.culprits in (None, ()) and o.identity.task is None and world.tasks_are_ranks:
         tasks = _task_list(o)

@@ -112,12 +112,17 @@ def untold(first: Candidate, other: Candidate, times: Timeline) -> bool:
     if first.attempt != other.attempt or first.late or other.late or not _is_error(first) or not _is_error(other):
         return False
     a, b = first.observations[0], other.observations[0]
-    hosts = {times.host_of(a), times.host_of(b)}
+    hosts = {times.host_of(o) or _folder(o) for o in (a, b)}
     known = bool(first.ranks) and bool(other.ranks)
     apart = not set(first.ranks or ()) & set(other.ranks or ()) if known else len(hosts - {None}) == 2
     if not apart or a.time is None or b.time is None or abs(a.time - b.time) > CLOCK_SLACK:
         return False
     return not times.precedes(a, b) and not times.precedes(b, a)
+
+
+def _folder(o: Observation) -> str | None:
+    """The folder of the file that a sign stands in, which stands for its host where nothing names one."""
+    return o.evidence[0].file.rpartition("/")[0] or None
 
 
 def _is_error(c: Candidate) -> bool:

@@ -14,11 +14,13 @@ from forensics.engine import (
     attempts,
     causes,
     clocks,
+    cut_saves,
     diagnosis,
     faults,
     identity,
     named,
     order,
+    powerloss,
     progress,
     raised,
     resumes,
@@ -31,6 +33,7 @@ from forensics.engine import pods as kubernetes
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
+from forensics.files import beginning
 from forensics.model import (
     COLLECTIVES_COLUMNS,
     METRICS_COLUMNS,
@@ -54,11 +57,13 @@ from forensics.parsers import (
     error_files,
     json_logs,
     kernel,
+    kube_events,
     metric_lines,
     pods,
     run_files,
     severity,
     stacks,
+    zeros,
 )
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
@@ -106,8 +111,9 @@ class Analysis:
 
     diagnosis: Diagnosis
     data: RunData
-    runs: tuple[str, ...] = ()  # folders that look like runs of their own
+    runs: tuple[str, ...] = ()  # folders that look like runs of their own, or the jobs of an array
     told_of: str | None = None  # the one of these that the diagnosis is of, where it is not of all
+    of_array: bool = False  # whether they are jobs of an array
 
 
 def analyse(
@@ -127,9 +133,9 @@ def analyse_with_data(
     catalogue = catalogue if catalogue is not None else load_catalogue(examples=False)
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
     found = explain_with_data(data, catalogue)
-    if options.folders and (runs := apart.runs(data, options.folders)):
-        told, folder = apart.not_absolved(found.diagnosis, data, runs, lambda part: explain(part, catalogue))
-        found = replace(found, diagnosis=told, runs=runs, told_of=folder)
+    if runs := tuple(run.jobs) or (apart.runs(data, options.folders) if options.folders else ()):
+        told, name = apart.not_absolved(found.diagnosis, data, runs, lambda part: explain(part, catalogue), run.jobs)
+        found = replace(found, diagnosis=told, runs=runs, told_of=name, of_array=bool(run.jobs))
     if options.sources:
         from forensics.engine import hints
 
@@ -195,6 +201,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         try:
             signs, form = kernel.refine(source, head, found.observations, reference=reference)
             signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
+            signs = tuple(kube_events.refine(source, head, signs))
             signs = tuple(docker.refine(source, head, signs))
             starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
             observations += stacks.in_log(source, starts, reference=reference)
@@ -205,6 +212,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
             faults.setdefault(source.path, _given_up(found.given_up))
         observations += signs
         facts += [Fact("kernel_log", form, source.path)] if form is not None else []
+        facts += [fact] if (fact := zeros.fact(source)) is not None else []
         tracebacks += found.tracebacks
         unended += found.unended
         last_errors += [found.last_error] if found.last_error is not None else []
@@ -232,6 +240,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
     coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
     cut_off = {e.file: f"no last line found of the traceback at line {e.line}" for e in reversed(unended)}
+    cut_off |= {f.source: f"ends in {zeros.of(f).size:,} zero bytes" for f in facts if f.name == zeros.FACT}
     coverage = [replace(c, reason=c.reason or notes.get(c.path) or cut_off.get(c.path)) for c in coverage]
     for source in run.sources:
         if source.kind in (Kind.LOG, Kind.CHECKPOINT, Kind.CONFIG):
@@ -374,7 +383,8 @@ def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observati
             problem = events.problem
             if len(stated) >= tensorboard.MAX_FACTS:
                 problem = "; ".join(filter(None, (problem, f"settings beyond the first {len(stated):,} left out")))
-            return tensorboard.metrics(events, source), tensorboard.resumes(events, source), stated, problem
+            told = (*tensorboard.resumes(events, source), *tensorboard.ends(events, source))
+            return tensorboard.metrics(events, source), told, stated, problem
         if source.kind is Kind.FLIGHT_RECORDER:
             dump = flight_recorder.read_dump(source.file, source)
             return flight_recorder.collectives(dump, source), (), (), flight_recorder.not_compared(dump)
@@ -402,7 +412,7 @@ def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_
 def _quoted(source: Source, matcher: Matcher, dated: float | None) -> json_logs.Quoted:
     """What JSON lines of a log or a metric file quote."""
     try:
-        if source.kind is Kind.LOG and not _starts_as_json(source):
+        if source.kind is Kind.LOG and not json_logs.begins_as_records(beginning(source.file, json_logs.HEAD)):
             return json_logs.Quoted()
         return json_logs.read(source, matcher, reference=dated if dated is not None else _modified(source))
     except OSError as error:
@@ -481,6 +491,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
         data = joins.place(data, world)
         world = identity.know_world(data)  # what is of other hosts is known by now
     data = identity.place_ranks(data, world)
+    data = joins.in_zone_of_victims(data) if kernels else data
     world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
     nodes = diagnosis.nodes_of_ranks(data, world)
     measured = clocks.measure(data, nodes)
@@ -498,6 +509,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
     found += collectives.with_last_words(compared, data.sources)
     found += progress.reached_total(data.metrics)
+    found += powerloss.told(data)
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
     found = faults.told(raised.told(found, data.tracebacks, catalogue))
@@ -505,7 +517,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
         from forensics.engine import stalls
 
         found = stalls.told(data, found, clock, catalogue)
-    found = resumes.settle(found, data.tracebacks, data.facts)
+    found = cut_saves.told(resumes.settle(found, data.tracebacks, data.facts), data.sources, catalogue)
     found = joins.settle(found, catalogue) if kernels else found
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
@@ -523,7 +535,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     linked = causes.explain(others, catalogue, clock, world, times)
     linked += configs.weigh(hinted, linked)
     resumes.interrupted(candidates, linked, clock.reached)
-    causes.borrow_ranks(linked)
+    causes.borrow_ranks(linked, world, data.sources)
     clocks.doubt(linked, offsets, nodes, times)
     clocks.admit(linked, offsets, nodes)
     made = diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)

@@ -25,7 +25,10 @@ def align(data: RunData) -> RunData:
     times = [w.last_time for w in data.writers if w.last_time is not None and w.source not in files]
     if not times:
         return data
-    times += [o.time for o in data.observations if o.time is not None and o.timed and o.evidence[0].file not in files]
+    own = [o for o in data.observations if o.time is not None and o.timed and o.evidence[0].file not in files]
+    if own and all(o.zone_known for o in (*own, *told)):
+        return data  # all of them state their zones
+    times += [o.time for o in own if o.time is not None]
 
     def settled(o: Observation) -> Observation:
         if not _of_pod(o) or any(abs(time - (o.time or 0.0)) <= NEAR for time in times):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,8 @@ from forensics.model import Observation, Traceback
 from forensics.signatures.schema import Signature
 
 _BELOW = 8  # lines between the last line of a traceback and the header of the one that it goes on with
+# What differs between messages that one line of code prints: numbers, addresses, what is quoted, and paths.
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 _QUOTED = "Original Traceback"  # what a DataLoader's worker raised, in the message of what the loader raises
 
 
@@ -31,6 +34,30 @@ def own_frame(ordered: Sequence[Traceback], i: int) -> tuple[str, int, str] | No
             return own
         last = following
     return None
+
+
+def by_place(observations: Sequence[Observation]) -> list[list[Observation]]:
+    """Exceptions of one type, in groups that were raised at one place or say the same; in the order of their first.
+
+    Two that differ in both, RuntimeErrors above all, are two errors. One of which the place is not known is of the
+    group whose message it has, and where there is but one group it is of that.
+    """
+    groups: list[tuple[set[object], list[Observation]]] = []
+    for o in observations:
+        keys: set[object] = {_VARIES.sub("#", o.captures.get("message", ""))}
+        if "file" in o.captures and "line" in o.captures:
+            keys.add((o.captures["file"], o.captures["line"]))
+        near = [g for g in groups if g[0] & keys] or (groups if len(groups) == 1 and len(keys) == 1 else [])
+        if not near:
+            groups.append((keys, [o]))
+            continue
+        near[0][0].update(keys)
+        near[0][1].append(o)
+        for other in near[1:]:
+            near[0][0].update(other[0])
+            near[0][1].extend(other[1])
+            groups.remove(other)
+    return [members for _, members in groups]
 
 
 def told(

@@ -217,13 +217,18 @@ class StepClock:
                 found[attempt] = max(found.get(attempt, mark.step), mark.step)
         return found
 
-    def steps_after(self, observation: Observation, rank: int | None) -> int:
-        """How many different later steps the same writer records below an event, in its attempt."""
+    def steps_after(self, observation: Observation, rank: int | None, *, labelled: bool = False) -> int:
+        """How many different later steps the same writer records below an event, in its attempt.
+
+        labelled: only those that bear the rank themselves count; what bears none may be of any rank.
+        """
         evidence, attempt = observation.evidence[0], observation.identity.attempt
         if evidence.line is None:
             return 0
         views = [self._view(evidence.file, True, None, attempt)]
-        if rank is not None:  # marks of no rank may be of any
+        if labelled:
+            views = [self._view(evidence.file, False, rank, attempt)]
+        elif rank is not None:  # marks of no rank may be of any
             views = [self._view(evidence.file, False, None, attempt), self._view(evidence.file, False, rank, attempt)]
         places = [(view, view.until(evidence.line)) for view in views]
         before = max(((view.lines[n - 1], view.steps[n - 1]) for view, n in places if n), default=(0, -1))[1]

@@ -86,6 +86,8 @@ class _Run:
 def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: StepClock, world: World) -> None:
     """Give every candidate in `live` that the run survived its `context`, and mark what a restart made good.
 
+    Of the others, `outlived` are the signs after which their own process trained on, and met the same again.
+
     found: all candidates of the run, milestones among them; live: those that could be causes, symptoms or echoes.
     """
     for c in live:
@@ -110,6 +112,8 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         if c.context is None:
             suffers = any(o.signature.name in SUFFERING for o in live if o is not c and o.attempt == c.attempt)
             c.context = _survived(c, run, suffers=suffers)
+            if c.context is None and not c.recovered:
+                c.outlived = _outlived_signs(c, run)
 
 
 def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
@@ -158,6 +162,51 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     if all(_ended_well_elsewhere(o, world.of(o), run.finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _outlived_signs(c: Candidate, run: _Run) -> tuple[Observation, ...]:
+    """The signs of a failure that did not end the process they are of: it trained on, until a later one did end it.
+
+    Only what a program says of itself can be handled. Deaths, and what hosts, cards and links do, are told by counts
+    and by the first sign; a process of which no later sign is left stays among those that are to blame, unless records
+    that can be of no other show that it went on.
+    """
+    if c.signature.kind not in ("cause", "symptom") or c.signature.verdict != "failed" or not _may_pass(c):
+        return ()
+    if c.signature.area in _OUTSIDE or any(_asks_for_many(o, c) for o in c.observations):
+        return ()
+    processes: dict[tuple[str, int | None], list[Observation]] = {}
+    for o in c.observations:
+        processes.setdefault((o.evidence[0].file, run.world.of(o)), []).append(o)
+    outlived: list[Observation] = []
+    for (_, rank), signs in processes.items():
+        over = [o for o in signs if _trained_on_after(o, rank, c, run)]
+        ended = max((o.evidence[0].line or 0 for o in signs if o not in over), default=0)
+        outlived += [o for o in over if (o.evidence[0].line or 0) < ended or _surely_alone(o, rank, run)]
+    return tuple(outlived) if len(outlived) < len(c.observations) else ()
+
+
+def _surely_alone(o: Observation, rank: int | None, run: _Run) -> bool:
+    """Whether it was the sign's own process, and no peer, that recorded steps below it."""
+    if rank is None:
+        return _one_process(run.world)
+    return run.steps.steps_after(o, rank, labelled=True) >= STEPS_AFTER_DEATH
+
+
+def _one_process(world: World) -> bool:
+    """Whether nothing tells of a second process."""
+    return world.single or (not world.ranks and world.size in (None, 1) and len(world.nodes) < 2)
+
+
+def _asks_for_many(o: Observation, c: Candidate) -> bool:
+    return o.rule is not None and c.signature.evidence[o.rule].at_least > 1
+
+
+def _trained_on_after(o: Observation, rank: int | None, c: Candidate, run: _Run) -> bool:
+    """Whether a sign's own process recorded steps below it; of a file of several, more than others had under way."""
+    if c.attempt in run.died or (rank is None and not _one_process(run.world)):
+        return run.steps.steps_after(o, rank) >= STEPS_AFTER_DEATH
+    return run.steps.goes_on_after(o, rank, 1 if rank is None else 2)
 
 
 def _was_over(c: Candidate, run: _Run) -> bool:

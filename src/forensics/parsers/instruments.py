@@ -32,6 +32,8 @@ _DETECTION = lazy(
 _UPDATES = lazy(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
 # F1 as the mean over classes: `val_f1_macro`, and scikit-learn's `macro avg/f1-score`.
 MACRO_F1 = lazy(r"(?i)(?:^|[/_. ])(?:f1(?:[_-]?score)?[/_. -]?macro|macro(?:[_ ]?avg)?[/_. -]f1(?:[_-]?score)?)$")
+# F1 of the positive class, as scikit-learn's f1_score gives it by itself: `val_f1`, `eval/f1_score`, `f1`.
+BINARY_F1 = lazy(r"(?i)^(?:(?P<held_out>val|valid|validation|eval|test|dev)[/_. ]|train[/_. ])?f1(?:[_-]?score)?$")
 _RECALL = lazy(r"(?i)^(?P<before>.*?)(?:^|[/_. ])recall(?P<after>(?:[/_.@( -].*|\d+)?)$")
 # Parts of a recall's name that name no class: the phase, and a mean over classes.
 _NO_CLASS = frozenset(
@@ -96,7 +98,7 @@ def _is_held_out(name: str) -> bool:
 def is_instrument(name: str) -> bool:
     """Whether a detector looks for series of this name."""
     return (
-        any(pattern.search(name) is not None for pattern in (FROZEN, LOGITS, MACRO_F1))
+        any(pattern.search(name) is not None for pattern in (FROZEN, LOGITS, MACRO_F1, BINARY_F1))
         or is_dead_share(name)
         or is_average_precision(name)
         or is_update_ratio(name)

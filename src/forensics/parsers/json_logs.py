@@ -4,7 +4,8 @@
 
 python-json-logger, structlog, ECS and loguru write an exception as one string with escaped line ends, in which a scan
 of the raw line finds no traceback; structlog can also write its frames as objects. The strings are unescaped, read by
-the same scan and the same rules as any log, and every line of them is then placed at the line of its record.
+the same scan and the same rules as any log, and every line of them is then placed at the line of its record. Where a
+record holds one line of a traceback, those that follow its header are read together.
 """
 
 from __future__ import annotations
@@ -20,30 +21,43 @@ from typing import Any, NamedTuple
 
 from forensics.engine.matcher import Matcher
 from forensics.engine.scan import scan_span
-from forensics.files import opened
+from forensics.files import beginning, opened
 from forensics.model import Evidence, Identity, Kind, Observation, Source, Traceback
 from forensics.parsers.logs import read_log
 from forensics.parsers.severity import MESSAGES, SEVERE, stated_level
+from forensics.parsers.tracebacks import exception_of
 from forensics.patterns import lazy
 
+HEAD = 16 << 10  # bytes by which records are told
 MAX_RECORD = 1 << 20  # bytes of a line; a stack of a thousand frames has some 100,000
 MAX_RECORDS = 2_000
 _SPEAKER = "process-seen"
 _HEADER = "Traceback (most recent call last):"
 _QUOTES = _HEADER.encode() + rb"\n"  # as JSON escapes it
+_ALONE = re.compile(rb'[" ]Traceback \(most recent call last\):(?:\\n)?"')  # a record a line of a traceback
+FOLLOWED = 200  # records from such a header on whose messages are read
 _ECS = b'"stack_trace"'
 _STRUCTURED = b'"exc_type"'
-_SEVERE = frozenset(("error", "critical", "fatal", "exception", "err"))
 _STATES_ERROR = lazy(rb'(?i)"(?:error|critical|fatal|exception|err)"')
 _EXCEPTIONS = ("exception", "exc_info", "error")
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _NO = (None, None, None)
 MAX_CHAIN = 20  # exceptions of a structured traceback
-_LEVELS = ("level", "levelname", "level_name", "severity", "log.level", "loglevel", "lvl")
-_MESSAGES = ("message", "msg", "event", "text")
 _TIMES = ("@timestamp", "timestamp", "ts", "time", "asctime")
 _RANKS = ("rank", "global_rank")
+# What Kubernetes' runtimes, and we for other collectors (`archives.records`), put before each line of a program.
+_FRONT = lazy(
+    rb"(?:\xef\xbb\xbf)?\s*(?:\d{4}-[\dT:.-]{14,24}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr|-) [FP] )?"
+    rb"(?:\[pod/\S{1,400}\] )?"
+)
+# Beside a time, what collectors keep of a line but its text: whose it is, how bad, and where it went.
+_ABOUT = frozenset(
+    "level levelname severity stream logger host hostname pod container labels service source tag kubernetes".split()
+)
+_KNOWN = (*MESSAGES, "log", "line", "exception", "exc_info", "@message")
+_SAMPLE = 20  # records of the head that tell whether these hold a text
+_FEWEST = 3
 
 
 class Quoted(NamedTuple):
@@ -60,6 +74,42 @@ class _Record(NamedTuple):
     zone_known: bool
 
 
+def begins_as_records(head: bytes) -> bool:
+    """Whether a log begins with an object of JSON, so that it may be a log of JSON lines. head: its first bytes."""
+    m = _FRONT.match(head)
+    return m is not None and head.startswith(b'{"', m.end())
+
+
+def without_text(head: bytes) -> str | None:
+    """Why the records of a log hold nothing to read: no field of them is one in which a text is known to stand.
+
+    head: the first bytes of the file. None where they hold a text, and for JSON that is no log: its records bear no
+    times, or nothing of what collectors keep beside a line.
+    """
+    records = [r for line in head.split(b"\n")[: _SAMPLE + 1] if (r := _object(line)) is not None]
+    if len(records) < _FEWEST or any(isinstance(r.get(key), str) for r in records for key in _KNOWN):
+        return None
+    logged = [r for r in records if not r.keys().isdisjoint(_TIMES) and not _ABOUT.isdisjoint(k.lower() for k in r)]
+    held = sorted({key for r in logged for key, value in r.items() if isinstance(value, str) and " " in value})
+    if 5 * len(logged) < 4 * len(records) or not held:
+        return None
+    named = ", ".join(key[:40] for key in held[:4])
+    return f"its records (JSON) hold no text in a field that is known for one ({named}?): read as they are"
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The object of JSON on a line, behind what a runtime put before it; None where it holds none."""
+    m = _FRONT.match(line)
+    start = m.end() if m is not None else 0
+    if not line.startswith(b"{", start):
+        return None
+    try:
+        record = json.loads(line[start:].decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
 def read(source: Source, matcher: Matcher, *, reference: float) -> Quoted:
     """What the records of a log or a metric file quote; empty where none does. Never raises for what the file holds.
 
@@ -67,6 +117,8 @@ def read(source: Source, matcher: Matcher, *, reference: float) -> Quoted:
     reference: as in `logs.read_log`.
     """
     records, problem = _records(source)
+    if not records and source.kind is Kind.LOG:
+        problem = problem or without_text(beginning(source.file, HEAD))
     if not records:
         return Quoted(problem=problem)
     owners: list[_Record] = []
@@ -114,13 +166,20 @@ def read(source: Source, matcher: Matcher, *, reference: float) -> Quoted:
 def _records(source: Source) -> tuple[list[_Record], str | None]:
     records: list[_Record] = []
     with opened(source.file) as raw:
-        number = 0
+        number = left = 0
         while line := raw.readline(MAX_RECORD):
             number += 1
             if not line.endswith(b"\n") and len(line) == MAX_RECORD:
                 while line and not line.endswith(b"\n"):
                     line = raw.readline(MAX_RECORD)
                 continue
+            left = FOLLOWED if _ALONE.search(line) else left
+            if left:
+                left -= 1
+                if (said := _message(line, number)) is not None:
+                    records.append(said)
+                    left = 0 if exception_of(said.text) else left
+                    continue
             told = _QUOTES in line or _ECS in line or _STRUCTURED in line
             told = told or (source.kind is Kind.METRICS and _STATES_ERROR.search(line) is not None)
             if not told or (record := _record(line, number, source)) is None:
@@ -131,13 +190,22 @@ def _records(source: Source) -> tuple[list[_Record], str | None]:
     return records, None
 
 
+def _message(line: bytes, number: int) -> _Record | None:
+    """The message of a record of any level, as one line of what its program printed."""
+    record = _object(line)
+    text = next((v for key in MESSAGES if isinstance(v := record.get(key), str)), None) if record else None
+    if record is None or text is None:
+        return None
+    return _Record(number, text, Identity(rank=_rank(record)), *_time(record))
+
+
+def _rank(record: dict[str, Any]) -> int | None:
+    return next((v for key in _RANKS if type(v := record.get(key)) is int and v >= 0), None)
+
+
 def _record(line: bytes, number: int, source: Source) -> _Record | None:
     """What a JSON line says that is to be read; None where it is no object, or its level is less than an error."""
-    try:
-        record = json.loads(line.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict):
+    if (record := _object(line)) is None:
         return None
     stated = stated_level(record)
     level = stated.lower() if isinstance(stated, str) else None
@@ -150,8 +218,7 @@ def _record(line: bytes, number: int, source: Source) -> _Record | None:
         stacks.insert(0, message)
     if not stacks:
         return None
-    rank = next((v for key in _RANKS if type(v := record.get(key)) is int and v >= 0), None)
-    return _Record(number, "\n".join(stacks), Identity(rank=rank), *_time(record))
+    return _Record(number, "\n".join(stacks), Identity(rank=_rank(record)), *_time(record))
 
 
 def _ecs(record: dict[str, Any]) -> list[str]:

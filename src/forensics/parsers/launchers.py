@@ -1,4 +1,4 @@
-"""Launchers' records of several lines: torchelastic's table of failed workers.
+"""Launchers' records of several lines: torchelastic's table of failed workers, and what mpirun says of a signal.
 
     [0]:
       time      : 2026-11-27_21:47:17
@@ -10,6 +10,12 @@
 
 The lines stand one below the other in every torch version since 1.9 (elastic/multiprocessing/errors), with whatever
 prefix the launcher's output bears.
+
+    prterun noticed that process rank 5 with PID 22019 on node node-2 exited on
+    signal 11 (Segmentation fault).
+
+So Open MPI 5 prints what earlier versions print in one line (help-prterun.txt), which signatures know.
+The process itself prints `[node-2:22019] *** Process received signal ***` before.
 """
 
 from __future__ import annotations
@@ -19,7 +25,10 @@ from forensics.parsers.prefixes import parse_time, strip_ansi
 from forensics.patterns import lazy
 
 # The line that every row has; the scan looks for it.
-ROW = r"rank      : \d+ \(local_rank: \d+\)"
+ROW = (
+    r"rank      : \d+ \(local_rank: \d+\)"
+    r"|noticed that process rank \d+ with PID \d+ on node \S+ exited[ \t]*(?:on)?[ \t\r]*\n"
+)
 BEFORE, AFTER = 400, 600  # bytes around it that hold the rest of the row
 SIGNATURE = "worker-exit"
 
@@ -27,6 +36,17 @@ _ROW = lazy(r"rank\s+: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
 _HOST = lazy(r"host\s+: (?P<host>\S+)")
 _TIME = lazy(r"time\s+: (?P<time>\S+)")
 _EXIT = lazy(r"exitcode\s+: (?P<exitcode>-?\d+) +\(pid: (?P<pid>\d+)\)")
+
+_NOTICED = lazy(
+    r"noticed that process rank (?P<rank>\d{1,9}) with PID (?P<pid>\d{1,9}) on node (?P<node>\S+) exited\s+on\s+"
+    r"signal (?P<signal>\d{1,2})\b"
+)
+# Signals and the signatures of processes that end by them.
+_OF_SIGNALS = {
+    "4": "rank-sigill", "6": "rank-sigabrt", "7": "rank-sigbus", "8": "rank-sigfpe", "9": "sigkill-unknown-sender",
+    "11": "rank-segfault",
+}  # fmt: skip
+_RECEIVED = lazy(r"\s*\[(?P<node>[A-Za-z][\w.-]*):(?P<pid>\d{1,9})\] \*\*\* Process received signal \*\*\*")
 
 IN_ROW = lazy(r"traceback : Traceback")  # of a worker that was wrapped with @record
 
@@ -44,6 +64,8 @@ def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, re
 
     before: the bytes that end where the `rank` line begins. row: the bytes from that line on.
     """
+    if b"noticed that process" in row.split(b"\n", 1)[0]:
+        return _noticed(row, path=path, offset=offset, line=line)
     head = strip_ansi(before.decode("utf-8", "replace")).split("\n")[-4:]
     tail = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:4]
     rank = _ROW.search(tail[0])
@@ -68,3 +90,27 @@ def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, re
         zone_known=zone_known,
         captures={**rank.groupdict(), **end.groupdict()},
     )
+
+
+def _noticed(row: bytes, *, path: str, offset: int, line: int) -> Observation | None:
+    """A process that mpirun saw end by a signal. PID 0 stands for one that it does not know."""
+    lines = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:2]
+    m = _NOTICED.search("\n".join(lines))
+    if m is None or m["signal"] not in _OF_SIGNALS:
+        return None
+    pid = int(m["pid"]) or None
+    said = {"rank": m["rank"], "node": m["node"], "signal": m["signal"]} | ({} if pid is None else {"pid": m["pid"]})
+    return Observation(
+        signature=_OF_SIGNALS[m["signal"]],
+        weight=0.85,
+        evidence=(Evidence(path, line, offset, " ".join(text.strip() for text in lines)),),
+        identity=Identity(rank=int(m["rank"]), node=m["node"], pid=pid),
+        culprits=(int(m["rank"]),),
+        captures=said,
+    )
+
+
+def crashed(text: str) -> Identity:
+    """The process that Open MPI's handler speaks for when it begins to tell of a signal; nobody for any other line."""
+    m = _RECEIVED.match(text)
+    return Identity() if m is None else Identity(node=m["node"], pid=int(m["pid"]))

@@ -124,6 +124,7 @@ def read_log(
         voted = vote(sample_lines(head)) if grown is None else grown.voted
         found, unended = _tracebacks(source, scan, reader, voted, reference)
         found += _last_words(source, scan, begin, tail, voted, reference, found)
+        found += _headless(source, scan, begin, tail, reference, found)
         patience = Patience()
         observations = _observations(source, scan, matcher, reader, voted, reference, found, patience)
         observations += _worker_rows(source, scan, reader, reference)
@@ -202,7 +203,7 @@ def _tracebacks(
             reference=reference,
         )
         start = max(0, hit.offset - 1500)
-        before = reader.read(start, hit.offset - start).decode("utf-8", "replace")
+        before = reader.read(start, hit.offset - start).decode("utf-8", "replace").replace("\r", "\n")
         if traceback is None:
             text = strip_ansi(hit.data.decode("utf-8", "replace")).strip()
             told_below = tb.is_group(text) and below is not None
@@ -275,6 +276,35 @@ def _last_words(
             chained=tb.chained(text[max(0, start - 1500) : start].decode("utf-8", "replace")),
         ),
     )
+
+
+def _headless(
+    source: Source, scan: Scan, begin: int, tail: bytes, reference: float, found: Sequence[Traceback]
+) -> tuple[Traceback, ...]:
+    """The exceptions of ranks of which the log holds the last line of a traceback, and no traceback, without frames."""
+    told = {t.identity.rank for t in found}
+    added = []
+    for last in tb.headless(tail):
+        if last.rank in told:
+            continue
+        evidence = Evidence(
+            source.path, scan.newlines + 1 - tail.count(b"\n", last.offset), begin + last.offset, last.text
+        )
+        time, known = parse_time(last.text, reference)
+        added.append(
+            Traceback(
+                exception=last.exception,
+                message=last.message,
+                frames=(),
+                header=evidence,
+                final=evidence,
+                identity=Identity(rank=last.rank).over(source.identity),
+                time=time,
+                zone_known=known,
+                timed=time is not None,
+            )
+        )
+    return tuple(added)
 
 
 def _last_error(source: Source, scan: Scan, begin: int, tail: bytes, found: Sequence[Traceback]) -> Evidence | None:
@@ -458,11 +488,16 @@ class _Lines:
         if key not in self._near:
             size = min(reach * LINE, NEAR)
             start = max(0, hit.offset - size)
-            before = self._reader.read(start, hit.offset - start).split(b"\n")[-reach - 1 :]
-            after = self._reader.read(hit.offset, size).split(b"\n")[: reach + 1]
+            before = _some(self._reader.read(start, hit.offset - start))[-reach - 1 :]
+            after = _some(self._reader.read(hit.offset, size))[: reach + 1]
             text = (b"\n".join(before) + b"\n".join(after)).replace(b"\r", b"\n").decode("utf-8", "replace")
             self._near[key] = self._patience.holds(rule.signature.name, expression, strip_ansi(text))
         return self._near[key]
+
+
+def _some(data: bytes) -> list[bytes]:
+    """The lines of a text, without runs of empty ones: JSON that was spread over lines leaves as many between two."""
+    return re.sub(rb"\n{3,}", b"\n\n", data).split(b"\n")
 
 
 def _is_code_of_a_traceback(hit: Hit, line: CleanLine, found: Sequence[Traceback]) -> bool:
@@ -497,7 +532,7 @@ def _observation(
     reader: _Reader,
     reference: float,
 ) -> Observation:
-    identity = line.identity.over(source.identity)
+    identity = line.identity.over(launchers.crashed(line.text)).over(source.identity)
     places = {
         field: (int(captures[name]) if field != "node" and captures[name].isdecimal() else captures[name])
         for name, field in _PLACES.items()

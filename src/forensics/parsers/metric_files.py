@@ -1,9 +1,10 @@
-"""Metrics that a run keeps in structured files: JSON lines, HF's trainer_state.json, CSV.
+"""Metrics that a run keeps in structured files: JSON lines, HF's trainer_state.json, CSV, MLflow's file store.
 
 Read are: JSON lines of any logger (LLaMA-Factory's trainer_log.jsonl, mmengine's scalars.json, detectron2's
 metrics.json, verl's {"step": .., "data": {..}}, fairseq's json format with numbers as strings), trainer_state.json,
-a JSON list of records or an object of equally long lists, and CSV (Lightning, timm, Ultralytics, Ray, DeepSpeed's
-monitor). NaN and Infinity, which strict JSON forbids, are what one looks for and are kept.
+a JSON list of records or an object of equally long lists, CSV (Lightning, timm, Ultralytics, Ray, DeepSpeed's
+monitor), and the files of MLflow's store (mlruns/<experiment>/<run>/metrics/<name>, a line `ms value step` each).
+NaN and Infinity, which strict JSON forbids, are what one looks for and are kept.
 
 A file that is still being written, or whose writer was killed, ends anywhere: what is whole is read and the second
 result says what is not.
@@ -60,6 +61,9 @@ _LOGGERS = frozenset({"metrics.csv", "progress.csv", "results.csv", "summary.csv
 _LOG_COLUMNS = frozenset("timestamp time datetime date message msg log line severity level".split())
 FALLS = 0.2  # share of rows in which a counter may begin anew: resumes, and a row each for training and validation
 _TEXT_LOGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr")
+_STORED_VALUE = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
+# mlflow/store/tracking/file_store.py: milliseconds since the epoch, value, step (since 1.0); later versions add others.
+_STORED = lazy(rf"(?P<ms>1\d{{12}}) (?P<value>{_STORED_VALUE})(?: (?P<step>-?\d{{1,18}})(?: \S+){{0,3}})?", re.A)
 _FLAT = lazy(r"\{[^{}]*\}")
 
 _T = TypeVar("_T")
@@ -80,6 +84,8 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
     if lower == "trainer_state.json" or '"log_history"' in text:
         return text.lstrip().startswith("{")
     first = text.split("\n", 1)[0].strip()
+    if _STORED.fullmatch(first):
+        return "." not in lower and name_of(lower) not in (None, "step", "epoch")
     if first.startswith("{") and first.endswith("}"):
         names = {name for record in _parse_lines([first]) for name in _names(record[1])}
         alone = lower.endswith(".json") and text.strip() == first and "step" not in names
@@ -152,7 +158,9 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
     name = path.name.lower()
     start = text.lstrip()[:1]
     try:
-        if name.endswith((".csv", ".tsv")) or start not in ("{", "["):
+        if _STORED.fullmatch(text.split("\n", 1)[0].strip()):
+            rows, trouble = _from_store(text.split("\n"), source.path), None
+        elif name.endswith((".csv", ".tsv")) or start not in ("{", "["):
             rows, trouble = _from_csv(text, name)
         else:
             rows, trouble = _from_json(text)
@@ -167,9 +175,11 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
 
 
 def form_of_lines(head: bytes, name: str) -> str | None:
-    """ "json" or "csv" for a file of metrics that grows by lines, from its first bytes; None for a document."""
+    """ "json", "csv" or "store" for a file of metrics that grows by lines, by its first bytes; None for a document."""
     text = head.decode("utf-8", "replace").lstrip("\ufeff").lstrip()
     first = text.split("\n", 1)[0]
+    if _STORED.fullmatch(first.strip()):
+        return "store"
     if name.lower().endswith((".csv", ".tsv")) or text[:1] not in ("{", "["):
         return "csv" if "\n" in text else None
     return "json" if next(_parse_lines([first]), None) is not None and "log_history" not in first else None
@@ -184,6 +194,9 @@ def read_lines(form: str, data: bytes, head: bytes, line: int, source: Source) -
     text = data.decode("utf-8", "replace")
     if form == "json":
         rows = _rows_of_lines(_parse_lines(text.split("\n")))
+        before = line - 1
+    elif form == "store":
+        rows = _from_store(text.split("\n"), source.path)
         before = line - 1
     else:
         header = head.decode("utf-8", "replace").lstrip("\ufeff").lstrip().split("\n", 1)[0]
@@ -650,6 +663,19 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
     if short == 1 and not text.endswith("\n"):
         return rows, "the last line is cut off"
     return rows, f"{short} lines have another number of columns than the header" if short else None
+
+
+def _from_store(lines: Iterable[str], path: str) -> list[_Row]:
+    """The rows of one metric of MLflow's store, which its path below `metrics/` names; other lines are passed over."""
+    _, below, key = path.rpartition("/metrics/")
+    key = key if below else path.rpartition("/")[2]
+    name = name_of(key) or name_of(key.rpartition("/")[2])
+    rows: list[_Row] = []
+    for number, line in enumerate(lines, 1):
+        if (said := _STORED.fullmatch(line.strip())) and name and (value := to_float(said["value"])) is not None:
+            step = int(said["step"]) if said["step"] else None
+            rows.append((number, None, step, None, int(said["ms"]) / 1000, name, value * factor(key)))
+    return rows
 
 
 def _loss_parts(header: list[str]) -> dict[str, list[str]]:

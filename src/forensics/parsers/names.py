@@ -24,7 +24,7 @@
 Keys that several tags of one record share (parameter groups) give the same name: readers keep the first of a record.
 The key spellings are those of Megatron-LM, DeepSpeed, HF Trainer and TRL, Lightning, NeMo, torchtitan, torchtune,
 nanotron, MaxText, nanoGPT, fairseq, Composer, mmengine, detectron2, timm, Keras, Ultralytics, verl, OpenRLHF,
-Stable-Baselines3, OLMo and Ray, read in their sources.
+Stable-Baselines3, OLMo, OpenNMT-py, open_clip and Ray, read in their sources.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SPELLINGS: dict[str, str] = {
         "reduced_train_loss loss_total loss_train loss_training gpt_loss loss_mean avg_loss mean_loss loss_avg "
         "global_avg_loss avg_train_loss train_avg_loss batch_loss epoch_loss main_model_loss languagecrossentropy "
         "crossentropy cross_entropy running_loss lm_loss_training cur_loss current_loss tr_loss average_loss "
-        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss crossentropyloss ce"
+        "sft_loss step_loss iteration_loss lm_loss_training_lm_loss crossentropyloss ce xent train_xent"
     ),
     "eval_loss": (
         "loss_eval loss_val loss_valid loss_validation lm_loss_validation lm_loss_value lm_loss_value_validation "
@@ -111,12 +111,17 @@ _SPELLINGS: dict[str, str] = {
         "kl approx_kl ppo_kl kl_loss mean_kl actor_ppo_kl actor_kl_loss objective_kl policy_approxkl_avg approxkl "
         "approxkl_avg kl_divergence kl_div kl_mean"
     ),
-    "entropy": "entropy ent entropy_loss actor_entropy policy_entropy policy_entropy_avg mean_entropy",
-    "policy_loss": (
-        "policy_loss pg_loss policy_gradient_loss act_loss actor_loss actor_pg_loss loss_policy "
-        "loss_policy_avg policy_avg"
+    "entropy": (
+        "entropy ent entropy_loss mean_entropy_loss actor_entropy policy_entropy policy_entropy_avg mean_entropy"
     ),
-    "value_loss": "value_loss vf_loss critic_loss critic_vf_loss loss_value loss_value_avg value_function_loss",
+    "policy_loss": (
+        "policy_loss pg_loss policy_gradient_loss surrogate_loss mean_surrogate_loss act_loss actor_loss "
+        "actor_pg_loss loss_policy loss_policy_avg policy_avg"
+    ),
+    "value_loss": (
+        "value_loss vf_loss critic_loss critic_vf_loss loss_value loss_value_avg value_function_loss "
+        "mean_value_function_loss mean_value_loss"
+    ),
     "reward": (
         "reward mean_reward reward_mean rewards_mean critic_rewards_mean critic_score_mean ep_rew_mean rlhf_reward "
         "episode_reward_mean return objective_scores env_reward_mean episode_return_mean"
@@ -156,6 +161,7 @@ _NEVER = frozenset(
 _WHOLE = {
     "train/ce loss": "loss",
     "timing_s/step": "step_time",
+    "batch (t)": "step_time",  # open_clip
     "time/batch": "step",
     "time/token": "tokens",
     "time/sample": "samples_seen",

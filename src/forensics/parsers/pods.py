@@ -1,4 +1,4 @@
-"""What Kubernetes says of a pod: `kubectl describe pod`, `kubectl get pod -o yaml` or `-o json`, and rows of events.
+"""What Kubernetes says of a pod: `kubectl describe pod`, `get pod -o yaml` or `-o json`, rows of pods and of events.
 
 All three are read by their indentation, line by line, so that each of a pod's values is known by the keys above it and
 by its line. A sign that stands in one of them (OOMKilled, Exit Code: 137, an eviction) is of the pod and the node that
@@ -26,6 +26,11 @@ _LINE = re.compile(
     r"(?P<indent> *)(?P<item>- )?(?:(?P<brace>[{\[])|(?P<key>[^\s{}\[\]][^\n:]{0,200}?)\s*:(?:\s+(?P<value>.*))?)$"
 )
 _EVENT = re.compile(r"(?:Warning|Normal)\s+\w+\s+(?P<what>pod|node)/(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s")
+# A row of `kubectl get pods`, also of -o wide and --all-namespaces; restarts are "5 (88s ago)" where there were any.
+_ROW = re.compile(
+    r"(?:[a-z0-9][a-z0-9-]{0,62}\s+)?(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s+\d+/\d+\s+(?P<status>[A-Z][\w:/-]{2,60})\s+"
+    r"\d+(?: \([^)]{1,40}\))?\s+(?:\d+[a-z])+(?:\s+(?P<ip>[0-9a-f.:]{3,45}|<none>)\s+(?P<node>\S{1,253}))?(?:\s|$)"
+)
 _RFC1123 = "%a, %d %b %Y %H:%M:%S %z"  # describe's times: time.RFC1123Z of Go
 _INDEX = ("job-completion-index", "replica-index", "replica-type")
 Path = tuple[str, ...]
@@ -73,7 +78,11 @@ def may_tell(head: bytes, observations: Sequence[Observation]) -> bool:
     """Whether `refine` could add anything: a head that tells of pods, or a row of events among the signs."""
     if not observations:
         return False
-    return _tells(head) or any("pod/" in o.evidence[0].text or "node/" in o.evidence[0].text for o in observations)
+    return _tells(head) or any(_may_be_row(o.evidence[0].text) for o in observations)
+
+
+def _may_be_row(text: str) -> bool:
+    return "pod/" in text or "node/" in text or _ROW.match(text[:600]) is not None
 
 
 def _tells(head: bytes) -> bool:
@@ -87,7 +96,7 @@ def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> 
 
     head: the first bytes of the file. Raises OSError where it cannot be read again.
     """
-    observations = [_of_event(o) for o in observations]
+    observations = [_of_row(_of_event(o)) for o in observations]
     if not _tells(head):
         return observations
     pods = read(beginning(source.file, MAX_BYTES).decode("utf-8", "replace"))
@@ -97,7 +106,7 @@ def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> 
 def read(text: str) -> list[Pod]:
     """The pods of a text, in its order. Never raises for what it holds."""
     compact = [(n, line) for n, line in enumerate(text.split("\n"), 1) if _is_compact(line)]
-    return [pod for n, line in compact for pod in _compact(line, n)] if compact else _pods(_values(text))
+    return [pod for n, line in compact for pod in _compact(line, n)] if compact else _pods(values(text))
 
 
 def _is_compact(line: str) -> bool:
@@ -109,7 +118,7 @@ def _is_compact(line: str) -> bool:
 def _compact(line: str, number: int) -> list[Pod]:
     """The pod of one line of JSON; none where the line holds several, as no sign in it is one pod's then."""
     try:
-        pods = _pods(_walked(json.loads(line), number, ()))
+        pods = _pods(walked(json.loads(line), number, ()))
     except (ValueError, RecursionError):
         return []
     for pod in pods:
@@ -117,8 +126,8 @@ def _compact(line: str, number: int) -> list[Pod]:
     return pods if len(pods) == 1 else []
 
 
-def _walked(value: object, line: int, path: Path) -> Iterator[tuple[int, Path, str]]:
-    """`_values` of parsed JSON, all of it on one line."""
+def walked(value: object, line: int, path: Path) -> Iterator[tuple[int, Path, str]]:
+    """`values` of parsed JSON, all of it on one line."""
     if len(path) >= DEPTH:
         return
     # What an object is comes first, as in what kubectl prints.
@@ -127,20 +136,21 @@ def _walked(value: object, line: int, path: Path) -> Iterator[tuple[int, Path, s
         own = (*path, str(key).lower())
         plain = inner is None or isinstance(inner, (dict, list))
         yield line, own, "" if plain else str(inner)[:2000]
-        yield from _walked(inner, line, own)
+        yield from walked(inner, line, own)
     for n, inner in enumerate(value if isinstance(value, list) else ()):
-        yield from _walked(inner, line, (*path, f"[{n}]"))
+        yield from walked(inner, line, (*path, f"[{n}]"))
 
 
 def _pods(values: Iterable[tuple[int, Path, str]]) -> list[Pod]:
-    """The pods of `_values`."""
+    """The pods of `values`."""
     pods: list[Pod] = []
     statuses: dict[Path, tuple[dict[str, End], list[str]]] = {}
     env_name: str | None = None
     for line, path, value in values:
         plain = tuple(key for key in path if not key.startswith("[")) or ("",)
         key = plain[-1]
-        if (plain == ("name",) and value) or (key == "kind" and value == "Pod"):
+        # An event speaks of a pod as its `involvedObject`: parsers.kube_events.
+        if (plain == ("name",) and value) or (key == "kind" and value == "Pod" and "involvedobject" not in plain):
             pods.append(Pod(line))
             pods[-1].name = value if plain == ("name",) else None
             statuses = {}
@@ -191,7 +201,7 @@ def _pods(values: Iterable[tuple[int, Path, str]]) -> list[Pod]:
     return pods
 
 
-def _values(text: str) -> Iterator[tuple[int, Path, str]]:
+def values(text: str) -> Iterator[tuple[int, Path, str]]:
     """(line, keys from the outermost on, value) of what stands as `key: value`; items of lists are keys "[n]"."""
     stack: list[tuple[int, str]] = []
     for number, raw in enumerate(text.split("\n"), 1):
@@ -309,3 +319,14 @@ def _of_event(o: Observation) -> Observation:
     if m["what"] == "node":
         return replace(o, identity=replace(o.identity, node=m["name"]))
     return replace(o, captures={**o.captures, "pod": m["name"]}, note=o.note or f"pod {m['name']}")
+
+
+def _of_row(o: Observation) -> Observation:
+    """A row of `kubectl get pods`, with the pod and, where it is told, the node that it is on."""
+    m = _ROW.match(o.evidence[0].text[:600])
+    if m is None:
+        return o
+    node = m["node"] if m["node"] not in (None, "<none>") else None
+    note = f"pod {m['name']}{f' on {node}' if node else ''}: {m['status']}"
+    identity = replace(o.identity, node=node or o.identity.node)
+    return replace(o, identity=identity, captures={**o.captures, "pod": m["name"]}, note=o.note or note)

@@ -45,6 +45,7 @@ _LETTER = lazy(
     r"|^\[([EFC]) \d{2,4}-?\d\d-?\d\d \d\d:\d\d:\d\d[^\]]{0,60}\] ?"
     r"|^([EFC]) (?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)? "
 )
+_SYSLOG = lazy(r"\[\d+\]: <([0-3])>")  # of a journal's record (archives.collected)
 # logfmt (Go's and Rust's loggers), and the brackets of spdlog, structlog and many formats of Python's logging.
 _KEYED = lazy(rf'(?i)(?:^|[\s|])(?:level|lvl|levelname|severity|loglevel)="?({_WORDS})\b"?')
 _BRACKETED = lazy(rf"(?i)[\[<]\s*({_WORDS})\s*[\]>]")
@@ -72,6 +73,8 @@ def level_of(line: str) -> tuple[Level, str] | None:
     head = line[:_HEAD]
     if m := _LETTER.search(head):
         return (Level.ERROR if "E" in m.groups() else Level.FATAL), line[m.end() :] or line
+    if m := _SYSLOG.search(head):
+        return _PRIORITY[m[1]], line[m.end() :] or line
     if (m := _KEYED.search(head)) and (said := _MSG.search(line)):
         return _level(m[1]), said[1] or said[2]
     for m in (_BRACKETED.search(head), _CAPITALS.match(head), _BEGINS.match(head)):

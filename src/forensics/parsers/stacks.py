@@ -173,8 +173,16 @@ def is_users(file: str) -> bool:
         return False
     if file[0] == "/" or file[1:2] == ":":
         return True
-    top = re.split(r"[/\\\\]", file, maxsplit=1)[0].removesuffix(".py")
-    return top not in _LIBRARIES and top not in sys.stdlib_module_names
+    return _top(file) not in _LIBRARIES and not is_standard(file)
+
+
+def is_standard(file: str) -> bool:
+    """Whether a path that is shortened to what is imported, as py-spy prints it, is the standard library's."""
+    return _top(file) in sys.stdlib_module_names
+
+
+def _top(file: str) -> str:
+    return re.split(r"[/\\:]", file, maxsplit=1)[0].removesuffix(".py")
 
 
 # A line of faulthandler's frames, behind a prefix that is the same on each: nothing in it that `clean` would take off

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 from forensics.model import Evidence, Identity, Traceback
 from forensics.parsers.prefixes import clean, is_bare, segments
@@ -19,6 +21,7 @@ HEADER = r"Traceback \(most recent call"  # Sacred and others change the words a
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
 MAX_LINES = 3000
 FIRST_FRAME = 32 << 10  # bytes below a header within which its first frame stands, other ranks' lines between included
+BELOW = 5  # lines below an exception's class within which a message begins that starts with empty lines
 STRAY = 40  # foreign lines in a row, without a prefix to tell them apart, before a traceback counts as cut off
 
 NOBODY = Identity()
@@ -43,6 +46,13 @@ _FINAL = re.compile(
     rf"^(?!{_LEVEL}\b)(?P<type>(?:(?:[A-Za-z_]\w*|<locals>)\.)*(?:_?[A-Z]\w*|error|timeout|gaierror|herror))"
     r"(?::(?: (?P<message>.*))?)?$",
     re.S,
+)
+# Behind torch's prefix, which its excepthook puts before each line of what ends a process of a group (torch 2.2 and
+# later): whoever logs the process may put more before it.
+_RANKED = re.compile(
+    rb"^(?:[^\n]{0,200}?[ \]:])?\[rank(?P<rank>\d{1,7})\]: (?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))"
+    rb"(?P<said>:(?: (?P<message>[^\n]*))?)?\r?$",
+    re.M,
 )
 # A class in lower case, where a frame stands right above: two words at least, and no number behind them.
 _LOWER = re.compile(r"^(?P<type>(?!\w+\.py\b)[a-z]\w*(?:[._][a-z]\w*)+): (?P<message>(?![\d.+-]+\b).*)$", re.S)
@@ -241,9 +251,13 @@ def read_traceback(
         if m is None and frames and not stray:
             m = _LOWER.match(text.rstrip()) or (named.match(text.rstrip()) if named is not None else None)
         if m is not None:
+            message = (m["message"] or "").strip()
+            if not message and text.rstrip().endswith(":"):
+                lines.prefix = None
+                message = _begun_below(pieces, writer, label, voted)
             return Traceback(
                 exception=m["type"],
-                message=(m["message"] or "").strip()[:4000],
+                message=message[:4000],
                 frames=tuple(frames),
                 header=Evidence(path, line, offset, title.strip()),
                 final=Evidence(path, line + newlines, offset + at, text.rstrip()[:4000]),
@@ -255,6 +269,47 @@ def read_traceback(
             return None  # another one begins before this one ended: each is read from its own header
         stray += 1
     return None
+
+
+def _begun_below(
+    pieces: Iterator[tuple[int, int, str]], writer: str, label: re.Pattern[str] | None, voted: frozenset[str]
+) -> str:
+    """The first line of a message that begins with a newline: Python prints nothing behind the colon."""
+    for _, _, raw in islice(pieces, BELOW):
+        line = clean(raw, voted)
+        text = (line.text if label is None else label.sub("", line.text, count=1)).strip()
+        if text and _without_times(line.prefix) == writer:
+            return text
+    return ""
+
+
+class Headless(NamedTuple):
+    """The last line of a rank's exception of which the traceback is not there. offset: of it in the bytes given."""
+
+    rank: int
+    exception: str
+    message: str
+    offset: int
+    text: str
+
+
+def headless(tail: bytes) -> list[Headless]:
+    """The last exception of each rank that the end of a log names behind torch's prefix, in the order of the lines."""
+    last: dict[int, Headless] = {}
+    for m in _RANKED.finditer(tail):
+        rank, message = int(m["rank"]), (m["message"] or b"").strip()
+        if not message and m["said"]:
+            own = re.compile(rb"\[rank%d\]:[ \t]*(\S[^\n]*)" % rank)
+            below = own.search(tail, m.end(), m.end() + 4000)
+            message = below[1].strip() if below else b""
+        last[rank] = Headless(
+            rank,
+            m["type"].decode(),
+            message.decode("utf-8", "replace")[:4000],
+            m.start(),
+            m[0].strip().decode("utf-8", "replace")[:4000],
+        )
+    return sorted(last.values(), key=lambda h: h.offset)
 
 
 def exception_of(text: str) -> tuple[str, str] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,6 +56,41 @@ def pack(values: Mapping[int, torch.Tensor]) -> Packed:
     return Packed([(slots, torch.stack([values[slot] for slot in slots])) for slots in groups.values()])
 
 
+class Hook:
+    """A hook of a running probe. In a copy or a pickle of the model it is one that does nothing.
+
+    Models are saved whole, copied for a moving average and sent to other processes while a probe is attached. What they
+    take along is a part of Python alone, so that the file loads where this package is not installed.
+    """
+
+    __slots__ = ("_see",)
+
+    def __init__(self, see: Callable[..., None]) -> None:
+        self._see = see
+
+    def __call__(self, *args: Any) -> None:
+        if not aside():
+            self._see(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def aside() -> bool:
+    """Whether a module is called for something else than a step: an evaluation, or a graph that is being made of it.
+
+    What a hook computes would break a graph of torch.compile, be recorded in one of torch.jit.trace, and mix tensors of
+    a transform (torch.func) with those outside of it.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or not torch.is_grad_enabled():
+        return True
+    return _LEVEL is not None and _LEVEL() is not None
+
+
+# The transform that runs now, or None; before torch 2.0 it lies elsewhere.
+_LEVEL: Callable[[], int | None] | None = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", None)
+
+
 class Watch:
     """Hooks on the modules of a model: a sum of every output, which is finite if all of it is, and dead units.
 
@@ -90,13 +127,13 @@ class Watch:
         self._armed = (slots, dead)
         self.close()
         if self._input and (slots is None or INPUT in slots):
-            self._handles.append(self._model.register_forward_pre_hook(self._see_input, with_kwargs=True))
+            self._handles.append(self._model.register_forward_pre_hook(Hook(self._see_input), with_kwargs=True))
         for name, module in self._watched:
             if slots is None or self._slots.get(name) in slots:
-                self._handles.append(module.register_forward_hook(self._output_hook(name)))
+                self._handles.append(module.register_forward_hook(Hook(partial(self._see_output, name))))
         if dead:
             for name, module in self._rectifiers:
-                self._handles.append(module.register_forward_hook(self._dead_hook(name)))
+                self._handles.append(module.register_forward_hook(Hook(partial(self._see_units, name))))
 
     def take(self) -> Packed:
         """The sums of the step so far, which then begins anew."""
@@ -113,26 +150,18 @@ class Watch:
         self._handles.clear()
 
     def _see_input(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            return
         if (found := first_float((args, kwargs))) is not None:
             self._add(INPUT, found)
 
-    def _output_hook(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            # A hook inside a graph would break it or stay in it; without gradients it is an evaluation.
-            if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-                return
-            found = first_float(output)
-            if found is None:
-                return
-            slot = self._slots.get(name)
-            if slot is None:
-                slot = self._slots[name] = len(self.names)
-                self.names.append(name)
-            self._add(slot, found)
-
-        return hook
+    def _see_output(self, name: str, module: nn.Module, args: Any, output: Any) -> None:
+        found = first_float(output)
+        if found is None:
+            return
+        slot = self._slots.get(name)
+        if slot is None:
+            slot = self._slots[name] = len(self.names)
+            self.names.append(name)
+        self._add(slot, found)
 
     def _add(self, slot: int, found: torch.Tensor) -> None:
         begin = time.perf_counter()
@@ -147,17 +176,14 @@ class Watch:
         self.costs[slot] = took if earlier is None else self.costs.get(slot, 0.0) + took
         self.spent += took
 
-    def _dead_hook(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            if torch.compiler.is_compiling() or not (torch.is_grad_enabled() and isinstance(output, torch.Tensor)):
-                return
-            begin = time.perf_counter()
-            share = dead_share(local(output.detach()), low=getattr(module, "min_val", 0.0))
-            if share is not None:
-                self._dead[name] = share
-            self.spent += time.perf_counter() - begin
-
-        return hook
+    def _see_units(self, name: str, module: nn.Module, args: Any, output: Any) -> None:
+        if not isinstance(output, torch.Tensor):
+            return
+        begin = time.perf_counter()
+        share = dead_share(local(output.detach()), low=getattr(module, "min_val", 0.0))
+        if share is not None:
+            self._dead[name] = share
+        self.spent += time.perf_counter() - begin
 
 
 def dead_share(output: torch.Tensor, low: float = 0.0) -> torch.Tensor | None:

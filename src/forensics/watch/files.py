@@ -17,7 +17,7 @@ from typing import Any
 
 from forensics.files import beginning, opened
 from forensics.model import Coverage, Identity, Kind, Source
-from forensics.run import SNIFF, Sniffers, examine, listing, local_names, number_tasks
+from forensics.run import SNIFF, Sniffers, examine, jobs_of_arrays, listing, local_names, number_tasks
 
 PRINT = 512  # bytes at the beginning by which a file is known again
 TRAIL = 512  # bytes before the place up to which a file was read, by which a copy of it is known
@@ -198,7 +198,7 @@ class Files:
         """Names are read together: whether a number is a rank shows by those beside it."""
         files = self.all()
         plain = [f.told for f in files if isinstance(f.told, Source)]
-        for followed, named in zip(files, local_names(number_tasks(plain)), strict=True):
+        for followed, named in zip(files, local_names(number_tasks(plain, jobs_of_arrays(plain))), strict=True):
             if followed.source.identity == named.identity and followed.source.kind == named.kind:
                 continue
             followed.source = replace(named, size=followed.size)

@@ -46,6 +46,7 @@ _PART = lazy(r"\b(\d{1,9})/(\d{1,9})\b")
 _BAR = lazy(r"\d{1,3}%\|")
 _TRAINS = lazy(r"\bloss\b|\bgrad_?norm\b", re.I)
 # What the distributed runtime prints meanwhile.
+_STACK = lazy(r"(?:Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)|Process \d+: |Python v\d)")  # of py-spy, frames below
 _RUNTIME = lazy(r"ProcessGroup|\bNCCL\b|\[c10d\]|TCPStore|torch/distributed|torch\.distributed|flight ?recorder", re.I)
 
 
@@ -155,10 +156,12 @@ def _lines(rank: int | None, source: Source) -> list[tuple[str, int, float | Non
         return []
     found = []
     at = start
+    in_stack = False
     for raw in tail.replace(b"\r", b"\n").split(b"\n"):
         line = clean(raw[:1000].decode("utf-8", "replace"))
+        in_stack = _STACK.match(line.text) is not None or (in_stack and line.text.startswith("    "))
         whose = line.identity.rank if line.identity.rank is not None else source.identity.rank
-        if whose == rank and line.text.strip() and not _RUNTIME.search(line.text):
+        if whose == rank and line.text.strip() and not in_stack and not _RUNTIME.search(line.text):
             found.append((line.text.strip(), at, line.time))
         at += len(raw) + 1
     return found[::-1]

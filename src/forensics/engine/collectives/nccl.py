@@ -18,6 +18,12 @@ from forensics.parsers.nccl.warnings import meaning
 
 WARNING = "nccl-warning"  # a warning of which no other signature knows
 BEHIND = "straggler-rank"
+LOST_A_PEER = "nccl-remote-error"
+# ncclResult_t -> what the same error is where a log prints it.
+_OF_RESULTS = {
+    1: "nccl-unhandled-cuda-error", 2: "nccl-system-error", 3: "nccl-internal-error", 4: "nccl-invalid-usage",
+    5: "nccl-invalid-usage", 6: LOST_A_PEER,
+}  # fmt: skip
 SLOW_NETWORK = "nccl-socket-network"
 PEERS = ("nccl-peer-closed", "nccl-connect-failed")  # their lines name a peer's address
 # Signatures whose lines can be about a failed transfer.
@@ -160,17 +166,32 @@ def _observations(source: Source, answer: ras.Answer) -> list[Observation]:
         note = f"NCCL's status service: {who} {what}. Why it ended, its own log says."
         add("nccl-rank-unreachable", 0.8 if dead else 0.5, rank, f"RAS: {who} {what}", note,
             Identity(pid=peer.pid, node=peer.node))  # fmt: skip
-    late: dict[int, ras.Behind] = {}
+    late: dict[tuple[object, ...], ras.Behind] = {}
     for behind in answer.behind:
-        if behind.whole_job and (behind.rank not in late or behind.count < late[behind.rank].count):
-            late[behind.rank] = behind
-    for rank, behind in sorted(late.items()):
+        key = (behind.rank,) if behind.whole_job else (behind.node, behind.pid)
+        known = behind.whole_job or behind.pid is not None
+        if known and (key not in late or behind.count < late[key].count):
+            late[key] = behind
+    for behind in sorted(late.values(), key=lambda b: (not b.whole_job, b.rank)):
         op = behind.op or "collective"
-        text = f"RAS: rank {rank} has launched {behind.count} {op} operations, most others {behind.others}"
-        note = f"{text[5:].capitalize()}. That proves something only if a second answer says the same."
-        add(BEHIND, 0.6, rank, text, note, Identity())
-    for rank, what in answer.errors:
-        text = f"RAS: a rank reports {what}"
-        add("nccl-rank-unreachable", 0.4, None, text, f"NCCL's status service: rank {rank} of its communicator "
-            f"reports {what}.", Identity())  # fmt: skip
-    return found
+        text = f"{_said(behind)} has launched {behind.count} {op} operations, most others {behind.others}"
+        note = f"{text[:1].upper()}{text[1:]}. That proves something only if a second answer says the same."
+        rank = behind.rank if behind.whole_job else None
+        add(BEHIND, 0.6 if rank is not None else 0.5, rank, f"RAS: {text}", note,
+            Identity(pid=behind.pid, node=behind.node))  # fmt: skip
+    for error in answer.errors:
+        text = f"{_said(error)} reports {error.what}"
+        rank = error.rank if error.whole_job else None
+        signature = _OF_RESULTS.get(error.code or 0, "nccl-rank-unreachable")
+        add(signature, 0.5, rank, f"RAS: {text}", f"NCCL's status service: {text}.",
+            Identity(pid=error.pid, node=error.node))  # fmt: skip
+    # Who reports that a peer is gone lost it, and is not to blame.
+    return [replace(o, culprits=()) if o.signature == LOST_A_PEER else o for o in found]
+
+
+def _said(one: ras.Behind | ras.Reported) -> str:
+    """ "rank 5 (process 4005 on gpu-h0)"."""
+    process = f"process {one.pid} on {one.node}" if one.pid is not None and one.node is not None else None
+    if one.whole_job:
+        return f"rank {one.rank}" + (f" ({process})" if process else "")
+    return f"{process or 'a process'}, rank {one.rank} of its communicator,"

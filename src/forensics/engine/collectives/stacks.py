@@ -23,8 +23,8 @@ from forensics.engine.collectives.observations import (
     vote,
 )
 from forensics.engine.steps import StepClock
-from forensics.model import Observation, Traceback
-from forensics.parsers.stacks import SIGNATURE, is_users
+from forensics.model import Identity, Observation, Traceback
+from forensics.parsers.stacks import SIGNATURE, is_standard, is_users
 from forensics.patterns import lazy
 
 # What a thread does, by the innermost frames that are not the user's: the first rule that fits one of them, from the
@@ -52,6 +52,8 @@ _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:^|/)(?:threading|queue|selectors)\.py|concurrent/futures/|multiprocessing/", _ANYTHING),
     )
 )
+FEWEST_PROCESSES = 3  # whose stacks are compared where no ranks are known: of two, either may be the odd one
+UNPLACED = 0.9  # what such a comparison weighs, of one in which the ranks are known
 # Frames that say nothing about where in the program a rank is.
 _PLUMBING = lazy(r"(?:^|/)torch/|(?:^|/)python3?[\d.]*/(?!site-packages|dist-packages)|^<|c10d_logger\.py")
 _CALL = lazy(r"^(?P<file>.*):(?P<line>\d+|\?) (?P<function>.+)$")
@@ -98,12 +100,16 @@ def position(rank: int, frames: Sequence[str]) -> Position:
             if what != _ANYTHING:  # a wait as such says little: whose it is, the frames further out say
                 break
     users = next((f for f in frames if (m := _CALL.match(f)) and is_users(m["file"])), None)
-    packages = next((f for f in frames if not _PLUMBING.search(f.replace("\\", "/").split("-packages/")[-1])), None)
+    packages = next((f for f in frames if not _is_plumbing(f)), None)
     # The user's line is the place; in a trainer, where it is one line for the whole run, the trainer's.
     spot = users or packages or (frames[0] if frames else "")
     if users is not None and packages is not None and packages != users:
         spot = packages if frames.index(packages) < frames.index(users) else users
     return Position(rank, tuple(frames), does, spot)
+
+
+def _is_plumbing(frame: str) -> bool:
+    return _PLUMBING.search(frame.replace("\\", "/").split("-packages/")[-1]) is not None or is_standard(frame)
 
 
 def still_standing(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
@@ -144,37 +150,72 @@ def stood(logs: Logs) -> tuple[dict[int, Position], dict[int, Observation]]:
 
 
 def from_stack_dumps(logs: Logs) -> list[Observation]:
-    """The rank whose stack is not where the others' are."""
+    """The rank whose stack is not where the others' are; the process, where no rank of several dumps is known."""
     where, dumps = stood(logs)
     if len(where) < 2:
+        return _from_processes(logs)
+    weight = 1.0 if logs.trouble or any(o.captures.get("kind") != "demand" for o in dumps.values()) else 0.85
+    if (found := _apart(where, logs, weight)) is None:
         return []
+    signature, weight, odd = found
+    return [from_lines(signature, round(weight, 3), odd, ordered(dumps, odd), _compared(where, odd, spoken(odd)))]
+
+
+def _apart(where: Mapping[int, Position], logs: Logs, weight: float) -> tuple[str, float, tuple[int, ...]] | None:
+    """(signature, weight, the odd ones) of processes that do not stand where the others do; None where none does."""
     waiting = {r for r, p in where.items() if p.waits}
     busy = set(where) - waiting
-    weight = 1.0 if logs.trouble or any(o.captures.get("kind") != "demand" for o in dumps.values()) else 0.85
     if waiting and busy and (len(busy) < len(waiting) or len(where) == 2):
         odd = tuple(sorted(busy))
         signature = "rank0-side-work" if odd == (0,) and _side_work(where, odd) else "straggler-rank"
-        weight *= 0.85 if len(where) > 2 else 0.75
-    else:
-        keys = {r: p.key for r, p in where.items()}
-        usual, odd = vote(keys)
-        if usual is None or not odd:
-            return []
-        crowd = [r for r in where if r not in odd]
-        if all(where[r].waits for r in odd):
-            # In the crowd's own code a wait for the GPU cannot be seen. What can be seen is work that is done late.
-            if where[crowd[0]].does not in ("", *WAITING):
-                return []
-            signature, weight = _elsewhere(odd, crowd, logs, weight)
-        elif odd == (0,) and _side_work(where, odd):
-            signature, weight = "rank0-side-work", weight * 0.75
-        else:
-            signature, weight = "straggler-rank", weight * 0.7
+        return signature, weight * (0.85 if len(where) > 2 else 0.75), odd
+    usual, odd = vote({r: p.key for r, p in where.items()})
+    if usual is None or not odd:
+        return None
+    crowd = [r for r in where if r not in odd]
+    if all(where[r].waits for r in odd):
+        # In the crowd's own code a wait for the GPU cannot be seen. What can be seen is work that is done late.
+        if where[crowd[0]].does not in ("", *WAITING):
+            return None
+        return *_elsewhere(odd, crowd, logs, weight), odd
+    if odd == (0,) and _side_work(where, odd):
+        return "rank0-side-work", weight * 0.75, odd
+    return "straggler-rank", weight * 0.7, odd
+
+
+def _compared(where: Mapping[int, Position], odd: Sequence[int], who: str) -> str:
     crowd = [r for r in sorted(where) if r not in odd]
     (most, _), *_ = Counter(str(where[r]) for r in crowd).most_common(1)
     theirs = f"the others {plural(crowd, 'stands', 'stand')}"
-    note = f"The stack of {spoken(odd)} is {where[odd[0]]}; {theirs} {most}."
-    return [from_lines(signature, round(weight, 3), odd, ordered(dumps, odd), note)]
+    return f"The stack of {who} is {where[odd[0]]}; {theirs} {most}."
+
+
+def _from_processes(logs: Logs) -> list[Observation]:
+    """The process whose stack is not where the others' are, of dumps that name processes and no ranks.
+
+    Which rank it has, nothing says: who is told to be behind are processes, and three at least have to be seen.
+    """
+    if any(o.signature == "run-finished" for o in logs.observations):
+        return []
+    last: dict[tuple[str | None, int], Observation] = {}
+    for o in logs.observations:
+        if o.signature == SIGNATURE and o.identity.pid is not None and o.captures.get("frames"):
+            last[o.identity.node, o.identity.pid] = o
+    dumps = dict(enumerate(last.values(), 1))  # from 1, as none of them is known to be rank 0
+    where = {n: position(n, o.captures["frames"].split("\n")) for n, o in dumps.items()}
+    if len(where) < FEWEST_PROCESSES or (found := _apart(where, logs, UNPLACED)) is None:
+        return []
+    signature, weight, odd = found
+    names = [_process(dumps[n].identity) for n in odd[:4]]
+    who = f"{'process' if len(odd) == 1 else 'processes'} {', '.join(names)}" + (" and others" if len(odd) > 4 else "")
+    hint = "Its rank stands in its environment: tr '\\0' '\\n' < /proc/<pid>/environ | grep RANK."
+    told = from_lines(signature, round(weight, 3), (), ordered(dumps, odd), f"{_compared(where, odd, who)} {hint}")
+    own = dumps[odd[0]].identity if len(odd) == 1 else None
+    return [told if own is None else replace(told, identity=replace(own, attempt=told.identity.attempt))]
+
+
+def _process(identity: Identity) -> str:
+    return f"{identity.pid} on {identity.node}" if identity.node else str(identity.pid)
 
 
 def _elsewhere(odd: Sequence[int], crowd: Sequence[int], logs: Logs, weight: float) -> tuple[str, float]:

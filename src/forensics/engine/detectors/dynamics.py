@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.detectors.names import has, how_many, names_where
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
-from forensics.parsers.instruments import MACRO_F1, is_update_ratio, raw_names, recall_class
+from forensics.parsers.instruments import BINARY_F1, MACRO_F1, is_update_ratio, raw_names, recall_class
 
 if TYPE_CHECKING:
     import polars as pl
@@ -280,22 +280,24 @@ def majority_class(
 ) -> tuple[Observation, ...]:
     """Accuracy stands still in the second half of the record at what one class alone gives.
 
-    Recalls say so (1 for one class and exactly 0 for all others, all that time), or the macro F1 (`_of_one`).
+    Recalls say so (1 for one class and exactly 0 for all others, all that time), the macro F1 (`_of_one`), or an F1 of
+    the positive class that is exactly 0 while most samples are right.
     records, evaluations: the fewest accuracies of training batches and of held-out data in that half. flat: range of
         the accuracy there (V6: 0.5 %).
     """
     recalls = names_where(metrics, recall_class)
     scores = names_where(metrics, MACRO_F1.search)
-    if len(recalls) < 2 and not scores:
+    binary = names_where(metrics, BINARY_F1.search)
+    if len(recalls) < 2 and not scores and not binary:
         return ()
     signs: list[Sign] = []
     found: list[Stream] = []
-    for stream in streams(metrics, ("accuracy", "eval_accuracy", "loss", *recalls, *scores)):
+    for stream in streams(metrics, ("accuracy", "eval_accuracy", "loss", *recalls, *scores, *binary)):
         if not {"accuracy", "eval_accuracy"} & stream.columns.keys():
             continue
         found.append(stream)
         told = (
-            _one_class(stream, name, recalls, scores, least, flat)
+            _one_class(stream, name, recalls, scores, least, flat) or _no_positives(stream, name, binary, least, flat)
             for name, least in (("eval_accuracy", evaluations), ("accuracy", records))
         )
         signs.extend([sign for sign in told if sign is not None][:1])
@@ -335,6 +337,37 @@ def _one_class(
         )
         shown = tuple(stream.evidence(i, name, "loss", score) for i in (at[half], at[0], at[-1]))
         return Sign(stream, at[half], shown, note, name)
+    return None
+
+
+def _no_positives(stream: Stream, name: str, scores: Sequence[str], least: int, flat: float) -> Sign | None:
+    """The sign that no sample gets the positive class: its F1 is exactly 0 and an accuracy, `name`, stands above half.
+
+    From the first record on, or from where the accuracy came to stand; least, flat: as in `_one_class`.
+    """
+    at, accuracy = stream.curve(name)
+    later = accuracy[len(at) // 2 :]
+    if len(later) < least or not all(map(math.isfinite, later)) or max(later) - min(later) > flat:
+        return None
+    whole = 100.0 if max(accuracy) > 1 else 1.0
+    if not whole / 2 <= min(later) <= max(later) < whole:
+        return None
+    for score in scores:
+        found = BINARY_F1.match(score)
+        if score not in stream.columns or (found is not None and found["held_out"] is not None) is not (
+            name == "eval_accuracy"
+        ):
+            continue
+        records, values = stream.curve(score)
+        start = next((i for k, i in enumerate(records) if not any(values[k:])), None)
+        if start is None or start > at[len(at) // 2] or sum(i >= at[len(at) // 2] for i in records) < least:
+            continue
+        note = (
+            f"{score} is exactly 0 from {stream.where(start)} on and the accuracy stands at {number(accuracy[-1])}: no"
+            " sample is given the positive class and is one"
+        )
+        shown = tuple(stream.evidence(i, name, "loss", score) for i in dict.fromkeys((start, at[0], at[-1])))
+        return Sign(stream, start, shown, note, name)
     return None
 
 

@@ -117,6 +117,8 @@ def _collapse(
     if len(scale) < 2 or any(not math.isfinite(v) or v < 0 for v in scale):
         return None
     skips = _skips(part, at)
+    if scale[0] <= floor and len(set(scale)) == 1 and _never_applied(part, at):
+        return None  # it never fell here: `scale_stall`
     stuck = _stuck(scale, skips, [part.steps[i] for i in at], floor, repeats, growth)
     if stuck is not None and (line := part.lines[at[-1]]) is not None and sum(n > line for n in losses) >= growth:
         stuck = None  # loss lines go on without another overflow
@@ -275,6 +277,8 @@ def scale_stall(
 ) -> tuple[Observation, ...]:
     """The loss scale is put far below what it was in one record (a resume without scaler state) and stays there.
 
+    Or it stands at `low` or below from the first record on while every step is skipped, which no scale can cure.
+
     drop: factor from one record to the next, a step apart or over a restart; halving takes a step each (C15).
     flat: records without any change after it, to the end.
     low: only a scale under this, or one under which the gradient norm is 0 on most records (they underflow), is a
@@ -323,7 +327,7 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
         earlier = _earlier(stream, others)
         if earlier is not None and earlier[1] >= drop * max(value, 1e-30) and (value < low or dead):
             where, before = earlier
-        elif value < low and dead and len(scale) >= 2 * flat:
+        elif (value < low and dead and len(scale) >= 2 * flat) or (value <= low and _never_applied(stream, at)):
             where, before = "", 0.0
         else:
             return None
@@ -332,7 +336,24 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     note += f" (it was {number(before)} at {where})" if where else ""
     if dead:
         note += "; the gradient norm is 0: gradients underflow"
-    return Sign(stream, at[start], _evidence(stream, shown), note, "loss_scale", weight)
+    elif not where:
+        note += "; every step is skipped"
+    # DeepSpeed's messages bear no step: the next line that does says by when.
+    onset = next((i for i in range(at[start], len(stream)) if stream.steps[i] is not None), at[start])
+    return Sign(stream, onset, _evidence(stream, shown), note, "loss_scale", weight)
+
+
+def _never_applied(stream: Stream, at: Sequence[int]) -> bool:
+    """Whether all steps of ten records or more of the scale were skipped, by message or by count (nine of ten)."""
+    if len(at) < 10:
+        return False
+    skips = _skips(stream, at)
+    counts = [stream.column("skipped_steps")[i] for i in at]
+    if any(counts):
+        steps = [s for i in at if (s := stream.steps[i]) is not None]
+        told = sum(n for n in counts[1:] if n is not None)
+        return len(steps) == len(at) and told >= 0.9 * (steps[-1] - steps[0])
+    return all(skips)
 
 
 def _stops_learning(stream: Stream, at: int) -> bool:

@@ -29,6 +29,8 @@ _SHORTEST = 30
 # learner stop as soon as it is four times its best.
 _STOPPED = 20
 _SLOW = 0.85  # how sure a rise is that takes longer than an instability does
+# Of the level that the run began at: where a slow rise ends at least, and how far down the run had come before it.
+_ABOVE, _LEARNED = 1.25, 0.6
 
 
 def exploded(losses: Sequence[float]) -> bool:
@@ -99,7 +101,8 @@ def loss_divergence(
     noise: the rise in MADs of the curve (P12: 6 for a spike); below 0.3 in size a rise counts for nothing (note of P12:
         with a loss under 0.3 the band gives false alarms).
     drift: part of the record that the rise may take. A slower one counts where it ends at twice the level that the run
-        began at, which no change of data explains, and no other loss is logged; it is less sure.
+        began at, or a quarter above it (_ABOVE) after it had come down to _LEARNED of it, which no change of data
+        explains, and no other loss is logged; it is less sure.
     """
     parts = _curves(metrics)
     if not parts:
@@ -138,6 +141,8 @@ def _diverged(
     low = tail[len(tail) // 4]
     spread = _noise(curve[: best_at + 1], level[: best_at + 1])
     far = median(curve[-5:]) >= 2 * first
+    # Or above it, where the run had learned so much that no other data explain it.
+    beyond = median(curve[-5:]) >= _ABOVE * first and best <= _LEARNED * first
     if far:  # a level that lags behind a steep fall makes noise of the fall itself
         spread = min(spread, _roughness(curve[: best_at + 1]))
     rise = low - best
@@ -150,7 +155,7 @@ def _diverged(
     while start > 0 and level[start - 1] > limit:
         start -= 1
     # The median lags by half its width where the loss still rises.
-    if len(curve) - start < (sustained // 2 if far else sustained) or start <= best_at:
+    if len(curve) - start < (sustained // 2 if far or beyond else sustained) or start <= best_at:
         return None
     # A slow drift is a change of objective or data, not an instability, unless it leads far above where the run began.
     left = len(level)
@@ -158,7 +163,7 @@ def _diverged(
         left -= 1
     arrived = next((k for k in range(left, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
     slow = arrived - left > drift * len(curve)
-    if slow and not (far and alone and not _is_sum(curve)):
+    if slow and not ((far or beyond) and alone and not _is_sum(curve)):
         return None
     if level[-1] - best < 0.5 * (max(level[start:]) - best):  # on its way back
         return None

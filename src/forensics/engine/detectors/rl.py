@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.loss_shape import exploded
 from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 
@@ -104,6 +105,8 @@ def value_loss_explosion(
 ) -> tuple[Observation, ...]:
     """The value loss becomes non-finite, or a thousand times what it was beyond what the reward explains.
 
+    One that is lost together with the whole loss, and had not grown before, did not explode: that is `nan_loss`.
+
     factor: the scale of a value loss follows the square of the returns (R3), so growth by 10 or 100 is healthy where
         the reward improves, and more where the reward itself has become many times as large. records: the fewest to
         judge by.
@@ -113,6 +116,8 @@ def value_loss_explosion(
         at, value = part.curve("value_loss")
         bad = next((k for k, v in enumerate(value) if not math.isfinite(v)), None)
         if bad is not None and not any(math.isfinite(v) for v in value[bad:]) and len(value) >= 3:
+            if _lost_by(part, at[bad]) and not exploded(value[:bad]):
+                return None
             note = f"the value loss is {number(value[bad])} from {part.where(at[bad])} on"
             return _sign(part, at[bad], (at[max(0, bad - 1)],), note, "value_loss")
         if len(value) < records or bad is not None:
@@ -131,6 +136,15 @@ def value_loss_explosion(
         return _sign(part, at[k], (at[0], at[-1]), note, "value_loss", 0.9)
 
     return _each(metrics, "value_loss", look)
+
+
+def _lost_by(part: Stream, at: int) -> bool:
+    """Whether the loss is not finite at a record or before it; tables give each metric of one step its own line."""
+    step = part.steps[at]
+    return any(
+        v is not None and not math.isfinite(v) and (i <= at or (step is not None and part.steps[i] == step))
+        for i, v in enumerate(part.column("loss"))
+    )
 
 
 def policy_collapse(

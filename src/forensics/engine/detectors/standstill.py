@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("loss", "grad_norm", "lr", "loss_scale", "update_ratio", "skipped_steps")
 _ACCURACIES = ("accuracy", "eval_accuracy")
+_BATCH = ("batch_size", "throughput", "step_time")
+_SMALLEST_BATCH = 16  # whose ln a loss may stand at by chance
 # Classes of CIFAR-10 and -100 and ImageNet; entries of the vocabularies of BERT (uncased and cased), Llama 2, GPT-2,
 # Llama 3 and Qwen 2. Two are left out: losses about ln 2 are what hard binary tasks end at.
 _CLASSES = (10, 100, 1000, 30522, 28996, 32000, 50257, 128256, 151936)
@@ -36,15 +38,20 @@ def _digits(value: float) -> int:
     return len(f"{value!r}".partition("e")[0].replace(".", "").lstrip("0-").rstrip("0"))
 
 
+def _steps(part: Stream, at: Sequence[int]) -> list[int]:
+    """The steps that records `at` tell; none where they all tell the same, as the last batch of each epoch does."""
+    steps = [s for i in at if (s := part.steps[i]) is not None]
+    return steps if len(set(steps)) > 1 else []
+
+
 def _places(part: Stream, at: Sequence[int]) -> list[float]:
     """The steps of records `at`; their epochs where the stream has no steps."""
-    steps: list[float] = [s for i in at if (s := part.steps[i]) is not None]
-    return steps or [e for i in at if (e := part.epochs[i]) is not None]
+    return list(_steps(part, at)) or [e for i in at if (e := part.epochs[i]) is not None]
 
 
 def _from_the_start(part: Stream, at: Sequence[int]) -> bool:
     """Whether the first of records `at` is one of the run's first: within its first record's steps, or first epoch."""
-    steps = [s for i in at if (s := part.steps[i]) is not None]
+    steps = _steps(part, at)
     gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
     epoch = next((e for i in at if (e := part.epochs[i]) is not None), 0.0)
     return epoch <= 1 and (not steps or (bool(gaps) and steps[0] <= max(1, median(gaps))))
@@ -119,9 +126,11 @@ def loss_at_chance(
     """From its start the run's loss stands at ln C, that of a model that holds C classes for equally likely (O1).
 
     records, steps: the fewest to judge by (O1 has 200 steps, which a warm-up takes as well); epochs: where each record
-        is an epoch of its own. close: relative distance of the loss from ln C (O1: 2 %), for the thousand classes and
-        the vocabularies of _CLASSES. closer: that for fewer classes, whose ln C is a loss that language models have
-        too. One record in twenty may lie further off.
+        is an epoch of its own. Without steps, twice as many records, over an epoch or more. close: relative distance
+        of the loss from ln C (O1: 2 %), for the thousand classes and the vocabularies of _CLASSES. closer: that for
+        fewer classes, whose ln C is a loss that language models have too, and for a batch of samples told apart from
+        each other (contrastive losses), where the log says its size.
+        One record in twenty may lie further off.
     guessing: relative distance of the accuracy from 1/C, where one is logged beside the loss. If that is chance as
         well, C may be any number, the median of the loss has to be `close`, and nine of ten records within `spread`,
         which is the noise of small batches. Of two classes both have to be ten times as near: hard binary tasks end
@@ -134,14 +143,18 @@ def loss_at_chance(
     # Not cut where steps go back: many loops count them within an epoch.
     found = tuple(
         s
-        for s in streams(metrics, (*_NAMES, *_ACCURACIES))
+        for s in streams(metrics, (*_NAMES, *_ACCURACIES, *_BATCH))
         if "loss" in s.columns and not s.names & RL_NAMES and len({*s.attempts}) < 2
     )
     signs = []
     for part in found:
         if not _long_from_the_start(part, records, steps, epochs):
             continue
-        chance = _guess(part, close, spread, guessing) or _level_of_classes(part, close, closer)
+        chance = (
+            _guess(part, close, spread, guessing)
+            or _level_of_classes(part, close, closer)
+            or _level_of_batch(part, closer)
+        )
         if chance is not None and (sign := _at_chance(part, *chance)) is not None:
             signs.append(sign)
     return merge(signs, found, ()) if signs else ()
@@ -152,10 +165,16 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) ->
     at, curve = part.curve("loss")
     if len(curve) < min(records, epochs) or not all(map(math.isfinite, curve)) or not _from_the_start(part, at):
         return False
-    told = [(s, part.epochs[i] or 0.0) for i in at if (s := part.steps[i]) is not None]
-    if not told:
+    if not _steps(part, at):
         over = _places(part, at)
-        return len(over) == len(curve) and all(b - a == 1 for a, b in itertools.pairwise(over)) and len(over) >= epochs
+        rises = [b - a for a, b in itertools.pairwise(over)]
+        if len(over) < len(curve):
+            return False
+        if all(rise == 1 for rise in rises):
+            return len(over) >= epochs
+        # HF Trainer's dicts have fractions of an epoch; the fewest records stand for as many steps, of a whole epoch.
+        return len(over) >= 2 * records and min(rises) >= 0 and over[-1] - over[0] >= 1
+    told = [(s, part.epochs[i] or 0.0) for i in at if (s := part.steps[i]) is not None]
     if any(b[0] < a[0] and b[1] <= a[1] for a, b in itertools.pairwise(told)):  # it began anew
         return False
     return len(told) >= records and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
@@ -171,6 +190,21 @@ def _level_of_classes(part: Stream, close: float, closer: float) -> tuple[int, f
     if sum(abs(v - chance) > band for v in curve) > 0.05 * len(curve) or abs(level - chance) > band:
         return None
     return classes, band, ""
+
+
+def _level_of_batch(part: Stream, closer: float) -> tuple[int, float, str] | None:
+    """The same where C is the size of the batch, said by itself or as what is done in a second and in how long."""
+    _, curve = part.curve("loss")
+    sizes = finite(part.column("batch_size"))
+    told = zip(part.column("throughput"), part.column("step_time"), strict=True)
+    size = median(sizes or [a * b for a, b in told if a is not None and b is not None] or [0.0])
+    if not _SMALLEST_BATCH <= size < math.inf:
+        return None
+    chance = math.log(size)
+    band = closer * chance
+    if sum(abs(v - chance) > band for v in curve) > 0.05 * len(curve):
+        return None
+    return round(size), band, ", the size of the batch: no sample is told from another"
 
 
 def _guess(part: Stream, close: float, spread: float, guessing: float) -> tuple[int, float, str] | None:

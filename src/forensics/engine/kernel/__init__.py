@@ -51,6 +51,13 @@ def align(data: RunData) -> RunData:
     return clock.align(data)
 
 
+def in_zone_of_victims(data: RunData) -> RunData:
+    """`clock.in_zone_of_victims`."""
+    from forensics.engine.kernel import clock
+
+    return clock.in_zone_of_victims(data)
+
+
 def place(data: RunData, world: World) -> RunData:
     """`places.place`."""
     from forensics.engine.kernel import places

@@ -9,6 +9,7 @@ seconds a day, so the ties nearest to a line count.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -26,6 +27,7 @@ BACKWARDS = 5.0  # seconds by which printk's stamps may go back within one boot:
 AGREE = 5.0  # seconds by which ties of one boot may differ, beside drift, and events of one incident lie apart
 NOTICED = 120.0  # seconds within which a launcher notices that a process of a known pid was killed
 SOON = 15.0  # seconds within which a program that uses a GPU meets its error
+QUARTER = 900.0  # every zone is a multiple of this apart from every other one
 STEP_OF_ZONES = 1800.0  # zones differ by multiples of half an hour, but for three that are a quarter off
 FARTHEST = 14 * 3600.0  # no zone is farther from another one's clock than this, for hosts of one run
 UPTIME_FILE, UPTIME_BYTES = re.compile(r"(?i)(?:^|[/_.-])(?:uptime|boot_?time|who_?b)(?:[/_.-]|$)"), 4096
@@ -352,6 +354,45 @@ def _zones(
             note = SHIFTED.format(hours=shift / 3600)
             result[n] = replace(o, time=o.time + shift, note=_join(o, note))
     return result
+
+
+def in_zone_of_victims(data: RunData) -> RunData:
+    """The run with kernel logs that state a zone moved to the clock of the run's logs, which state none.
+
+    A rank that the kernel killed says its last word just before: where quarters of an hour, and no other shift, bring
+    the kernel's line to behind that word, they are what the clocks differ by. Ranks must be known (`place_ranks`).
+    """
+    kernels = {fact.source for fact in data.facts if fact.name == FACT}
+    own = [o for o in data.observations if o.time is not None and o.timed and o.evidence[0].file not in kernels]
+    if any(o.zone_known for o in own):
+        return data
+    last: dict[int, float] = {}
+    for w in data.writers:
+        if w.identity.rank is not None and w.last_time is not None and w.source not in kernels:
+            last[w.identity.rank] = max(last.get(w.identity.rank, w.last_time), w.last_time)
+    shifts: dict[str, set[float]] = defaultdict(set)
+    for o in data.observations:
+        if o.signature not in KILLED or o.evidence[0].file not in kernels or o.time is None or not o.zone_known:
+            continue
+        end = last.get(o.identity.rank) if o.identity.rank is not None else None
+        if end is None:
+            continue
+        shift = math.ceil((end - AGREE - o.time) / QUARTER) * QUARTER
+        near = o.time + shift - end <= NOTICED and abs(shift) <= FARTHEST
+        shifts[o.evidence[0].file].add(shift if near else float("nan"))
+    moved = {file: next(iter(told)) for file, told in shifts.items() if len(told) == 1}
+    moved = {file: shift for file, shift in moved.items() if shift == shift and shift != 0.0}
+    if not moved:
+        return data
+
+    def fitted(o: Observation) -> Observation:
+        shift = moved.get(o.evidence[0].file)
+        if shift is None or o.time is None or not o.zone_known:
+            return o
+        note = _join(o, SHIFTED.format(hours=shift / 3600))
+        return replace(o, time=o.time + shift, zone_known=False, note=note)
+
+    return replace(data, observations=tuple(fitted(o) for o in data.observations))
 
 
 def _join(o: Observation, note: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.kernel.owners import CARD, HOST, PROCESS, VICTIM
@@ -132,15 +133,23 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
             theirs = c.observations[0].captures.get(VICTIM, "")
             c.context = OTHER_HOSTS_PROCESS.format(host=_hosts(c), theirs=theirs)
     others = [c for c in live if c not in kernels]
-    if not others and not any(steps.marks.values()):
+    ends = [c for c in found if c.signature.name == FINISHED]
+    if not others and not ends and not any(steps.marks.values()):
         return
     kernels = [c for c in kernels if c.context is None]
-    span = _Span.of(found, steps)
-    end = max((c.attempt for c in found if c.signature.name == "run-finished"), default=None)
+    span = Span.of(found, steps)
+    end = max((c.attempt for c in ends), default=None)
+    # Any program says "done": without a step on record that clears only what names another process.
+    sure = any(c.weight > ANYBODYS_END for c in ends) or any(steps.marks.values())
     for c in kernels:
+        if not others and end is not None and c.attempt < end and _killed_a_worker(c):
+            c.recovered = True
+            continue
+        if not others and not sure and _other_process(c) is None:
+            continue
         c.context = _why_not(c, end, others, steps) or _outside(c, span, others)
         if c.context is None and others and (apart := _after(c, span)) is not None:
-            c.yields = LATER.format(apart=_apart(apart))
+            c.yields = LATER.format(apart=in_words(apart))
     killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
     for c in kernels:
         if c.attempt in killed and not c.ranks and c.signature.name not in KILLED:
@@ -174,6 +183,19 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _killed_a_worker(c: Candidate) -> bool:
+    """Whether the kernel killed a process of training in an attempt that is known: it broke off, and was started again.
+
+    Processes that the run names by their number are told apart before (`owners.PROCESS`).
+    """
+    return c.signature.name in KILLED and all(
+        o.identity.attempt is not None
+        and FOREIGN not in o.captures
+        and TRAINING.match(o.captures.get("process") or o.captures.get("comm") or "python") is not None
+        for o in c.observations
+    )
 
 
 def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
@@ -237,7 +259,7 @@ def _hosts(c: Candidate) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """When the run's own logs speak, by their own clocks."""
 
     first: float | None = None  # seconds since the epoch
@@ -245,18 +267,25 @@ class _Span:
     zone_known: bool = False  # of all of it
 
     @classmethod
-    def of(cls, found: Iterable[Candidate], steps: StepClock) -> _Span:
-        own = []
+    def of(cls, found: Iterable[Candidate], steps: StepClock) -> Span:
+        own, carried = [], []  # carried: signs that bear the time and zone of an earlier line of their file
         for c in found:
+            carried += [
+                o for o in c.observations[:1] if o.time is not None and not of_kernel(o) and "pod" not in o.captures
+            ]
             timed = [o for o in c.observations if o.time is not None and o.timed and "pod" not in o.captures]
             own += [*itertools.islice((o for o in timed if not of_kernel(o)), 1)]  # in the order of their times
             own += [*itertools.islice((o for o in reversed(timed) if not of_kernel(o)), 1)]
         marks = [m.time for of_source in steps.marks.values() for m in of_source if m.time is not None]
         times = [*(o.time for o in own if o.time is not None), *marks]
-        return cls(min(times), max(times), bool(own) and all(o.zone_known for o in own)) if times else cls()
+        return (
+            cls(min(times), max(times), bool(own or carried) and all(o.zone_known for o in own or carried))
+            if times
+            else cls()
+        )
 
 
-def _outside(c: Candidate, span: _Span, others: Sequence[Candidate]) -> str | None:
+def _outside(c: Candidate, span: Span, others: Sequence[Candidate]) -> str | None:
     """Why a kernel's message that was written before the run began or after its end is context; None where it is not.
 
     Zones that nobody states may be a day apart. Where the run has an error of its own that such a message does not
@@ -266,10 +295,14 @@ def _outside(c: Candidate, span: _Span, others: Sequence[Candidate]) -> str | No
     if (apart := _after(c, span)) is not None:
         known = span.zone_known and all(o.zone_known for o in c.observations)
         ended = any(o.signature.name in DEATHS for o in others)
-        return AFTER.format(apart=_apart(apart)) if beside or (ended and (known or apart > OLDER)) else None
+        return AFTER.format(apart=in_words(apart)) if beside or (ended and (known or apart > OLDER)) else None
     times = _times(c)
-    if beside and times and span.first is not None and max(times) < span.first - CLOCK_SLACK:
-        return BEFORE.format(apart=_apart(span.first - max(times)))
+    if not beside or not times or span.first is None or (c.signature.name in KILLED and c.ranks):
+        return None  # a process that a rank names was alive when the kernel ended it, whatever the clocks say
+    # A log that states no zone may be hours off one that does.
+    same = all(o.zone_known == span.zone_known for o in c.observations)
+    if span.first - max(times) > (CLOCK_SLACK if same else OLDER):
+        return BEFORE.format(apart=in_words(span.first - max(times)))
     return None
 
 
@@ -285,7 +318,7 @@ def _times(c: Candidate) -> list[float]:
     return times if len(times) == len(c.observations) else []
 
 
-def _after(c: Candidate, span: _Span) -> float | None:
+def _after(c: Candidate, span: Span) -> float | None:
     """Seconds between the run's last sign and the first one of a candidate, by their clocks; None where it is none."""
     times = _times(c)
     if not times or span.last is None or min(times) <= span.last + CLOCK_SLACK:
@@ -304,7 +337,7 @@ def _own_errors(others: Iterable[Candidate]) -> list[Candidate]:
     return [o for o in others if o.signature.severity in ("fatal", "error") and _is_own(o)]
 
 
-def _apart(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """ "3 h 1 min": how far times lie apart."""
     minutes = round(seconds / 60)
     hours, minutes = divmod(minutes, 60)

@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice, pairwise
@@ -69,9 +69,15 @@ def decode(line: bytes) -> tuple[str, ...]:
 
 
 def _lines_of(record: dict[str, Any]) -> tuple[str, ...]:
-    message = _text(record.get("MESSAGE"))
+    message = text_of(record.get("MESSAGE"))
     if message is None:
         return ()
+    head = front_of(record)
+    return tuple(head + part for part in message[:MESSAGE].splitlines()[:64] if part.strip())
+
+
+def front_of(record: Mapping[str, Any]) -> str:
+    """What journalctl prints before the message of a record: time, host, program and pid, or since boot."""
     stamp = _stamp(record.get("__REALTIME_TIMESTAMP") or record.get("_SOURCE_REALTIME_TIMESTAMP"))
     tag = _word(record.get("SYSLOG_IDENTIFIER") or record.get("_COMM"))
     if record.get("_TRANSPORT") == "kernel":
@@ -84,29 +90,28 @@ def _lines_of(record: dict[str, Any]) -> tuple[str, ...]:
     since_boot = ""
     if tag == "kernel" and (micros := _word(record.get("_SOURCE_MONOTONIC_TIMESTAMP"))) and micros.isdigit():
         since_boot = f"[{int(micros[:17]) / 1e6:.6f}] "
-    head = f"{front}: {since_boot}" if stamp else since_boot
-    return tuple(head + part for part in message[:MESSAGE].splitlines()[:64] if part.strip())
+    return f"{front}: {since_boot}" if stamp else since_boot
 
 
-def _text(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
     """A field's value as text: a string, a list of bytes, or the first of several values."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value:
         if all(type(v) is int and 0 <= v < 256 for v in value[:MESSAGE]):
             return bytes(value[:MESSAGE]).decode("utf-8", "replace")
-        return _text(value[0]) if isinstance(value[0], (str, list)) and value[0] is not value else None
+        return text_of(value[0]) if isinstance(value[0], (str, list)) and value[0] is not value else None
     return None
 
 
 def _word(value: Any) -> str | None:
-    text = _text(value)
+    text = text_of(value)
     return re.sub(r"[^\w./@-]", "_", text[:128]) if text else None
 
 
 def _stamp(value: Any) -> str | None:
     """Microseconds since the epoch as ISO 8601 in UTC."""
-    text = _text(value)
+    text = text_of(value)
     if text is None or not text.isdigit() or len(text) > 17:
         return None
     try:

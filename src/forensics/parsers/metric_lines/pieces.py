@@ -28,6 +28,7 @@ _LIKELY = (
     r"[a-z0-9_@/().-]*(?: +[a-z0-9_@/().-]+){0,3}[\t -/:-@\[-`{-~]+" + _NUMBER + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
     r"|(?i-u:loss[a-z ()]{1,40} (?:step|iteration|iter|batch) [0-9]+ ?[:=,])"
+    r"|(?-u:^ *[0-9]+: [-0-9.na]+, [-0-9.na]+ avg,)"
 )
 # A step counter where a message or a field of it begins, and one in a record; the group is the step.
 COUNTER_STEP = (
@@ -48,6 +49,8 @@ PRECISION = r"(?-u:Average Precision +\(AP\) @\[ IoU=([0-9.:]+) +\| area= *all \
 _HEADER = (
     r"(?-u:(?:^|\r)(?:\[[A-Za-z]+=[0-9/]+\])*\[batch=[0-9]+/[0-9]+\]:?[ \t]*(?:\r|$)"
     r"|(?:^|\r)Epoch [0-9]+/[0-9]+[ \t]*(?:\r|$)"
+    r"|^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}: Epoch [0-9]+[ \t\r]*$"
+    r"|^[ \t]*Learning iteration [0-9]+/[0-9]+[ \t\r]*$"
     r"|\[step=[0-9]+(?:/[0-9]+)?,epoch=[0-9]+(?:/[0-9]+)?\][ \t]*(?:\r|$))"
 )
 _RULE = r"(?-u:-{12,}[ \t\r]*$)"

@@ -50,6 +50,25 @@ _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?", re.A)
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iteration|iter)s?[ :=#\[]{1,3}(\d+)\b", re.I | re.A)
 _TABLE_ROW = re.compile(rf"^\|\s*([A-Za-z][\w /@.()-]*?)\s*\|\s*({_VALUE})\s*\|\s*$", re.A)
 _BLOCK_ROW = re.compile(rf"^\s+(?:(?:Train|Eval) ([\w/.-]+): |((?:train|eval|optim)/[\w/. -]+)=)({_VALUE})\s*$", re.A)
+# rsl_rl's blocks (Isaac Lab, legged_gym), whose keys are set to the right: `   Mean value_function loss: 0.7114`.
+_RSL_ROW = re.compile(
+    r"^\s{2,}(?P<key>Mean [a-z_ ]{1,40} loss|Value function loss|Surrogate loss|Mean reward): "
+    rf"(?P<value>{_VALUE})\s*$",
+    re.A,
+)
+_RSL_HEAD = re.compile(r"^\s*Learning iteration (?P<step>\d+)/\d+\s*$", re.A)
+# nnU-Net v2 gives each number a dated line: `2026-11-20 08:00:00.900875: train_loss -0.2`, under `..: Epoch 0`.
+_NNUNET = re.compile(
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?: "
+    rf"(?:Epoch (?P<epoch>\d+)|(?P<key>train_loss|val_loss) (?P<value>{_VALUE}))\s*$",
+    re.A,
+)
+# Darknet: `121: 3.1, 2.9 avg loss, 0.001000 rate, 4.1 seconds, ..`; glibc prints the NaN of its division as `-nan`.
+_DARKNET = re.compile(
+    rf"^\s*(?P<step>\d+): (?P<loss>{_VALUE}), {_VALUE} avg(?: loss)?, (?P<lr>{_VALUE}) rate, "
+    rf"(?P<time>{_VALUE}) seconds",
+    re.A,
+)
 _OLMO_HEAD = re.compile(r"(?:^|\s)\[step=(?P<step>\d+)(?:/\d+)?,epoch=(?P<epoch>\d+)(?:/\d+)?\]\s*$", re.A)
 _BAR_RE = re.compile(
     r"(?P<pct>\d+)%\|[^|\n]{0,200}\| *(?P<n>\d+)/(?P<total>\d+) \[|[━╸╺]{3,}[ \x1b]*(?P<n2>\d+)/(?P<total2>\d+) ", re.A
@@ -191,12 +210,36 @@ def read(text: str, voted: frozenset[str]) -> Reading | None:
         return None
     at, who = peel(text, voted)
     when, zone = _when(text)
-    found = _read_table(text, at) or _read_dicts(text, at) or _read_sentence(text, at) or _read_keyed(text, at)
+    found = (
+        _read_program(text)
+        or _read_table(text, at)
+        or _read_dicts(text, at)
+        or _read_sentence(text, at)
+        or _read_keyed(text, at)
+    )
     if found is None:
         return None
     taken = [(f.start, f.end) for f in found.fields]
     who = [f for f in (*who, *when) if not any(f.start < e and s < f.end for s, e in taken)]
     return Reading((*found.fields, *who), found.kind, found.lost_loss, zone)
+
+
+def _read_program(text: str) -> Reading | None:
+    """Lines of single programs: Darknet's, nnU-Net's, and those of the blocks that rsl_rl prints."""
+    if m := _DARKNET.match(text):
+        names = (("loss", "loss"), ("lr", "lr"), ("time", "step_time"))
+        return Reading(
+            (Field("step", *m.span("step")), *(Field("value", *m.span(group), name) for group, name in names))
+        )
+    if m := _RSL_HEAD.match(text):
+        return Reading((Field("step", *m.span("step")),), "header")
+    m = _RSL_ROW.match(text) or _NNUNET.match(text)
+    if m is None:
+        return None
+    if m["value"] is None:
+        return Reading((Field("epoch", *m.span("epoch")),), "header")
+    name = canonical(m["key"])
+    return None if name is None else Reading((Field("value", *m.span("value"), name),), "block")
 
 
 def _read_table(text: str, at: int) -> Reading | None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from forensics.patterns import lazy
@@ -23,7 +23,8 @@ _ERROR = lazy(r"^#(?P<group>\d+-\d+) .*\bERROR\s*$(?P<body>.*?)(?=^\S|\Z)", re.M
 _MISMATCH = lazy(r"^#(?P<group>\d+-\d+) .*\bMISMATCH\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _PROCESS = lazy(r"Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d, ]+)")
 _MISSING = lazy(r"(?:Rank (?P<rank>\d+) -- GPU|[Tt]he missing rank: (?P<only>\d+))")
-_REPORTED = lazy(r"Rank (?P<rank>\d+) reported (?P<what>.*?) -- GPU")
+_MANAGED = r"(?: \S+ managed by process (?P<pid>\d{1,9}) on node (?P<node>\S+))?"
+_REPORTED = lazy(rf"Rank (?P<rank>\d+) reported (?P<what>.*?) -- GPU{_MANAGED}")
 _BLOCK = lazy(
     r"Communicator ranks have different (?:\[?(?P<op>\w+)\]? )?operation counts(?P<body>.*?)(?=Communicator ranks|\Z)",
     re.DOTALL,
@@ -34,8 +35,14 @@ _ROW = lazy(
 )
 _LAUNCHED = r"(?:launched up to operation (?P<count>\d{1,18})|not launched any operations)"
 _SEVERAL = lazy(rf"(?P<n>\d{{1,9}}) ranks? ha(?:ve|s) {_LAUNCHED}")
-_ONE = lazy(rf"Rank (?P<rank>\d{{1,9}}) has {_LAUNCHED}")
-_LISTED = lazy(r"Rank (?P<rank>\d{1,9}) -- GPU")
+_ONE = lazy(rf"Rank (?P<rank>\d{{1,9}}) has {_LAUNCHED}(?: -- GPU{_MANAGED})?")
+_LISTED = lazy(rf"Rank (?P<rank>\d{{1,9}}) -- GPU{_MANAGED}")
+# ncclResult_t (nccl.h); 7, ncclInProgress, is none.
+RESULTS = {
+    1: "ncclUnhandledCudaError", 2: "ncclSystemError", 3: "ncclInternalError", 4: "ncclInvalidArgument",
+    5: "ncclInvalidUsage", 6: "ncclRemoteError",
+}  # fmt: skip
+_Process = tuple[str | None, int | None, int | None]  # host, pid, CUDA device
 
 
 class Peer(NamedTuple):
@@ -55,7 +62,20 @@ class Behind:
     op: str | None  # "AllReduce"; None where all operations are counted together (before 2.26)
     count: int
     others: int  # what the most ranks have launched
-    whole_job: bool = True
+    whole_job: bool = True  # `rank` is the job's; else that of its communicator
+    pid: int | None = None
+    node: str | None = None
+
+
+class Reported(NamedTuple):
+    """What a rank says is wrong with its communicator. whole_job, pid, node: as in `Behind`."""
+
+    rank: int
+    what: str
+    code: int | None = None  # a key of RESULTS, where it is told
+    whole_job: bool = False
+    pid: int | None = None
+    node: str | None = None
 
 
 class Answer(NamedTuple):
@@ -63,7 +83,7 @@ class Answer(NamedTuple):
     dead: tuple[Peer, ...] = ()
     missing: tuple[Peer, ...] = ()
     behind: tuple[Behind, ...] = ()
-    errors: tuple[tuple[int, str], ...] = ()  # (rank, what it reported)
+    errors: tuple[Reported, ...] = ()
     problem: str | None = None
 
 
@@ -91,7 +111,11 @@ def _from_text(text: str) -> Answer:
         else:
             known = block["group"].partition("-")[0] in whole
             missing += [Peer(int(m["rank"] or m["only"]), None, None, known) for m in _MISSING.finditer(block["body"])]
-    errors = [(int(m["rank"]), m["what"]) for block in _ERROR.finditer(text) for m in _REPORTED.finditer(block["body"])]
+    errors = [
+        Reported(int(m["rank"]), m["what"], None, block["group"].partition("-")[0] in whole, *_manager(m))
+        for block in _ERROR.finditer(text)
+        for m in _REPORTED.finditer(block["body"])
+    ]
     behind = [
         b
         for block in _MISMATCH.finditer(text)
@@ -120,6 +144,7 @@ def _late(block: re.Match[str], whole: bool) -> list[Behind]:
     """The ranks that a block names and that have launched less than the largest part of the ranks."""
     counts: dict[int, int] = {}
     named: dict[int, int] = {}
+    managed: dict[int, tuple[int | None, str | None]] = {}
     current: int | None = None  # the count of the ranks that are listed below the line
     for line in block["body"].splitlines():
         if m := _SEVERAL.search(line):
@@ -127,13 +152,22 @@ def _late(block: re.Match[str], whole: bool) -> list[Behind]:
             counts[current] = int(m["n"])
         elif m := _ONE.search(line):
             named[int(m["rank"])] = int(m["count"] or 0)
+            managed[int(m["rank"])] = _manager(m)
         elif current is not None and (m := _LISTED.search(line)):
             named[int(m["rank"])] = current
+            managed[int(m["rank"])] = _manager(m)
     if not counts:
         return []
     usual = max(counts, key=lambda count: (counts[count], count))
     op = None if block["op"] in (None, "collective") else block["op"]
-    return [Behind(rank, op, count, usual, whole) for rank, count in sorted(named.items()) if count < usual]
+    return [
+        Behind(rank, op, count, usual, whole, *managed[rank]) for rank, count in sorted(named.items()) if count < usual
+    ]
+
+
+def _manager(m: re.Match[str]) -> tuple[int | None, str | None]:
+    """(pid, node) of the process that manages a rank's GPU."""
+    return (int(m["pid"]) if m["pid"] else None), m["node"]
 
 
 def _from_json(loaded: Mapping[str, Any]) -> Answer:
@@ -142,32 +176,67 @@ def _from_json(loaded: Mapping[str, Any]) -> Answer:
     largest = max((_int(c.get("size")) or 0 for c in comms), default=0)
     members = {_members(c) for c in comms if (_int(c.get("size")) or 0) == largest}
     one_set = len(members) == 1  # else they are parts of the job, and ranks in them are not the job's
+    job = _job(comms, largest) if one_set else {}
     dead: list[Peer] = []
     missing: list[Peer] = []
     behind: list[Behind] = []
-    errors: list[tuple[int, str]] = []
+    errors: list[Reported] = []
     for comm in comms:
         whole = (_int(comm.get("size")) or 0) == largest and one_set
+
+        def known(r: Mapping[str, Any], whole: bool = whole) -> int | None:
+            """The job's rank of a member; None where it is not known."""
+            return _int(r.get("rank")) if whole else job.get(_process(r))
+
+        ranks = {
+            n: r for r in _list(comm.get("ranks")) if isinstance(r, dict) and (n := _int(r.get("rank"))) is not None
+        }
         for r in _list(comm.get("missing_ranks")):
             if isinstance(r, dict):
                 status = r.get("status")
                 gone = isinstance(status, dict) and status.get("considered_dead") is True
-                peer = Peer(_int(r.get("rank")), _int(r.get("pid")), _text(r.get("host")), whole)
+                own = known(r)
+                rank = _int(r.get("rank")) if own is None else own
+                peer = Peer(rank, _int(r.get("pid")), _text(r.get("host")), own is not None)
                 (dead if gone else missing).append(peer)
         counts: dict[int, dict[str, int]] = {}
-        for r in _list(comm.get("ranks")):
-            rank = _int(r.get("rank")) if isinstance(r, dict) else None
-            if rank is None:
-                continue
+        for rank, r in ranks.items():
             launched = r.get("collective_counts")
             if isinstance(launched, dict):
                 counts[rank] = {str(op)[:40]: n for op, value in launched.items() if (n := _int(value)) is not None}
             status = r.get("status")
             failed = _int(status.get("async_error")) if isinstance(status, dict) else None
             if failed and failed != 7:  # ncclInProgress
-                errors.append((rank, f"asynchronous error {failed}"))
-        behind += _fewer(counts, whole)
-    return Answer(_text(version), tuple(dead[:MOST]), tuple(missing[:MOST]), tuple(behind[:MOST]), tuple(errors[:MOST]))
+                own = known(r)
+                what = f"asynchronous error {failed}" + (f" ({RESULTS[failed]})" if failed in RESULTS else "")
+                shown = rank if own is None else own
+                errors.append(Reported(shown, what, failed, own is not None, _int(r.get("pid")), _text(r.get("host"))))
+        for late in _fewer(counts):
+            own = known(ranks[late.rank])
+            pid, node = _int(ranks[late.rank].get("pid")), _text(ranks[late.rank].get("host"))
+            shown = late.rank if own is None else own
+            behind.append(replace(late, rank=shown, whole_job=own is not None, pid=pid, node=node))
+    found = Answer(
+        _text(version), tuple(dict.fromkeys(dead)), tuple(dict.fromkeys(missing)), tuple(behind), tuple(errors)
+    )
+    return found._replace(**{name: getattr(found, name)[:MOST] for name in ("dead", "missing", "behind", "errors")})
+
+
+def _job(comms: Sequence[Mapping[str, Any]], largest: int) -> dict[_Process, int]:
+    """Process and device -> rank in the communicator of all ranks; what several ranks share is left out."""
+    found: dict[_Process, int] = {}
+    shared: set[_Process] = set()
+    comm = next((c for c in comms if (_int(c.get("size")) or 0) == largest), {})
+    for r in (r for name in ("ranks", "missing_ranks") for r in _list(comm.get(name)) if isinstance(r, dict)):
+        rank, process = _int(r.get("rank")), _process(r)
+        if rank is not None:
+            shared.update({process} if process in found else ())
+            found[process] = rank
+    return {process: rank for process, rank in found.items() if process not in shared}
+
+
+def _process(rank: Mapping[str, Any]) -> _Process:
+    return _text(rank.get("host")), _int(rank.get("pid")), _int(rank.get("cuda_dev"))
 
 
 def _members(comm: Mapping[str, Any]) -> frozenset[tuple[int | None, str | None, int | None]]:
@@ -176,13 +245,13 @@ def _members(comm: Mapping[str, Any]) -> frozenset[tuple[int | None, str | None,
     return frozenset((_int(r.get("rank")), _text(r.get("host")), _int(r.get("pid"))) for r in ranks)
 
 
-def _fewer(counts: Mapping[int, Mapping[str, int]], whole: bool) -> list[Behind]:
+def _fewer(counts: Mapping[int, Mapping[str, int]]) -> list[Behind]:
     """Ranks that have launched fewer operations of one kind than more than half of their communicator."""
     found = []
     for op in sorted({op for launched in counts.values() for op in launched}):
         values = sorted(launched.get(op, 0) for launched in counts.values())
         usual = values[len(values) // 2]
-        late = [Behind(r, op, c.get(op, 0), usual, whole) for r, c in sorted(counts.items()) if c.get(op, 0) < usual]
+        late = [Behind(r, op, c.get(op, 0), usual) for r, c in sorted(counts.items()) if c.get(op, 0) < usual]
         found += late if 2 * len(late) < len(values) else []
     return found
 

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from forensics.model import METRICS_COLUMNS, Evidence, Fact, Observation, Source, schema
 from forensics.parsers.tensorboard.events import HPARAMS, Session
+from forensics.parsers.tensorboard.hparams import END
 from forensics.parsers.tensorboard.reader import EventFile
 from forensics.probe.tags import NONFINITE, SAMPLE_IDS
 
 if TYPE_CHECKING:
     import polars as pl
 
-RESUMED = "run-resumed"
+RESUMED, FAILED = "run-resumed", "process-failed"
+FAILED_WEIGHT = 0.6  # as what a supervisor says of a job that failed
+_FAILED_SESSION = f"{HPARAMS}{END}"
 RESUME_WEIGHT = 0.9  # a writer is told to purge where a program goes on from a checkpoint, and by hand now and then
 REPEAT_WEIGHT = 0.75  # steps repeat where two files were put together as well
 MAX_REPEATS = 200  # of one file: a series that goes back more often does not count the steps of training
@@ -169,13 +172,28 @@ def resumes(file: EventFile, source: Source) -> tuple[Observation, ...]:
     )
 
 
+def ends(file: EventFile, source: Source) -> tuple[Observation, ...]:
+    """One `process-failed` observation where the hparams plugin's session ended as a failure (its status says so)."""
+    if not any(tag == _FAILED_SESSION for tag, _, _ in file.text):
+        return ()
+    return (
+        Observation(
+            signature=FAILED,
+            weight=FAILED_WEIGHT,
+            evidence=(Evidence(source.path, None, None, "hparams: the session ended with STATUS_FAILURE"),),
+            identity=source.identity,
+            culprits=(),
+        ),
+    )
+
+
 def facts(file: EventFile, source: Source) -> tuple[Fact, ...]:
     """Hyperparameters and texts: `hparam.<name>`, and `<tag>` (`<tag>.<key>` where the text is a JSON object).
 
     HF Trainer writes its arguments as such a text, `args`. A tag that was written several times gives its last text.
     Sample ids of the probe are told with their step, those of steps in which something was not finite first.
     """
-    last = {tag: text for tag, _, text in file.text}
+    last = {tag: text for tag, _, text in file.text if tag != _FAILED_SESSION}
     samples = [last.pop(tag) for tag in list(last) if tag.removesuffix(_TEXT_SUFFIX) == SAMPLE_IDS]
     found: dict[str, str] = {}
     for tag, text in last.items():

@@ -9,6 +9,7 @@ from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.named import is_secret
 from forensics.report.redaction.stand_ins import is_stand_in
+from forensics.report.redaction.tables import tables
 
 _TELLING = r"(?=[\w. /-]{0,80}(?:pass|pwd|secret|token|key|cred|auth|salt|dsn|cookie))"
 _QUOTED = r"b?(?P<quote>\\?[\"'])(?P<quoted>(?:(?!(?P=quote))[^\n]){1,1000})(?=(?P=quote))"
@@ -81,6 +82,17 @@ _BELOW = lazy(
     rf"(?:{_QUOTED}|(?P<plain>[^\s\"',{{}}]{{6,1000}}))",
     re.ASCII,
 )
+# pydantic shows what it was given: `hf_token` and, on the next line, `... [type=string_type, input_value='x', ...]`.
+_INPUT = lazy(
+    rf"(?i)(?<![\w.-]){_TELLING}(?P<name>[A-Za-z][\w.-]{{2,80}})\s{{1,8}}(?-i:[A-Z])[^\n\[]{{3,300}}\[type=\w{{1,60}}, input_value={_QUOTED}",
+    re.ASCII,
+)
+# A debugger or a console shows the value of what it was asked for on the next line.
+_ASKED = lazy(
+    rf"(?im)^[^\n]{{0,80}}?(?:\(Pdb\+?\+?\)|i?pdb>|>>>|In \[\d+\]:)[ \t]+(?:pp?[ \t]+|print\(|!)?[^\n'\"=]{{0,80}}?(?:\[[\"']|\([\"'])?"
+    rf"{_TELLING}(?P<name>[A-Za-z][\w.-]{{2,80}})(?:[\"'][\])])?\)?[ \t]*\n(?:Out\[\d+\]:[ \t]*)?{_QUOTED}",
+    re.ASCII,
+)
 # In a cell beside a name stands as often what kind of thing it is, or whether it is needed.
 _DESCRIPTION = lazy(
     r"(?i)(?:str(?:ing)?|text|int(?:eger)?|bool(?:ean)?|float|optional|required|none|null|n/a|type|value|default|yes|no"
@@ -134,7 +146,11 @@ def apart(text: str, memory: Memory) -> str:
         text = _replaced(_ELEMENT, called_secret, text, memory)
     if "key" in lowered:
         text = _replaced(_BELOW, lambda name, value: called_secret("wandb.key", value), text, memory)
+    if "input_value=" in text:
+        text = _replaced(_INPUT, called_secret, text, memory)
     if "\n" in text:
+        if "db>" in text or "Pdb" in text or ">>>" in text or "In [" in text:
+            text = _replaced(_ASKED, called_secret, text, memory)
         text = _replaced(_NEXT_LINE, _alone, text, memory)
         text = _replaced(_OPTION_LINE, called_secret, text, memory)
         text = second(_FOLDED, memory.secret, text)
@@ -144,7 +160,8 @@ def apart(text: str, memory: Memory) -> str:
 
 
 def line_by_line(lines: Sequence[str], memory: Memory) -> tuple[str, ...]:
-    """Consecutive lines of a file without secrets whose name stands on the line above; as many lines as before."""
-    text = apart("\n".join(lines), memory)
-    found = tuple(text.split("\n"))
-    return found if len(found) == len(lines) else tuple(lines)
+    """Consecutive lines of a file without what only a line above tells: secrets by their name, and cells of a table by
+    its head; as many lines as before.
+    """
+    found = apart("\n".join(lines), memory).split("\n")
+    return tuple(tables(found if len(found) == len(lines) else lines, memory))

@@ -81,7 +81,14 @@ def domains(text: str, memory: Memory) -> str:
             return name  # threading.local
         # `self.net`, `policy.net`: an attribute, unless the name has more parts or a sign of a machine.
         if group == "open" and (
-            public(name) or (match["open"].lower() != "com" and "." not in before and not telling(before))
+            public(name)
+            or (match["open"].lower() != "com" and "." not in before and not telling(before))
+            # `gan.G.net`: letters of both cases, as no host is written
+            or (
+                match["open"].lower() != "com"
+                and not (name.islower() or name.isupper())
+                and not telling(before.replace(".", ""))
+            )
         ):
             return name
         if group == "place" and not _in_a_country(match, before):

@@ -13,11 +13,15 @@ _PATH = lazy(
     r"(?<![\w./:-])/(?:gpfs|lustre|pfs|p|beegfs|ceph|cephfs|vast|weka|wekafs|net|nfs|n|mnt|ocean|cluster|work|blue"
     r"|orange|red"
     r"|data|pool|storage|fs|fsx|efs|juicefs|panfs|orcd|nobackup|hpc|project|projects|leonardo_work"
+    r"|expanse|iopsstor|capstor|lus"
     r"|(?:[a-z]+[_-])?scratch)[\w-]{0,12}(?:/[\w.@+-]{1,64}){1,12}",
     re.ASCII,
 )
 _SCRATCH = r"(?:[a-z]{1,12}[_-]?)?scratch[\w-]{0,12}"
-_OF_USERS = lazy(rf"(?:{_SCRATCH}|j?users|userexternal|usertrain|nobackup|people|staff|students)\Z", re.ASCII | re.I)
+_OF_USERS = lazy(
+    rf"(?:{_SCRATCH}|j?users|\w{{1,20}}_usr|userexternal|usertrain|nobackup|people|staff|students)\Z", re.ASCII | re.I
+)
+_SURELY_USERS = lazy(r"(?:j?users|\w{1,20}_usr|people|staff|students)\Z", re.ASCII | re.I)  # and not of projects
 _OF_GROUPS = lazy(
     rf"(?:{_SCRATCH}|work\d?|[a-z]+_work|proj(?:ect)?s?\d?|proj-shared|world-shared|groups?|labs?|plgrid|plggrid)\Z",
     re.ASCII | re.I,
@@ -26,14 +30,35 @@ _OF_GROUPS = lazy(
 _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
 # `/p/scratch/PROJECT/USER` (Jülich), `/leonardo_work/PROJECT/USER` (CINECA), `/home/atuin/PROJECT/USER` (Erlangen), and
 # users below numbers: `/storage/home/hcoda1/0/USER` (Georgia Tech), `/dss/dsshome1/01/USER` (Munich).
+# `/global/cfs/cdirs/PROJECT/USER` (NERSC), `/home/groups/PI/USER`, `/oak/stanford/groups/PI/USER` (Stanford), `/groups/GROUP/USER`
+# (ABCI), `/lus/eagle/projects/PROJECT/USER`, `/flare/PROJECT/USER` (Argonne), `/nfs/turbo/GROUP/USER` (Michigan).
 _OF_SITES = lazy(
     r"((?<![\w./:-])(?:/p/(?:scratch|project\d?|largedata|fastdata|data\d?)|/leonardo_(?:work|scratch)|/home/"
-    r"(?:atuin|hpc|vault|woody|saturn))/)"
-    r"([\w-]{2,32})/([a-z][a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
+    r"(?:atuin|hpc|vault|woody|saturn)|/global/(?:cfs/cdirs|common/software|project/projectdirs)|(?:/home|/scratch|/oak/stanford|/nfs)?/groups"
+    r"|/lus/[a-z]{3,12}/projects|/eagle|/flare|/grand|/nfs/turbo)/)"
+    r"([A-Za-z0-9][\w-]{1,32})/([a-z][a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
     re.ASCII,
 )
 _NUMBERED = lazy(
-    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/\d\d)/)([a-z][a-z0-9._-]{1,31})", re.ASCII
+    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp)/)([a-z][a-z0-9._-]{1,31})", re.ASCII
+)
+# Below the first letter of their names: `/pscratch/sd/t/tveit`, `/network/scratch/t/tveit`, `/global/homes/t/tveit`.
+_BY_LETTER = lazy(
+    r"((?<![\w.:-])/(?:[\w.-]{1,32}/){0,4}?(?:\w*scratch\w*|homes?\d*|users?)/(?:(?!\w/)[\w-]{1,12}/)?(?P<letter>[a-z])/)"
+    r"((?P=letter)[a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
+    re.ASCII,
+)
+# `/scratch/PI_root/PI0/USER` (Michigan).
+_BY_ROOT = lazy(
+    r"((?<![\w.:-])/scratch/)(?P<group>[a-z]\w{1,31})_root/((?P=group)\d{0,3})/([a-z][a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
+    re.ASCII,
+)
+# Whatever lies above: only a home holds these.
+_HOLDS = lazy(
+    r"((?<![\w./:-])/(?:[\w.@-]{1,32}/){1,6})([a-z][a-z0-9._-]{1,31})"
+    r"(?=/(?:\.(?:conda|local|config|ssh|bashrc|bash_profile|profile|netrc|vscode-server|pyenv|mamba)|(?:mini|ana)conda\d?|miniforge\d?"
+    r"|mambaforge|micromamba)(?:[/\s\"':,)]|\Z))",
+    re.ASCII,
 )
 # Allocations: `project_465000123`, `def-smith`, `gen150`, `p200123`, `01234`, `plggllm`.
 _ALLOCATION = lazy(
@@ -42,7 +67,7 @@ _ALLOCATION = lazy(
 )
 _STRUCTURE = lazy(
     r"(?:j?users?|gpfs|lustre|beegfs|ceph|vast|ssd|nvme|large|small|fast|home\d*|proj-shared|world-shared"
-    r"|\w*scratch)\Z",
+    r"|sd|cscs|\w*scratch)\Z",
     re.ASCII,
 )
 _NAME = lazy(r"[a-z][a-z0-9._-]{1,31}\Z", re.ASCII)
@@ -75,7 +100,16 @@ def _path(match: re.Match[str], memory: Memory) -> str:
             if _is_user(parts[own]):
                 parts[at + 1], parts[own] = memory.account(following), memory.user(parts[own])
                 return "/".join(parts)
-        if _OF_USERS.match(parts[at]) and _is_user(following) and not _ALLOCATION.match(following):
+        if (
+            _OF_USERS.match(parts[at])
+            and _STRUCTURE.match(following)
+            and at + 3 < len(parts)
+            and _is_user(parts[at + 2])
+        ):
+            parts[at + 2] = memory.user(parts[at + 2])
+            return "/".join(parts)
+        own_folder = _OF_USERS.match(parts[at])
+        if own_folder and _is_user(following) and (_SURELY_USERS.match(parts[at]) or not _ALLOCATION.match(following)):
             parts[at + 1] = memory.user(following)
             if at > 3 and _ALLOCATION.match(parts[at - 1]):  # /lustre/orion/gen150/scratch/u
                 parts[at - 1] = memory.account(parts[at - 1])
@@ -93,5 +127,16 @@ def shared_homes(text: str, memory: Memory) -> str:
             return match[0]
         return f"{match[1]}{memory.account(match[2])}/{memory.user(match[3])}"
 
+    def letter(match: re.Match[str]) -> str:
+        return match[1] + (memory.user(match[3]) if _is_user(match[3]) else match[3])
+
+    def root(match: re.Match[str]) -> str:
+        group = memory.account(match["group"])
+        return f"{match[1]}{group}_root/{group}/{memory.user(match[4])}"
+
+    if "_root/" in text:
+        text = _BY_ROOT.sub(root, text)
+    text = _HOLDS.sub(lambda match: match[1] + (memory.user(match[2]) if _is_user(match[2]) else match[2]), text)
+    text = _BY_LETTER.sub(letter, text)
     text = second(_NUMBERED, memory.user, _OF_SITES.sub(site, text))
     return _PATH.sub(lambda match: _path(match, memory), text)

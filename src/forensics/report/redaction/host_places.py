@@ -16,134 +16,138 @@ class Place(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-def _place(pattern: str, *words: str) -> Place:
+def place(pattern: str, *words: str) -> Place:
+    """A place of that pattern, which needs one of the words."""
     return Place(lazy(pattern, re.ASCII | re.M), words)
 
 
 NAME = r"[A-Za-z][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*"
+# What prose says of a host's name: `Hostname mismatch`, `hostname verification failed`.
+_PROSE = (
+    r"(?:mismatch|verification|resolution|lookup|validation|check(?:ing)?|match(?:es|ing)?|and|or|of|for|in|on|to|from|with|by"
+    r"|is|was|are|not|does|doesn't|did|has|must|should|can|cannot|could|provided|nor|if|as|at|that|which|string|field|instead)\b"
+)
 PLACES = (
     # TensorBoard puts it into file names
-    _place(rf"(tfevents\.\d+\.)({NAME}?)(?=\.\d+\.\d+|\.profile|\.v2|[\s\"']|\Z)", "tfevents"),
-    _place(rf"((?:^|[\s\]>|]))({NAME})(?=:\d+:\d+ (?:\[\d+\] )?(?:[\w./]+:\d+ )?NCCL )", "NCCL"),
-    _place(rf"(\[)({NAME})(?=:\d+:\d+ - \d+\] (?:[\w./]+:\d+ )?NCCL )", "NCCL"),
+    place(rf"(tfevents\.\d+\.)({NAME}?)(?=\.\d+\.\d+|\.profile|\.v2|[\s\"']|\Z)", "tfevents"),
+    place(rf"((?:^|[\s\]>|]))({NAME})(?=:\d+:\d+ (?:\[\d+\] )?(?:[\w./]+:\d+ )?NCCL )", "NCCL"),
+    place(rf"(\[)({NAME})(?=:\d+:\d+ - \d+\] (?:[\w./]+:\d+ )?NCCL )", "NCCL"),
     # NCCL: `connect to host<port>`
-    _place(rf"(\b(?:to|from|with|peer) )({NAME})(?=<\d{{2,5}}>)", "NCCL", "onnect", "ocket"),
+    place(rf"(\b(?:to|from|with|peer) )({NAME})(?=<\d{{2,5}}>)", "NCCL", "onnect", "ocket"),
     # syslog, the journal
-    _place(rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"),
-    _place(  # programs of syslog that print no process id
+    place(rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"),
+    place(  # programs of syslog that print no process id
         rf"^([A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )({NAME})"
         rf"(?= (?:sudo|su|sshd|cron|CRON|rsyslogd|audit|slurmd|slurmctld|slurmstepd|containerd|dockerd|kubelet|dhclient"
         rf"|NetworkManager|nvidia-\w+|nv-\w+|mcelog|smartd|ntpd|chronyd|login|polkitd)(?:\(\w+\))?: )"
     ),
-    _place(rf"^(<\d{{1,3}}>\d{{1,2}} \S{{10,40}} )({NAME})(?= \S{{1,48}} \S{{1,128}} \S{{1,32}} )", "<"),  # RFC 5424
-    _place(
-        rf"^(\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}(?:Z|[+-]\d\d:?\d\d) )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"
-    ),
-    _place(
-        rf"(\b(?:HOSTNAME|MASTER_ADDR|SLURMD_NODENAME|NODENAME|COMPUTERNAME|USERDOMAIN|SLURM_SUBMIT_HOST"
+    place(rf"^(<\d{{1,3}}>\d{{1,2}} \S{{10,40}} )({NAME})(?= \S{{1,48}} \S{{1,128}} \S{{1,32}} )", "<"),  # RFC 5424
+    place(rf"^(\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}(?:Z|[+-]\d\d:?\d\d) )({NAME})(?= (?:kernel|systemd|[\w./-]+\[\d+\]):)"),
+    place(
+        rf"(\b(?:(?:[A-Z][A-Z0-9]{{0,20}}_){{0,3}}HOSTNAME|MASTER_ADDR|SLURMD_NODENAME|NODENAME|COMPUTERNAME|USERDOMAIN|SLURM_SUBMIT_HOST"
         rf"|SLURM_TOPOLOGY_ADDR|PBS_O_HOST|PBS_SERVER|LSB_SUB_HOST|"
         rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host[._]name|Hostname|fqdn|host\.hostname"
         rf"|k8s\.node\.name|master_addr|master-addr"
         rf"|main_process_ip|[Nn]ode[._]?name"
         rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:\s?[=:][ \t]{{0,16}}"
-        rf"|\s)\\?[\"']?)({NAME})(?![\w(\[])"
+        rf"|\s(?!{_PROSE}))\\?[\"']?)({NAME})(?![\w(\[])"
     ),
-    _place(rf"(\\?[\"'](?:host|node|machine|server|peer)\\?[\"']\s?:\s?\\?[\"'])({NAME})(?=\\?[\"'])"),  # JSON
-    _place(
+    place(rf"(\\?[\"'](?:host|node|machine|server|peer)\\?[\"']\s?:\s?\\?[\"'])({NAME})(?=\\?[\"'])"),  # JSON
+    place(
         rf"(--(?:master[-_]addr|rdzv[-_]endpoint|main_process_ip|head[-_]node|hostname|host|hosts|address"
         rf"|local[-_]addr){TO})({NAME})",
         "--",
     ),
-    _place(rf"(\b(?:rdzv_)?endpoint\s*[:=]\s*[\"']?)({NAME})(?=:\d)", "endpoint"),
-    _place(rf"(\bhost\s{{1,10}}: )({NAME})", "host"),  # torchrun's summary of a failure
+    place(rf"(\b(?:rdzv_)?endpoint\s*[:=]\s*[\"']?)({NAME})(?=:\d)", "endpoint"),
+    place(rf"(\bhost\s{{1,10}}: )({NAME})", "host"),  # torchrun's summary of a failure
     # Open MPI, collect_env
-    _place(rf"(\b(?:(?:Local|Remote|Peer) host|Host|Hostname|Node name|Node|System name):\s{{1,12}})({NAME})(?=\s*$)"),
-    _place(rf"(\bon (?:node|host|vnode) )({NAME})", "on node ", "on host ", "on vnode "),
-    _place(rf"(^\[)({NAME})(?=:\d+\])"),  # Open MPI: [host:pid]
-    _place(rf"(\[)({NAME})(?=:\d+ ?:\d+\] )", ":"),  # UCX: [host:pid :tid]
-    _place(rf"(\[(?:mpiexec|proxy:\d+(?::\d+)?|press)@)({NAME})(?=\])", "@"),  # MPICH's Hydra
-    _place(rf"(\bRUNNING AT )({NAME})", "RUNNING AT"),
-    _place(
+    place(rf"(\b(?:(?:Local|Remote|Peer) host|Host|Hostname|Node name|Node|System name):\s{{1,12}})({NAME})(?=\s*$)"),
+    place(rf"(\bon (?:node|host|vnode) )({NAME})", "on node ", "on host ", "on vnode "),
+    place(rf"(^\[)({NAME})(?=:\d+\])"),  # Open MPI: [host:pid]
+    place(rf"(\[)({NAME})(?=:\d+ ?:\d+\] )", ":"),  # UCX: [host:pid :tid]
+    place(rf"(\[(?:mpiexec|proxy:\d+(?::\d+)?|press)@)({NAME})(?=\])", "@"),  # MPICH's Hydra
+    place(rf"(\bRUNNING AT )({NAME})", "RUNNING AT"),
+    place(
         rf"(\bconnect(?:ed|ing)? to (?:\[|\(|host |peer |server "
         rf"|store )?[\"']?)({NAME})(?=\]?[\"']?[:,] ?\d)",
         "connect",
     ),  # c10d sockets
     # torch: SocketImpl(fd=.., addr=[..]:..); in a template of many messages with `<n>` for numbers
-    _place(rf"(\b(?:addr|remote|local)=\[)({NAME})(?=(?:<n>[\w.-]*)*\]:)", "=["),
-    _place(rf"('@')({NAME})(?=')", "'@'"),  # MySQL: user 'x'@'host'
-    _place(rf"(\bThe node ')({NAME})(?=_\d+_\d+' has )", "The node '"),  # torch's dynamic rendezvous
-    _place(rf"(\baddresses of \()({NAME})(?=, \d)", "addresses of"),
-    _place(
+    place(rf"(\b(?:addr|remote|local)=\[)({NAME})(?=(?:<n>[\w.-]*)*\]:)", "=["),
+    place(rf"('@')({NAME})(?=')", "'@'"),  # MySQL: user 'x'@'host'
+    place(rf"(\bThe node ')({NAME})(?=_\d+_\d+' has )", "The node '"),  # torch's dynamic rendezvous
+    place(rf"(\baddresses of \()({NAME})(?=, \d)", "addresses of"),
+    place(
         rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup"
         rf"|reach) \[?[\"']?)({NAME})(?=\]?[\"']?:\d)"
     ),
     # ssh -v, and what it says of keys of hosts
-    _place(rf"(\bConnecting to )({NAME})(?= (?:\[[^\]\n]{{2,60}}\] )?port \d)", "Connecting to "),
-    _place(rf"(\bAuthenticating to )({NAME})(?=:\d+ as )", "Authenticating to "),
-    _place(
+    place(rf"(\bConnecting to )({NAME})(?= (?:\[[^\]\n]{{2,60}}\] )?port \d)", "Connecting to "),
+    place(rf"(\bAuthenticating to )({NAME})(?=:\d+ as )", "Authenticating to "),
+    place(
         rf"(\b(?:authenticity of host|[Pp]ermanently added|[Hh]ost key for) ['\"]?)({NAME})",
         "host",
         "ermanently added",
         "Host key",
     ),
-    _place(rf"(\bknown_hosts:\d+ for )({NAME})", "known_hosts"),
-    _place(rf"^()({NAME})(?=[, ]\S{{0,300}} ?(?:ssh-\w+|ecdsa-sha2-\S+) )", " ssh-", " ecdsa-"),
-    _place(rf"(\bssh: (?:connect to host|Could not resolve hostname) )({NAME})", "ssh: "),
-    _place(rf"(\b(?:Linux|Darwin) )({NAME})(?= \d+\.\d+)", "Linux ", "Darwin "),  # uname -a
+    place(rf"(\bknown_hosts:\d+ for )({NAME})", "known_hosts"),
+    place(rf"^()({NAME})(?=[, ]\S{{0,300}} ?(?:ssh-\w+|ecdsa-sha2-\S+) )", " ssh-", " ecdsa-"),
+    place(rf"(\bssh: (?:connect to host|Could not resolve hostname) )({NAME})", "ssh: "),
+    place(rf"(\b(?:Linux|Darwin) )({NAME})(?= \d+\.\d+)", "Linux ", "Darwin "),  # uname -a
     # Slurm
-    _place(rf"(\bsrun: error: )({NAME})(?=: task)", "srun: "),
-    _place(rf"(\bON )({NAME})(?= CANCELLED)", " CANCELLED"),
-    _place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
-    _place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
-    _place(rf"(\bDUE TO NODE )({NAME})(?= FAILURE)", "DUE TO NODE"),
-    _place(rf"(\bupdate_node: node )({NAME})", "update_node"),
-    _place(rf"(\b[Nn]odes? )({NAME})(?= (?:not responding|now responding|rebooted|unexpectedly|returned to|is down))"),
-    _place(rf"(\bREASON=[^\n]{{1,80}} : )({NAME})", "REASON="),
+    place(rf"(\bsrun: error: )({NAME})(?=: task)", "srun: "),
+    place(rf"(\bON )({NAME})(?= CANCELLED)", " CANCELLED"),
+    place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
+    place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
+    place(rf"(\bDUE TO NODE )({NAME})(?= FAILURE)", "DUE TO NODE"),
+    place(rf"(\bupdate_node: node )({NAME})", "update_node"),
+    place(rf"(\b[Nn]odes? )({NAME})(?= (?:not responding|now responding|rebooted|unexpectedly|returned to|is down))"),
+    place(rf"(\bREASON=[^\n]{{1,80}} : )({NAME})", "REASON="),
     # DeepSpeed's launcher; pdsh puts the host before each line
-    _place(rf"(\bfor node )(?=[\w.]*\d|[\w.]+-)({NAME})", "for node "),
-    _place(rf"^()({NAME})(?=: \[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\] \[)", "] ["),
-    _place(
+    place(rf"(\bfor node )(?=[\w.]*\d|[\w.]+-)({NAME})", "for node "),
+    place(rf"^()({NAME})(?=: \[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\] \[)", "] ["),
+    place(
         rf"^()({NAME}\d+)(?=: (?:\[rank\d+\]|Traceback \(most recent|ssh: |srun: |slurmstepd: |pdsh@|\w+Error: ))", ": "
     ),
-    _place(rf"(\bpdsh@)({NAME})(?=: )", "pdsh@"),
+    place(rf"(\bpdsh@)({NAME})(?=: )", "pdsh@"),
     # LSF, PBS
-    _place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
-    _place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
-    _place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
-    _place(rf"(\bvnode )({NAME})", "vnode "),
-    _place(rf"(\bexec_v?(?:host|node)2?\s?=\s?\(?|[/*\d)]\+\(?)({NAME})(?=(?:/\d+|:ncpus=))", "exec_"),
-    _place(rf"((?:^|[\s=:'\"+(])\(?)({NAME})(?=/\d+\*\d+(?:[+\s'\")]|$))", "*"),
+    place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
+    place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
+    place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
+    place(rf"(\bvnode )({NAME})", "vnode "),
+    place(rf"(\bexec_v?(?:host|node)2?\s?=\s?\(?|[/*\d)]\+\(?)({NAME})(?=(?:/\d+|:ncpus=))", "exec_"),
+    place(rf"((?:^|[\s=:'\"+(])\(?)({NAME})(?=/\d+\*\d+(?:[+\s'\")]|$))", "*"),
     # gpustat's head: `host   Sat Nov 28 09:12:44 2026  550.54.15`
-    _place(
+    place(
         rf"^()({NAME})(?= {{2,40}}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{{2}} [ \d]\d [\d:]{{8}} \d{{4}}(?:\s"
         rf"|$))"
     ),
-    _place(rf"(\bcifs\b[^\n]{{0,60}}?\s//|\bsmb://|\bsmbclient\s+[\"']?//)({NAME})(?=/)", "cifs", "smb"),
-    _place(
-        rf"((?<![\w.-])(?:host|hostname|server)=)(?=[\w.-]*\d)({NAME})(?=[\s,;)\]}}]|$)",
+    place(rf"(\bcifs\b[^\n]{{0,60}}?\s//|\bsmb://|\bsmbclient\s+[\"']?//)({NAME})(?=/)", "cifs", "smb"),
+    place(
+        rf"((?<![\w.-])(?:host|hostname|server)=)(?=[\w.-]*\d)({NAME})(?=[\s,;)\]}}]|:\d|$)",
         "host=",
         "server=",
         "hostname=",
     ),
     # connection strings of ODBC and ADO.NET
-    _place(
+    place(
         rf"(\b(?:[Ss]erver|SERVER|[Dd]ata [Ss]ource|[Aa]ddr(?:ess)?)\s?=\s?(?:tcp:|np:|lpc:)?)({NAME})"
         rf"(?=[,\\:;][^\n]{{0,300}}(?i:pwd|password|uid|user id|database|catalog|driver)\s?=)",
         "=",
     ),
     # mounts: `mount nas:/export on /home`, `nas:/export /home nfs4`
-    _place(rf"(\bmount(?:\.nfs4?)?:? )({NAME})(?=:/)", "mount"),
+    place(rf"(\bmount(?:\.nfs4?)?:? )({NAME})(?=:/)", "mount"),
     # libpq: host=pg7 dbname=study
-    _place(rf"(\bhost=)({NAME})(?=[ ;](?:dbname|port|user|password)\s?=)", "host="),
+    place(rf"(\bhost=)({NAME})(?=[ ;](?:dbname|port|user|password)\s?=)", "host="),
     # slots of a hostfile
-    _place(rf"^()({NAME})(?= slots=\d)", " slots="),
+    place(rf"^()({NAME})(?= slots=\d)", " slots="),
 )
 # Lists of hosts by comma; group 2 is the list.
 LISTS = (
-    _place(rf"(\bpdsh [^\n]{{0,80}}?-w |\bparallel-ssh [^\n]{{0,80}}?-H )({NAME}(?:,{NAME})*)", "pdsh", "parallel-ssh"),
-    _place(rf"(\bsrun: error: )({NAME}(?:,{NAME})+)(?=: task)", "srun: "),
-    _place(rf"(\bon the following workers: )({NAME}(?:,{NAME})*)", "following workers"),  # DeepSpeed
-    _place(
+    place(rf"(\bpdsh [^\n]{{0,80}}?-w |\bparallel-ssh [^\n]{{0,80}}?-H )({NAME}(?:,{NAME})*)", "pdsh", "parallel-ssh"),
+    place(rf"(\bsrun: error: )({NAME}(?:,{NAME})+)(?=: task)", "srun: "),
+    place(rf"(\bon the following workers: )({NAME}(?:,{NAME})*)", "following workers"),  # DeepSpeed
+    place(
         rf"(--(?:hosts|hostlist|host)[= ]|\bmpirun [^\n]{{0,200}}?-(?:H|host) )({NAME}(?::\d+)?(?:,{NAME}"
         rf"(?::\d+)?)+)",
         "host",
@@ -152,7 +156,7 @@ LISTS = (
 )
 # Hosts one after another, of LSF with a count behind each: `LSB_MCPU_HOSTS='h1 8 h2 8'`. Group 2 is the list.
 ROWS = (
-    _place(
+    place(
         rf"(\bLSB_\w{{0,20}}HOSTS=[\"']?)({NAME}(?:[ ]+\d+)?(?:[ ]+(?=[\w.-]*\d){NAME}(?:[ ]+\d+)?(?![\w.=-]))*)"
         rf"(?=[\"']|\s|$)",
         "LSB_",
@@ -160,13 +164,13 @@ ROWS = (
 )
 # DeepSpeed: `WORLD INFO DICT: {'h1': [0, 1], 'h2': [0, 1]}`, `--include h1:0,1@h2:2`; group 2 holds the names.
 DICTS = (
-    _place(
+    place(
         r"(\b(?:WORLD INFO DICT|global_rank_mapping|world_info|active_resources"
         r"|resource_pool)\W{1,6}\{)([^\n{}]{1,20000})", "WORLD INFO",
         "mapping", "world_info", "resource",
     ),
-    _place(r"(\bdefaultdict\(<class 'list'>, \{)([^\n{}]{1,20000})", "defaultdict("),
-    _place(
+    place(r"(\bdefaultdict\(<class 'list'>, \{)([^\n{}]{1,20000})", "defaultdict("),
+    place(
         rf"(--(?:include|exclude){TO}\\?[\"']?)([A-Za-z][\w.-]*(?=:\d|@)(?::[\d,]+)?(?:@[A-Za-z][\w.-]*"
         rf"(?::[\d,]+)?)*)", "lude"),
 )  # fmt: skip

@@ -6,6 +6,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.domains import domains, public
+from forensics.report.redaction.host_errors import DOMAINS, ERRORS, HOSTS_LINES, with_ports
 from forensics.report.redaction.host_places import DICTS, IN_DICTS, LISTS, NAME, PLACES, ROWS
 from forensics.report.redaction.memory import Memory, second, telling
 from forensics.report.redaction.shapes import IS
@@ -19,13 +20,18 @@ _URL_HOST = lazy(
     r"ray|env|etcd|ldaps?|smb|hdfs|jdbc:\w+)(?:://|%3A%2F%2F)(?:[^\s/@\"'<>]{1,200}@)?)([A-Za-z0-9][\w.-]{0,252})",
     re.ASCII,
 )
+# Where somebody logs in, whatever the scheme is: `clickhouse+native://user:secret@h/db`; not a container of Azure's.
+_URL_LOGIN = lazy(
+    r"(\b(?!abfs|wasb)[a-z][a-z0-9+.-]{1,30}://(?:[^\s/@:\"'<>]{0,100}:)[^\s/@\"'<>]{1,200}@)([A-Za-z0-9][\w.-]{0,252})",
+    re.ASCII,
+)
 _UNC = lazy(r"((?<![\w\\:])\\\\)([A-Za-z][\w.-]{1,62})(?=\\[\w$])", re.ASCII)
 _EC2 = lazy(r"(?<![\w-])(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|i-[0-9a-f]{8,17})(?![\w-])", re.ASCII)
 # GKE, AKS and EKS name nodes after cluster and pool; a Deployment's pods end in two words of a reduced alphabet
 # (k8s.io/apimachinery util/rand: no vowels, and no digits that look like letters).
 _CLOUD_NODE = lazy(
     r"(?<![\w-])(?:gke-[a-z0-9-]{4,60}|aks-[a-z0-9]{1,20}-\d{6,10}-vmss[0-9a-z]{3,8}|eks-[a-z0-9-]{6,60}"
-    r"|inst-[a-z0-9-]{4,40})(?![\w-])",
+    r"|inst-[a-z0-9-]{4,40}|cmle-training-[a-z0-9-]{4,60})(?![\w-])",
     re.ASCII,
 )
 _POD = lazy(
@@ -50,7 +56,8 @@ _POD_KIND = lazy(
 _POD_PATH = lazy(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
 _NAMESPACE = lazy(
     rf"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{{0,60}}?-n |namespace{IS}"
-    r"|namespaces/|POD_NAMESPACE=|Successfully assigned ))"
+    r"|namespaces/|POD_NAMESPACE=|Successfully assigned |\bnamespaces? \\?[\"']|\bin (?:the )?namespace "
+    r"|system:serviceaccounts?:))"
     r"([a-z0-9][a-z0-9-]{1,62})(?![\w.])",
     re.ASCII,
 )
@@ -73,7 +80,7 @@ _NODE_LIST = lazy(
 
 
 _IN_LIST = lazy(rf"(?:(?<=\A)|(?<=,)){NAME}", re.ASCII)
-_IN_ROW = lazy(rf"(?:(?<=\A)|(?<= )){NAME}", re.ASCII)
+_IN_ROW = lazy(rf"(?:(?<=\A)|(?<=[ \t])){NAME}", re.ASCII)
 # DeepSpeed hands its launcher the hosts as JSON in base64: `--world_info=eyJub2RlMSI6IFswLCAxXX0=`.
 _WORLD_INFO = lazy(r"(--world_info[= ])([A-Za-z0-9+/_-]{8,}={0,2})(?![\w+/=])", re.ASCII)
 
@@ -113,7 +120,7 @@ def pods(text: str, memory: Memory) -> str:
         text = second(_POD_PATH, lambda name: memory.of("pod", name), text)
         text = second(_POD_PLACE, pod, text)
     text = _POD.sub(lambda match: memory.host(match[0]), text)
-    if "amespace" in text or " -n " in text or "NAMESPACE" in text or "Successfully" in text:
+    if "amespace" in text or "system:serv" in text or " -n " in text or "NAMESPACE" in text or "Successfully" in text:
         text = second(_NAMESPACE, lambda n: n if n in _PLAIN_NAMESPACE else memory.of("namespace", n), text)
     return text
 
@@ -133,22 +140,25 @@ def _in_places(text: str, memory: Memory) -> str:
     def row(names: str) -> str:
         return _IN_ROW.sub(lambda match: placed(match[0]), names)
 
-    for places, make in ((PLACES, placed), (LISTS, listed), (ROWS, row), (DICTS, keys)):
+    for places, make in ((PLACES, placed), (ERRORS, placed), (LISTS, listed), (ROWS, row), (DICTS, keys)):
         for pattern, words in places:
             if not words or any(word in text for word in words):
                 text = second(pattern, make, text)
-    return text
+    return second(HOSTS_LINES, row, text) if "." in text or "ip-" in text else text
 
 
 def host_names(text: str, memory: Memory) -> str:
     """`text` without names of hosts: by shape, by place, and where they are known."""
     if "://" in text or "%3A%2F%2F" in text:
         text = second(_URL_HOST, lambda name: _in_url(name, memory), text)
+        text = second(_URL_LOGIN, lambda name: _in_url(name, memory), text)
     if "\\\\" in text:
         text = second(_UNC, lambda name: memory.host(name), text)
     if "--world_info" in text:
         text = second(_WORLD_INFO, lambda names: memory.of("nodes", names), text)
-    text = _in_places(text, memory)
+    if "domain=" in text:
+        text = second(DOMAINS, memory.account, text)
+    text = with_ports(_in_places(text, memory), memory)
     if "." in text:
         text = domains(text, memory)
     if "-" in text:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from forensics.report.redaction.stand_ins import StandIns, is_stand_in
-from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PROGRAMS, PUBLIC_OWNERS
+from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PROGRAMS, PUBLIC_OWNERS, TERMS
 
 # Names that say what a machine is for and nothing about whose it is: the story of a report is told in them.
 _PLAIN_HOST = re.compile(
@@ -51,6 +51,11 @@ def telling(name: str) -> bool:
     A place can be misread, and a plain word is then to stay a word everywhere else.
     """
     return any(char in name for char in "-.0123456789")
+
+
+def _word(name: str) -> bool:
+    """Whether a name is a word that logs are told in."""
+    return name in ORDINARY or name in TERMS
 
 
 class Memory:
@@ -98,7 +103,7 @@ class Memory:
         # Of a name with a domain, "data" or "login" alone are words. One or two letters are a word in any text.
         forms = (full, short) if full == short or any(char in short for char in "-0123456789") else (full,)
         for form in forms:
-            if everywhere and len(form) > 2 and form not in self._hosts and form not in ORDINARY:
+            if everywhere and len(form) > 2 and form not in self._hosts and not _word(form):
                 self._hosts[form] = stand_in
                 self._host_pattern = None
         return stand_in
@@ -149,7 +154,7 @@ class Memory:
         return self._people.get(match[0].lower(), match[0])
 
     def _no_word(self, name: str) -> bool:
-        if name in ORDINARY or name in PROGRAMS or name in self.spoken or len(name) < 3:
+        if _word(name) or name in PROGRAMS or name in self.spoken or len(name) < 3:
             return False
         return len(name) > 3 or any(char.isdigit() for char in name)
 

@@ -51,7 +51,7 @@ _ENVIRONMENT = lazy(
     r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD"
     r"|PASSPHRASE|PWD|CREDENTIALS?|AUTH"
     r"|PAT|PW|DSN|COOKIE|SALT|WEBHOOK(?:_URL)?|KEY_ID|KEYS|TOKENS|SECRETS)"
-    r"|(?:[A-Z][A-Z0-9_]{0,40}_)?(?:SECRET|PASSWORD|PASSWD|PASSPHRASE)_[A-Z0-9_]{0,40}"
+    r"|SSHPASS|SMBPASS|PGPASS|DBPASS|FTPPASS|(?:[A-Z][A-Z0-9_]{0,40}_)?(?:SECRET|PASSWORD|PASSWD|PASSPHRASE)_[A-Z0-9_]{0,40}"
     r"(?<!_FILE)(?<!_PATH)(?<!_DIR)(?<!_NAME)(?<!_LENGTH)(?<!_URL)(?<!_HASH_ALGORITHM))"
     r"\\?[\"']?\]?[ \t]{0,2}[=:](?!=)[ \t]{0,2}(?:b(?=[\"']))?\\?)"
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,1000})|(?P<plain>[^\s\0\"',]{1,1000}(?:,(?![A-Za-z_][\w.-]*=)"
@@ -95,8 +95,10 @@ _SET_BY_CALL = lazy(
 )
 # Fields of HTTP headers whose name ends so: `X-Vault-Token`, `PRIVATE-TOKEN`, `X-Auth-Key`.
 _HEADER = lazy(
-    r"(?i)((?<![\w-])(?:x-[\w-]{0,60}?|(?:private|job|deploy|auth|access|api|session|csrf|refresh|id)-)"
-    r"(?:token|key|secret|signature|password|credential)s?\\?[\"']?\s?:\s{0,3}\\?[\"']?)([^\s\"'\\,;<>{}\[\]]{4,})",
+    r"(?i)((?:(?<![\w-])(?:x-[\w-]{0,60}?|(?:private|job|deploy|auth|access|api|session|csrf|refresh|id)-)"
+    r"(?:token|key|secret|signature|password|credential)s?"
+    r"|(?-i:(?<![\w-])(?:[A-Z][A-Za-z0-9]{0,20}-){1,5}(?:Token|Key|Secret|Signature|Password)))"
+    r"\\?[\"']?\s?:\s{0,3}\\?[\"']?)([^\s\"'\\,;<>{}\[\]]{4,})",
     re.ASCII,
 )
 
@@ -112,6 +114,19 @@ _MAPPING = lazy(
     r"(?i)(\b(?:secrets|credentials|passwords|api_?keys|cookies|cookie_?jar)\\?[\"']?\s?[:=]\s?\{)"
     r"([^{}\n]{1,2000})",
     re.ASCII,
+)
+# An entry of a group of secrets, as Hydra overrides one: `+secrets.hf=x`, `++auth.token=x`.
+_OF_GROUP = lazy(
+    r"(?i)((?<![\w./-])(?:\+{1,2}|~)?(?:[\w-]{1,40}\.){0,4}(?:secrets|credentials|passwords|api_?keys)\.[\w.-]{1,60}=[\"']?)"
+    r"([^\s,;\"'()\[\]{}]{4,1000})",
+    re.ASCII,
+)
+# Passwords in other languages than English.
+_ABROAD = lazy(
+    r"(?i)((?<!\w)(?:passwort|kennwort|mot de passe|contrase\u00f1a|senha|palavra-passe|\u043f\u0430\u0440\u043e\u043b\u044c"
+    r"|has\u0142o|wachtwoord|l\u00f6senord|passord|adgangskode|salasana|heslo|jelsz\u00f3|\u015fifre|parola"
+    r"|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)\s?[:=\uff1a\uff1d]\s?[\"']?)"
+    r"(?![\s\"'*])([^\s\"',;]{3,200})"
 )
 _PAIR = lazy(r"([\w.-]{1,80}\\?[\"']?\s?[:=]\s?\\?[\"']?)([^\s\"'\\,{}]{4,1000})", re.ASCII)
 
@@ -229,6 +244,12 @@ def named_secrets(text: str, memory: Memory) -> str:
     text = _assigned(_environment(text, memory), memory)
     if "key" in text or "Key" in text or "KEY" in text:
         text = _any_key(text, memory)
+    if "=" in text and "." in text:
+        text = second(
+            _OF_GROUP, lambda value: value if _NO_SECRET.match(value) or value.isdigit() else memory.secret(value), text
+        )
+    if ":" in text or "=" in text or "\uff1a" in text:
+        text = second(_ABROAD, lambda value: value if _NO_SECRET.match(value) else memory.secret(value), text)
     return _said(text, memory)
 
 

@@ -11,12 +11,18 @@ from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import ORDINARY
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
+# `recall@10.mean`, `acc@top1.val`: a metric at a cut, and a part of it. `163.com` and the like are mail.
+_METRIC = lazy(
+    r"(?i)(?:[^@]+@\d+\.(?!com\b|net\b|org\b|cn\b|edu\b)[a-z]+"
+    r"|[\w.-]*?(?:recall|precision|acc(?:uracy)?|n?dcg|hits?|map|ap|mrr|pass|top|success|bleu|f1|hr|auc|err(?:or)?|[rp])"
+    r"@(?:k|n|(?:top|rank)-?\d+)\.[a-z]+)\Z"
+)
 # `user@1000.service`: an instance of a unit of systemd.
 _UNIT = lazy(r"\.(?:service|slice|scope|socket|target|timer|mount)\Z")
 # `alice@dgx17:~$`, `alice@dgx17:/data`, `scp x alice@dgx17:y`, `ssh alice@dgx17`: prompts and targets of a login.
 _PROMPT = lazy(
-    r"(?<![\w.@+-])([A-Za-z_][\w.-]{0,31})@([A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,8})(?=:[~"
-    r"/\w.]|[\s:#$\"']|\Z)",
+    r"(?<![\w.@+-])([A-Za-z_][\w.-]{0,31})@([A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,8}"
+    r"|\d{1,3}(?:-\d{1,3}){3})(?=:[~/\w.]|[\s:#$\"']|\Z)",
     re.ASCII,
 )
 _SSH = lazy(
@@ -83,7 +89,11 @@ _FULL_NAME = (
     lazy(r"(\buser\.name(?:\s|\s?=\s?)[\"'])([^\n\"']{2,80})(?=[\"'])"),
     lazy(r"(\b(?:GIT_(?:AUTHOR|COMMITTER)_NAME=)[\"']?)([^\n\"';=]{2,80}?)(?=[\"';\n]|\Z|\s\w+=)"),
     lazy(r"((?<![\w:])[a-z_][\w.-]{0,31}:[x*!]?:\d+:\d+:)([^:\n,]{2,80})(?=[^:\n]{0,80}:/)"),
-    lazy(r"(^(?:Author|Committer|Commit):\s{1,5})([^\n<>\d]{2,80}?)(?= <)", re.MULTILINE),
+    lazy(
+        r"(^\s{0,8}(?:Author|Committer|Commit|(?:Signed-off|Co-authored|Reviewed|Acked|Tested|Reported|Suggested|Approved)-by"
+        r"|Cc):\s{1,5})([^\n<>\d]{2,80}?)(?= <)",
+        re.MULTILINE,
+    ),
 )
 _PASSWD = lazy(
     r"((?:^|(?<=[\s\"'>]))(?=[^\s:]{1,32}:[x*!]?:\d+:\d+:[^:\n]{0,160}:/))([a-z_][\w.-]{0,31})(?=:)", re.ASCII | re.M
@@ -102,6 +112,12 @@ _USER_OPTION = lazy(
 # `uid=1001(alice) gid=...`, `UserId=alice(1001)`.
 _IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
 _ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
+# First parts of branches that are no users: kinds of work, and robots.
+_TOPICS = (
+    "feat(?:ure)?s?|(?:bug|hot)?fix(?:es)?|releases?|rel|dev|devel|develop|exp|experiments?|users?|main|master|trunk|chore"
+    "|refactor|docs?|tests?|wip|ci|perf|build|style|dependabot|renovate|gh-readonly-queue|remotes|origin|upstream|tags|pull"
+    "|backport|revert|support|task|issues?|improvement|cleanup|export-?\\w*"
+)
 _SAID = (
     lazy(
         r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{1,63})",
@@ -128,6 +144,35 @@ _SAID = (
         r"([A-Za-z_][\w.-]{0,31})(?=[\s(]|\Z)",
         re.ASCII,
     ),
+    # Kubernetes: `User "x" cannot list ...`, `User "system:serviceaccount:NAMESPACE:x" cannot ...`
+    lazy(
+        r"(\b[Uu]ser \\?[\"'](?!system:))([A-Za-z_][\w.@-]{0,63})(?=\\?[\"'] (?:cannot|is not allowed|is forbidden))",
+        re.ASCII,
+    ),
+    lazy(r"(\bsystem:serviceaccount:[\w-]{1,63}:)([a-z0-9][\w.-]{0,62})", re.ASCII),
+    lazy(r"(\bserviceaccounts? \\?[\"'])([a-z0-9][\w.-]{1,62})(?=\\?[\"'])", re.ASCII),
+    lazy(
+        r"(\buser )((?!does\b|is\b|has\b)[A-Za-z_][\w.-]{1,31})(?= does not have access to (?:entity|project|team))",
+        re.ASCII,
+    ),
+    # systemd-logind, quota, seff
+    lazy(r"(\bSession c?\d+ of [Uu]ser )([A-Za-z_][\w.-]{0,31}?)(?=\.?(?:\s|\Z))", re.ASCII),
+    lazy(r"(\bquotas for (?:usr|user|grp|group|prj) )([A-Za-z_][\w.-]{0,31})(?= \()", re.ASCII),
+    lazy(r"(\bUser/Group: )([A-Za-z_][\w.-]{0,31})(?=/)", re.ASCII),
+    lazy(r"(\bUser/Group: [\w.-]{1,40}/)([A-Za-z_][\w.-]{0,31})", re.ASCII),
+    # tailscale: `100.1.2.3  host  user@  linux`
+    lazy(r"(\s)([A-Za-z_][\w.-]{0,31})(?=@\s{1,12}(?:linux|windows|macOS|android|iOS)\s)", re.ASCII),
+    # HDFS: `inode="/d":OWNER:GROUP:drwxr-xr-x`
+    lazy(r"(\binode=\"[^\"\n]{1,400}\":)([A-Za-z_][\w.-]{0,63})(?=:)", re.ASCII),
+    lazy(r"(\binode=\"[^\"\n]{1,400}\":[\w.-]{1,64}:)([A-Za-z_][\w.-]{0,63})(?=:[-dl][r-])", re.ASCII),
+    # SkyPilot calls a cluster after who launched it, and its machines after both.
+    lazy(r"(\bsky-[0-9a-f]{4}-)([a-z][a-z0-9]{1,31})(?![A-Za-z0-9])", re.ASCII),
+    # Branches of the form `user/topic`, where git names one.
+    lazy(
+        rf"(\b(?:HEAD -> |On branch |refs/heads/|Switched to (?:a new )?branch '|git checkout (?:-[bB] )?|git switch (?:-c )?)"
+        rf"(?:origin/)?)(?!(?:{_TOPICS})/)([a-z][\w.-]{{1,31}})(?=/[\w.-])",
+        re.ASCII,
+    ),
     lazy(r"(\bCRON\[\d+\]: \(|\bcrond?\[\d+\]: \()([A-Za-z_][\w.-]{0,31})(?=\) )", re.ASCII | re.I),
     lazy(
         r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
@@ -152,7 +197,7 @@ def emails(text: str, memory: Memory) -> str:
 
     def replace(match: re.Match[str]) -> str:
         local = match[0].partition("@")[0]
-        if local == "git" or is_stand_in(local) or _UNIT.search(match[0]):
+        if local == "git" or is_stand_in(local) or _UNIT.search(match[0]) or _METRIC.match(match[0]):
             return match[0]
         # `alice@dgx17.corp.example:/data` is a login as well as an address.
         return memory.of("email", match[0].lower())
@@ -161,7 +206,7 @@ def emails(text: str, memory: Memory) -> str:
         return match[1] + f"{memory.user(match[2])}@{memory.host(match[3])}"
 
     def prompt(match: re.Match[str]) -> str:
-        if match[1] == "git" or is_stand_in(match[2]):
+        if match[1] == "git" or is_stand_in(match[2]) or _METRIC.match(match[0]):
             return match[0]
         return f"{memory.user(match[1])}@{memory.host(match[2])}"
 

@@ -19,6 +19,9 @@ from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_
 from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
 
 _MAX_PASSES = 6
+# What ends here is not one value with what follows: an environment as the kernel keeps it, and headers of HTTP as
+# Python prints bytes.
+_BETWEEN = ("\0", "\\r\\n")
 _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
@@ -53,8 +56,9 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """`text` with stand-ins; redacting the result again changes nothing."""
-        if "\0" in text:  # an environment as the kernel keeps it: what ends at a NUL is not one value with what follows
-            return "\0".join(map(self.redact, text.split("\0")))
+        for between in _BETWEEN:
+            if between in text and "-----BEGIN" not in text:
+                return between.join(map(self.redact, text.split(between)))
         return as_seen(text, self._redact)
 
     def _redact(self, text: str) -> str:

@@ -35,6 +35,7 @@ _TOKENS = lazy(
     r"|KGAT_\w{16,}|pplx-\w{16,}|csk-\w{16,}|rpa_[A-Z0-9]{16,}\w*|pcsk_\w{16,}|lsv2_[a-z]{2}_\w{16,}|jina_\w{16,}"
     r"|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_(?:pat|oat)_[\w-]{10,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]{10,}"
     r"|hv[sbr]\.[\w-]{20,}|glsa_\w{16,}|glc_[\w+/=]{16,}|tskey-[\w-]{10,}|lin_api_\w{16,}|ntn_\w{16,}|figd_[\w-]{16,}"
+    r"|NRAK-[A-Z0-9]{16,}|NRJS-[0-9a-f]{16,}|pul-[0-9a-f]{32,}"  # New Relic, Pulumi
     r"|PMAK-[\w-]{16,}|shpat_\w{16,}|AGE-SECRET-KEY-1\w{10,}|key-[0-9a-f]{32}|SK[0-9a-f]{32}|\d{8,10}:AA[\w-]{30,}"
     r")",
     re.ASCII,
@@ -55,6 +56,18 @@ _NEAR_NAME = (
     lazy(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
     lazy(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
     lazy(r"(\blogin\([^()\n]{0,80}?\bkey\s?=\s?\\?[\"'])([^\"'\\\n]{4,200})", re.ASCII),  # wandb.login(key="..")
+    # AWS: parameters and secrets that are shown in clear
+    lazy(
+        r"(\bSecureString\\?[\"'],?\s{0,20}\\?[\"']?Value\\?[\"']?\s?[:=]\s?\\?[\"'])([^\"'\\\n]{1,4000})(?=\\?[\"'])",
+        re.ASCII,
+    ),
+    lazy(r"(\bSecret(?:String|Binary)\\?[\"']?\s?[:=]\s?b?\\?[\"'])(?!\{)([^\"'\\\n]{1,4000})(?=\\?[\"'])", re.ASCII),
+    # `vastai set api-key X`
+    lazy(
+        r"(\b[a-z][\w-]{1,20} (?:set|config|auth|add) (?:api[-_]?key|(?:access|auth)[-_]?token|token|secret) [\"']?)"
+        r"((?=[^\s\"']*\d)[^\s\"'=]{12,})",
+        re.ASCII,
+    ),
     lazy(r"(\\?[\"']private_key_id\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{16,})", re.ASCII),
 )
 # The schemes of IANA's registry, and those that services use without one.

@@ -70,6 +70,9 @@ _ACCOUNT = (
     ),
     lazy(r"()(?<![\w-])([0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6})(?![\w-])", re.ASCII),  # Google's billing
     lazy(r"()(?<![\w-])(org-[A-Za-z0-9]{20,30}|proj_[A-Za-z0-9]{20,30}|AC[0-9a-f]{32})(?![\w-])", re.ASCII),
+    # also cut, where a capital or the place tells them: `in organization org-AbC... on tokens per min`
+    lazy(r"()(?<![\w-])((?:org-|proj_)(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{8,30})(?![\w-])", re.ASCII),
+    lazy(r"(\bto entity )([A-Za-z][\w-]{1,63})(?![\w.(/])", re.ASCII),  # W&B: `does not have access to entity x`
 )
 _PROJECT = (
     lazy(
@@ -88,6 +91,13 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
+    # Variables of jobs on hosted platforms: CLOUD_ML_PROJECT_ID, AZUREML_ARM_WORKSPACE_NAME, FLYTE_INTERNAL_EXECUTION_PROJECT
+    lazy(
+        r"((?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{1,50}_(?:PROJECT|WORKSPACE|RESOURCE_?GROUP|TENANT|SUBSCRIPTION|ORGANI[SZ]ATION|ORG|TEAM)"
+        r"(?:_ID|_NAME|_SLUG)?\\?[\"']?\s?[=:]\s?\\?[\"']?)((?![/.~])[\w.-]{2,90})(?![\w/])",
+        re.ASCII,
+    ),
+    lazy(r"(\bneptune\b[^\n]{0,80}?\bproject\s?=\s?\\?[\"'](?:[\w.-]{1,64}/)?)([\w.-]{1,128})(?=\\?[\"'])", re.ASCII),
     lazy(r"(\bgcloud config set (?:core/)?project )([a-z][a-z0-9-]{4,29})", re.ASCII),
     lazy(r"(\bproject )([\w.-]{2,128})(?= not found under entity )", re.ASCII),  # W&B
     lazy(r"(?i)(\bresourceGroups/)([\w.()-]{1,90})", re.ASCII),
@@ -112,6 +122,12 @@ _NEPTUNE_URL = lazy(
     r"|m)/)([\w.?=-]{1,128}))?",
     re.ASCII,
 )
+_NEPTUNE_PROJECT = lazy(
+    r"(\bneptune\b[^\n]{0,80}?\bproject\s?=\s?\\?[\"'])([\w.-]{1,64})(?=/[\w.-]{1,128}\\?[\"'])", re.ASCII
+)
+# https://modal.com/apps/USER/main/ap-ID
+_MODAL_URL = lazy(r"(\bmodal\.com/(?:apps|logs|storage|secrets)/)([\w.-]{1,64})(?=/|\s|\Z)", re.ASCII)
+_MODAL_APP = lazy(r"(\bmodal\.com/[\w./-]{1,160}/)(ap-[A-Za-z0-9]{6,40})", re.ASCII)
 # https://swanlab.cn/@USER/PROJECT/runs/ID
 _SWANLAB_URL = lazy(rf"(?i)(\bswanlab\.(?:cn|com|dev)/@){NAME}(?:/{NAME})?(?:(/runs/)([\w-]{{1,64}}))?", re.ASCII)
 _MLFLOW = lazy(
@@ -152,7 +168,7 @@ _HUB_CACHE = lazy(
     r"(\b(?:models|datasets|spaces)--)([A-Za-z0-9][\w.]*(?:-[\w.]+)*)--([A-Za-z0-9][\w.]*(?:-[\w.]+)*)", re.ASCII
 )
 _HUB_OPTION = lazy(
-    rf"((?:--)?(?:hub[-_](?:model|dataset|repo)[-_]id|repo_id|(?:dataset|adapter|reward_model|teacher_model)_name"
+    rf"((?:--)?(?:hub[-_](?:model|dataset|repo)[-_]id|repo(?:_id|_name)?|(?:dataset|adapter|reward_model|teacher_model)_name"
     rf"|(?:base_|draft_|ref_)?(?:model|tokenizer|adapter)(?:_name|_id)?(?:_or_path)?|pretrained_model_name_or_path"
     rf"|model_id)"
     rf"(?:{TO}\\?[\"']?|\\?[\"']?\s?[=:]\s?\\?[\"']?)"
@@ -174,6 +190,21 @@ _HUB_SAID = (
     ),
     lazy(rf"(\brequest to access (?:model|dataset) ){NAME}/{NAME}", re.ASCII),
 )
+# Registries and git: `pull access denied for o/n`, `remote: Repository o/n not found`, `manifest for h:5000/o/n:v1 not found`.
+_REGISTRY_SAID = (
+    lazy(
+        rf"(\b(?:pull access denied for|manifest for|[Ff]ailed to pull (?:and unpack )?image|[Pp]ulling image|[Pp]ull image|Back-off pulling"
+        rf" image|failed to resolve reference|Unable to find image) \\?[\"'`]?(?:[\w.-]{{1,200}}(?::\d{{2,5}})?/)?){NAME}/{NAME}",
+        re.ASCII,
+    ),
+    lazy(
+        rf"(\b[Rr]epository [\"'`]?){NAME}/{NAME}(?=[\"'`]? (?:not found|does not exist|is empty|already exists|is archived))",
+        re.ASCII,
+    ),
+    # an image behind a registry with a port, in whatever list it stands
+    lazy(rf"((?<![\w./-])[A-Za-z][\w.-]{{1,200}}:\d{{2,5}}/){NAME}/{NAME}(?=:[\w.-]|@sha256)", re.ASCII),
+)
+_IMAGE_SAID = lazy(r"(\bpull access denied for )([a-z0-9][\w.-]{1,127})(?=[,:\s]|\Z)", re.ASCII)
 # Owners in what may as well be a path: folders of a run.
 _FOLDERS = frozenset(
     "outputs results ckpts pretrained saves saved_models workspace mnt tmp opt srv custom ours".split()
@@ -228,7 +259,14 @@ def accounts(text: str, memory: Memory) -> str:
     ):
         for pattern in _ACCOUNT:
             text = second(pattern, memory.account, text)
-    if "roject" in text or "PROJECT" in text or "resourcegroups" in lowered or "gcr.io" in text or "pkg.dev" in text:
+    if (
+        any(
+            word in lowered for word in ("project", "resourcegroup", "_workspace", "_team", "_org", "_tenant", "_subsc")
+        )
+        or "gcr.io" in text
+        or "pkg.dev" in text
+    ):
+        text = second(_NEPTUNE_PROJECT, memory.account, text)
         for pattern in _PROJECT:
             text = second(pattern, lambda name: memory.of("project", name), text)
     dashed = "-" in text or "ocid1." in text
@@ -272,6 +310,9 @@ def trackers(text: str, memory: Memory) -> str:
         text = _NEPTUNE_URL.sub(lambda match: _tracked(match, memory), text)
     if "swanlab" in lowered:
         text = _SWANLAB_URL.sub(lambda match: _tracked(match, memory), text)
+    if "modal.com/" in text:
+        text = second(_MODAL_URL, memory.account, text)
+        text = second(_MODAL_APP, lambda name: memory.of("run", name), text)
     text = second(_ENTITY, memory.account, text)
     for pattern in (_MLFLOW, *_WANDB_RUN):
         text = second(pattern, lambda name: memory.of("run", name), text)
@@ -292,6 +333,10 @@ def repositories(text: str, memory: Memory) -> str:
             text = pattern.sub(owned, text)
         for pattern in (_HUB_OPTION, *_HUB_SAID):
             text = pattern.sub(lambda match: match[0] if _is_path(match) else owned(match), text)
+        for pattern in _REGISTRY_SAID:
+            text = pattern.sub(owned, text)
+    if "pull access denied" in text:
+        text = second(_IMAGE_SAID, lambda name: memory.of("repo", name), text)
     if "git@" in text:
         public = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "hf.co")
         text = second(_GIT_HOST, lambda name: name if name.lower() in public else memory.host(name), text)

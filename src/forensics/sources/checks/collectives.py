@@ -89,7 +89,7 @@ def collective(program: Program, call: ast.Call) -> str | None:
         return "strategy.barrier"
     if name == "all_gather" and receiver(call) == "self" and _lightning(program):
         return "all_gather"
-    if name == "state_dict" and _gathering(program, call):
+    if name == "state_dict" and (_gathering(program, call) or _is_fsdp(program, call)):
         return "state_dict"
     if name == "compute" and _is_torchmetric(program, receiver(call)):
         return "compute"
@@ -98,14 +98,46 @@ def collective(program: Program, call: ast.Call) -> str | None:
     return None
 
 
+_FSDP = ("FullyShardedDataParallel", "FSDP")
+_PARTIAL = frozenset({"LOCAL_STATE_DICT", "SHARDED_STATE_DICT"})  # each rank's own part
+
+
 def _gathering(program: Program, call: ast.Call) -> bool:
     """Whether a state_dict() stands under `FSDP.state_dict_type(...)`, which makes it gather from all ranks."""
-    return any(
-        isinstance(item.context_expr, ast.Call) and method(item.context_expr) == "state_dict_type"
+    return any(not names_in(kind) & _PARTIAL for kind in _kinds_around(program, call))
+
+
+def _kinds_around(program: Program, call: ast.Call) -> list[ast.Call]:
+    """The `FSDP.state_dict_type(...)` under which a call stands."""
+    return [
+        item.context_expr
         for parent in program.above(call)
         if isinstance(parent, ast.With)
         for item in parent.items
-    )
+        if isinstance(item.context_expr, ast.Call) and method(item.context_expr) == "state_dict_type"
+    ]
+
+
+def _is_fsdp(program: Program, call: ast.Call) -> bool:
+    """Whether a state_dict() is that of a model which FSDP 1 has wrapped: unless told otherwise it gathers all of it.
+
+    Silent where the wrapping, or this call, depends on a condition about sharding, and where the kind of state is set.
+    """
+    name = receiver(call)
+    if not name or "set_state_dict_type" in program.words or _kinds_around(program, call):
+        return False
+    own = program.scope_of(call)
+    scopes = [s for s in program.scopes if s.owner is own.owner] if "." in name else [own]
+    wraps = [v for s in scopes for v in s.values(name) if isinstance(v, ast.Call) and _wraps_in_fsdp(program, v)]
+    around = [p.test for w in (*wraps, call) for p in program.above(w) if isinstance(p, ast.If | ast.IfExp)]
+    mixed = any("fsdp" in word.lower() or "shard" in word.lower() for test in around for word in names_in(test))
+    conditional = any(isinstance(p, ast.If) and p in own.nodes for w in wraps for p in program.above(w))
+    return bool(wraps) and not mixed and not conditional
+
+
+def _wraps_in_fsdp(program: Program, value: ast.Call) -> bool:
+    full = program.called(value)
+    return last(full) in _FSDP and (full in _FSDP or full.startswith(("torch.distributed", "fairscale")))
 
 
 def _is_torchmetric(program: Program, owner: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from forensics.sources.hits import Hit, hit
@@ -64,12 +65,12 @@ def _has_workers(program: Program) -> bool | None:
 
 def set_epoch_missing(program: Program, project: Project) -> Iterator[Hit]:
     """A DistributedSampler that shuffles, and no set_epoch: every epoch has the same order."""
-    if "set_epoch" in program.words or any(program.uses(name) for name in _CALLS_SET_EPOCH):
+    if _sets_epoch(program) or any(program.uses(name) for name in _CALLS_SET_EPOCH):
         return
     if program.uses("transformers") and "Trainer" in program.words:
         return
     trains = "backward" in program.words
-    if not trains and any("set_epoch" in p.words for p in project.programs):
+    if not trains and any(_sets_epoch(p) for p in project.programs):
         return
     if not any("epoch" in word.lower() for word in program.words):
         return
@@ -83,6 +84,23 @@ def set_epoch_missing(program: Program, project: Project) -> Iterator[Hit]:
             continue
         note = "This sampler shuffles by its epoch, which nothing sets: every epoch has the order of the first."
         yield hit("set_epoch_missing", program, call, note, weight=0.85 if trains else 0.6)
+
+
+# Words of `val_loader.sampler`, `self.testloader`: those of "interval" or "retrieval" are none.
+_OF_EVALUATION = re.compile(
+    r"(?:^|[._])(?:val|valid|validation|test|eval|evaluation|dev)(?:[._]|loader|sampler|data|set|$)"
+)
+
+
+def _sets_epoch(program: Program) -> bool:
+    """Whether something sets the epoch of a sampler that may be the training's, or defines how to."""
+    if "set_epoch" not in program.words:
+        return False
+    calls = [c for c in program.calls if method(c) == "set_epoch"]
+    named = [n for n in program.nodes if isinstance(n, ast.Attribute) and n.attr == "set_epoch"]
+    if not calls or len(named) > len(calls) or "set_epoch" in program.functions:
+        return True
+    return not all(_OF_EVALUATION.search(receiver(c).lower()) for c in calls)
 
 
 def shuffle_with_sampler(program: Program, project: Project) -> Iterator[Hit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from forensics.sources.checks.losses import without_grad
 from forensics.sources.hits import Hit, hit
@@ -227,7 +227,7 @@ def accumulation_not_averaged(program: Program, project: Project) -> Iterator[Hi
         for node in walk(loop.body, into=False):
             if not isinstance(node, ast.If) or (every := _every(node.test)) is None:
                 continue
-            inside = calls_in(node.body)
+            inside = calls_in(_taken_every(program, node))
             if not any(method(c) == "step" and _steps_optimizer(program, c) for c in inside):
                 continue
             if not any(method(c) == "zero_grad" for c in inside):
@@ -249,6 +249,25 @@ def _every(test: ast.expr) -> ast.expr | None:
                 return n if isinstance(n.value, int) and n.value > 1 else None
             return n if plain(n) and any(w in plain(n).lower() for w in ("acc", "accum", "grad", "iter_size")) else None
     return None
+
+
+def _taken_every(program: Program, branch: ast.If) -> Sequence[ast.stmt]:
+    """The statements that are run once in N turns: the body of `if i % N == 0`; for `if i % N` the other branch, or
+    what stands below it where the body goes on with the next turn.
+    """
+    test, negated = branch.test, False
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, negated = test.operand, not negated
+    compared = test.ops[0] if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
+    others = isinstance(compared, ast.NotEq | ast.Gt) or (
+        compared is None and isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod)
+    )
+    if others == negated:
+        return branch.body
+    if branch.body and isinstance(branch.body[-1], ast.Continue):
+        block = program.block(branch)
+        return block[next(i for i, s in enumerate(block) if s is branch) + 1 :] if branch in block else ()
+    return branch.orelse
 
 
 def _divides(program: Program, scope: Scope, every: ast.expr, loop: Loop) -> bool:

@@ -57,12 +57,16 @@ def clip_without_unscale(program: Program, project: Project) -> Iterator[Hit]:
     Accelerate: torch's own clip_grad_norm_ in a program with mixed_precision="fp16", whose accelerator unscales in its.
     """
     for scope, calls in _step_scopes(program):
-        if "unscale_" in program.words or not calls.get("scale"):
+        scaled = calls.get("scale") or _scaled_elsewhere(program, scope)
+        if "unscale_" in program.words or not scaled:
             continue
+        here = bool(calls.get("scale"))
         for clip in scope.calls:
             if method(clip) not in _CLIPS or _without_scaler(program, clip, calls["step"][0]):
                 continue
-            if calls["scale"][0].lineno < clip.lineno < calls["step"][-1].lineno:
+            if not here and not _only_about_clipping(program, scope, clip, calls["step"][0]):
+                continue
+            if (not here or scaled[0].lineno < clip.lineno) and clip.lineno < calls["step"][-1].lineno:
                 note = "These gradients are still multiplied by the loss scale: unscale_() has to come first."
                 yield hit("clip_without_unscale", program, clip, note, calls["step"][-1], weight=0.9)
                 break
@@ -73,6 +77,22 @@ def clip_without_unscale(program: Program, project: Project) -> Iterator[Hit]:
             if half and method(clip) in _CLIPS and program.called(clip).startswith("torch.nn.utils"):
                 note = "The accelerator scales the loss (fp16); use accelerator.clip_grad_norm_, which unscales first."
                 yield hit("clip_without_unscale", program, clip, note, half[0], weight=0.8)
+
+
+def _scaled_elsewhere(program: Program, scope: Scope) -> list[ast.Call]:
+    """Where other methods of a method's class scale the loss."""
+    if scope.owner is None:
+        return []
+    scalers = _scalers(program)
+    others = [s for s in program.scopes if s.owner is scope.owner and s is not scope]
+    return [c for s in others for c in s.calls if method(c) == "scale" and receiver(c) in scalers]
+
+
+def _only_about_clipping(program: Program, scope: Scope, clip: ast.Call, step: ast.Call) -> bool:
+    """Whether the branches around a clip that are not around the scaler's step as well ask for clipping alone."""
+    ours = {id(p) for p in program.above(step)}
+    tests = [p.test for p in program.above(clip) if isinstance(p, ast.If) and id(p) not in ours and p in scope.nodes]
+    return all(any(w in word.lower() for w in ("clip", "norm") for word in names_in(test)) for test in tests)
 
 
 def _without_scaler(program: Program, clip: ast.Call, step: ast.Call) -> bool:

@@ -175,10 +175,21 @@ def _built_early(program: Program, *, moves: bool) -> Iterator[Hit]:
             full = program.called(optimizer)
             if not full.startswith(("torch.optim.", "optim.")) or "lr_scheduler" in full or not optimizer.args:
                 continue
-            given = optimizer.args[0]
-            if not (isinstance(given, ast.Call) and method(given) == "parameters" and receiver(given)):
-                continue
-            yield from _changed_after(program, scope, optimizer, receiver(given), moves)
+            model = _whose_parameters(scope, optimizer.args[0])
+            if model:
+                yield from _changed_after(program, scope, optimizer, model, moves)
+
+
+def _whose_parameters(scope: Scope, given: ast.expr) -> str:
+    """The one model whose parameters an expression lists: all, filtered, or in groups; empty where it is not one."""
+    if isinstance(given, ast.Name):
+        values = scope.values(given.id)
+        if len(values) != 1:
+            return ""
+        given = values[0]
+    lists = [n for n in walk(given) if isinstance(n, ast.Call) and method(n) in ("parameters", "named_parameters")]
+    owners = {receiver(call) for call in lists}
+    return owners.pop() if len(owners) == 1 else ""
 
 
 _REPLACES = ("get_peft_model", "FSDP", "FullyShardedDataParallel", "prepare_model_for_kbit_training")

@@ -1,0 +1,96 @@
+"""What a cluster tells of pods and nodes beside a run that came to its end: others' trouble, or what it got over.
+
+Events of a namespace are of all its pods, and `kubectl` prints them without saying whose logs lie beside them. A run
+whose every log says that it reached its end suffered by none of them. Where one log breaks off, and another one goes on
+afterwards and reaches the end, what the cluster tells is what interrupted the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from forensics.engine.finishes import ANYBODYS_END, FINISHED
+from forensics.engine.pods import LOG
+from forensics.engine.steps import StepClock
+from forensics.engine.survival import CLOCK_SLACK, ENDS_A_RUN
+from forensics.model import Observation
+from forensics.patterns import lazy
+
+if TYPE_CHECKING:
+    from forensics.engine.causes import Candidate
+
+# A row of `kubectl get events`, and a value of an object as YAML or JSON.
+_ACCOUNT = lazy(
+    r'\s*(?:\S+\s+){0,2}(?:Normal|Warning)\s+\w+\s+\w+/\S+\s|\s*(?:- )?"?(?:message|reason|phase|exitCode|status)"?: '
+)
+BEFORE = "it ended {apart} before the first sign of the run, which has an error of its own"
+UNHARMED = "every log of the run says that it reached its end, and none shows that it suffered by this"
+
+
+class _End(Enum):
+    WHOLE = "every log came to its end"
+    RESUMED = "one broke off, and another one that came after it reached the end"
+
+
+def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: StepClock) -> None:
+    """Give what a cluster alone tells its `context`, or mark it as got over, where the run came to its end."""
+    accounts = [c for c in live if all(map(_of_cluster, c.observations))]
+    if not accounts:
+        return
+    others = [c for c in live if c not in accounts and c.context is None and c.signature.verdict in ENDS_A_RUN]
+    for c in accounts if others else ():
+        c.context = c.context or _earlier(c, found, steps)
+    finished = _finished(found)
+    end = None if others else _end(finished, steps)
+    for c in accounts if end is not None else ():
+        broke_off = any(_broke_off(o, finished) for o in c.observations)
+        if end is _End.WHOLE and not broke_off:
+            c.context = c.context or UNHARMED
+        elif c.signature.verdict in ENDS_A_RUN and (broke_off or c.context is None):
+            c.context, c.recovered = None, True
+
+
+def _earlier(c: Candidate, found: Sequence[Candidate], steps: StepClock) -> str | None:
+    """Why the end of a container that came before the run's logs begin is context; None where clocks do not say so."""
+    from forensics.engine.kernel.relevance import Span, in_words
+
+    times = [o.time for o in c.observations if o.time is not None and o.timed and o.zone_known]
+    span = Span.of(found, steps)
+    if len(times) < len(c.observations) or span.first is None or not span.zone_known:
+        return None
+    apart = span.first - max(times)
+    return BEFORE.format(apart=in_words(apart)) if apart > CLOCK_SLACK else None
+
+
+def _of_cluster(o: Observation) -> bool:
+    return "pod" in o.captures or _ACCOUNT.match(o.evidence[0].text) is not None
+
+
+def _broke_off(o: Observation, finished: frozenset[str]) -> bool:
+    """Whether the log of the pod that is told of is there, and does not say that it reached its end."""
+    return LOG in o.captures and o.captures[LOG] not in finished
+
+
+def _finished(found: Sequence[Candidate]) -> frozenset[str]:
+    """The logs that say that a run reached its end."""
+    return frozenset(
+        o.evidence[0].file
+        for c in found
+        if c.signature.name == FINISHED
+        for o in c.observations
+        if o.weight > ANYBODYS_END and not _of_cluster(o)
+    )
+
+
+def _end(finished: frozenset[str], steps: StepClock) -> _End | None:
+    if not finished:
+        return None
+    times = {file: [m.time for m in marks if m.time is not None] for file, marks in steps.marks.items() if marks}
+    broken = [times[file] for file in times if file not in finished]
+    ended = [times[file] for file in times if file in finished and times[file]]
+    if not broken:
+        return _End.WHOLE
+    after = all(own and any(min(later) > max(own) for later in ended) for own in broken)
+    return _End.RESUMED if after else None

@@ -1,0 +1,168 @@
+"""Which logs are successive launches of one run: a later file goes on from where an earlier one broke off.
+
+A scheduler that requeues a job, a user who submits it again and a cluster that starts another pod write a new file each
+time. Two runs that lie side by side look much alike, and to join them tells a wrong story: files are launches of one
+run only where their times lie apart, the same processes wrote them, and the later one takes up the earlier one's count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from forensics.engine.finishes import ANYBODYS_END, FINISHED
+from forensics.model import Identity, Kind, Observation, RunData, Source
+
+RESUMED = "run-resumed"
+# What differs between names of files that one script writes at each launch: numbers, dates, and what pods end in.
+_VARIES = re.compile(r"\d+")
+_POD = re.compile(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
+_NUMBER = re.compile(r"\d+")
+
+
+class _Log(NamedTuple):
+    """A log that training wrote: when it speaks, and what it counts."""
+
+    path: str
+    slot: tuple[object, ...]  # the process that wrote it by the file's identity; its name alone where it has none
+    low: float  # seconds since the epoch
+    high: float
+    steps: tuple[int, ...]  # as they stand in it; empty where it counts none
+    names: frozenset[str]  # of the metrics that it holds
+    resumed: tuple[Observation, ...]  # what it says of going on from a checkpoint before its first step
+    ended: bool  # whether it says that it reached its end
+
+
+def launches(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[tuple[str, ...]]:
+    """The logs of each launch in the order of time, where several files are launches of one run; else nothing.
+
+    spans: source -> first and last time of what it holds (seconds since the epoch).
+    """
+    logs = _logs(data, spans)
+    groups = _apart(logs)
+    if len(groups) < 2 or not all(_goes_on(a, b) for a, b in pairwise(groups)):
+        return []
+    return [tuple(log.path for log in group) for group in groups]
+
+
+def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]:
+    """The logs that count steps, or go on from a checkpoint; what speaks of other processes is none of them."""
+    candidates = {
+        s.path: s for s in data.sources if s.kind is Kind.LOG and s.identity.attempt is None and s.path in spans
+    }
+    counted = _counts(data, candidates)
+    resumed: dict[str, list[Observation]] = defaultdict(list)
+    ended: set[str] = set()
+    for o in data.observations:
+        key = o.evidence[0]
+        if o.signature == RESUMED and key.line is not None:
+            first = counted[key.file][0] if key.file in counted else None
+            if first is None or key.line < first:
+                resumed[key.file].append(o)
+        elif o.signature == FINISHED and o.weight > ANYBODYS_END:
+            ended.add(key.file)
+    return [
+        _Log(
+            path,
+            _slot(source),
+            *spans[path],
+            counted[path][1] if path in counted else (),
+            counted[path][2] if path in counted else frozenset(),
+            tuple(resumed[path]),
+            path in ended,
+        )
+        for path, source in candidates.items()
+        if path in counted or resumed[path]
+    ]
+
+
+def _counts(data: RunData, candidates: Collection[str]) -> dict[str, tuple[int, tuple[int, ...], frozenset[str]]]:
+    """source -> line of its first step, its steps in the order of lines, and the names of its metrics."""
+    if not data.metrics.height or not candidates:
+        return {}
+    import polars as pl
+
+    rows = (
+        data.metrics.filter(
+            pl.col("source").is_in(list(candidates)) & pl.col("step").is_not_null() & pl.col("line").is_not_null()
+        )
+        .sort("line", maintain_order=True)
+        .group_by("source")
+        .agg(pl.col("line").first(), pl.col("step"), pl.col("name").unique().alias("names"))
+    )
+    return {source: (line, tuple(steps), frozenset(names)) for source, line, steps, names in rows.iter_rows()}
+
+
+def _slot(source: Source) -> tuple[object, ...]:
+    i: Identity = source.identity
+    if i == Identity():
+        return (_family(source.path),)
+    return i.rank, i.local_rank, i.task, i.stream
+
+
+def _family(path: str) -> str:
+    """A path without what differs from launch to launch."""
+    return _VARIES.sub("#", _POD.sub("#", path))
+
+
+def _apart(logs: Sequence[_Log]) -> list[list[_Log]]:
+    """The logs in groups whose times do not overlap, the earliest first."""
+    groups: list[list[_Log]] = []
+    end = 0.0
+    for log in sorted(logs, key=lambda log: log.low):
+        if groups and log.low <= end:
+            groups[-1].append(log)
+        else:
+            groups.append([log])
+        end = max(end, log.high)
+    return groups
+
+
+def _goes_on(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
+    """Whether a group of logs is the launch that follows another one of the same run."""
+    if any(log.ended for log in before) or not _same_processes(before, after):
+        return False
+    alike = not {_family(log.path) for log in before}.isdisjoint(_family(log.path) for log in after)
+    done = [step for log in before for step in log.steps]
+    if not done:
+        return False
+    begun = [log.steps[0] for log in after if log.steps]
+    low, high = min(log.steps[0] for log in before if log.steps), max(done)
+    names = frozenset[str]().union(*(log.names for log in before))
+    if begun and not names & frozenset[str]().union(*(log.names for log in after)):
+        return False  # an evaluation, or something else that counts
+    stride = _stride(before)
+    resumed = [o for log in after for o in log.resumed]
+    if not begun:
+        return alike and any(_leads_into(o, low, high + stride) for o in resumed)
+    # What resumes may die at once; what says nothing of a checkpoint, or bears another name, has to get past the end.
+    past = high < max(step for log in after for step in log.steps)
+    if resumed:
+        return low < min(begun) <= high + stride and (alike or past)
+    # It repeats steps, as a rotated file does not.
+    return alike and past and low < min(begun) <= high
+
+
+def _same_processes(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
+    """Whether the files of two groups are of the same processes; a launch may lack some."""
+    if len(before) == len(after) == 1 and before[0].slot[1:] == after[0].slot[1:] == ():
+        return True
+    one, other = Counter(log.slot for log in before), Counter(log.slot for log in after)
+    return one <= other or other <= one
+
+
+def _stride(logs: Sequence[_Log]) -> int:
+    """The largest interval between two records of a log."""
+    return max((b - a for log in logs for a, b in pairwise(log.steps) if b > a), default=1)
+
+
+def _leads_into(o: Observation, low: int, high: int) -> bool:
+    """Whether a checkpoint is of a step that an earlier launch had reached; by the numbers in its path, if need be."""
+    if o.step is not None:
+        return low <= o.step <= high
+    if o.captures.get("step", "").isdecimal():
+        return low <= int(o.captures["step"]) <= high
+    return any(low < int(n) <= high for n in _NUMBER.findall(o.evidence[0].text) if len(n) < 12)

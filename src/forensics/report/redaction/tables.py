@@ -1,0 +1,116 @@
+"""Tables whose head says which column names a user or a host: `bjobs`, `qstat`, `w`, `lsof`, `top` and the like.
+
+A column is where its head stands: programs print cells flush with it on the left or on the right. A head is taken for one
+if it has several words that such heads have. Its rows end with the first line that has no name of a user flush with the
+head, or fewer cells: a log goes on below a table as often as not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from forensics.patterns import lazy
+from forensics.report.redaction.host_places import NAME
+from forensics.report.redaction.memory import Memory, telling
+from forensics.report.redaction.words import ORDINARY
+
+_USERS = frozenset("USER USERNAME USERID OWNER LOGIN".split())
+_HOSTS = frozenset("FROM_HOST EXEC_HOST FROM NODELIST NODENAME HOSTNAME HOST_NAME".split())
+_JOBS = frozenset({"JOB-ID"})  # of PBS: number and server
+# Other words of heads of such tables. Two of them, and one that names someone, are a head.
+_OTHERS = frozenset(
+    "JOBID JOB_ID JOBIDRAW STAT STATE STATUS QUEUE QUEUES JOB_NAME JOBNAME SUBMIT_TIME TTY LOGIN@ IDLE JCPU PCPU WHAT PID PPID "
+    "%CPU %MEM VSZ RSS START TIME COMMAND FD TYPE DEVICE SIZE/OFF NODE NAME PR NI VIRT RES SHR S SESSID NDS TSK MEMORY USE "
+    "PRIOR SLOTS JA-TASK-ID PARTITION ACCOUNT NODES CPUS PRIORITY REASON QUOTA LIMIT GRACE USED FILES GPU CMD C STIME".split()
+)
+_CELL = lazy(r"\S+")
+_HEAD = lazy(r"\b(?:USER|User|user|USERNAME|Username|OWNER|Owner|EXEC_HOST|FROM_HOST|FROM|NODELIST)\b")
+_RULE = lazy(r"[\s\-=+|]*\Z")
+_OF_HOSTS = lazy(rf"(?:(?<=\A)|(?<=[*:+, ]))({NAME})", re.ASCII)
+_USER = lazy(r"[A-Za-z_][\w.-]{0,31}[+$]?\Z", re.ASCII)
+_PBS_JOB = lazy(rf"(\d+(?:\[\d*\])?\.)({NAME})\Z", re.ASCII)
+
+
+class _Column(NamedTuple):
+    kind: str
+    start: int
+    end: int
+
+
+class _Head(NamedTuple):
+    columns: tuple[_Column, ...]
+    cells: int
+
+
+def _head(line: str) -> _Head | None:
+    """The columns of a head that name someone or something; None if the line is no head."""
+    found, others = [], 0
+    for match in _CELL.finditer(line.replace("Job ID", "Job-ID").replace("Job id", "Job-id")):
+        word = match[0].upper()
+        if word in _USERS:
+            found.append(_Column("user", *match.span()))
+        elif word in _HOSTS:
+            found.append(_Column("host", *match.span()))
+        elif word in _JOBS:
+            found.append(_Column("job", *match.span()))
+            others += 1
+        elif word in _OTHERS:
+            others += 1
+    if others < 2 or not any(column.kind != "job" for column in found):
+        return None
+    return _Head(tuple(found), len(found) + others)
+
+
+def _host(name: str, memory: Memory) -> str:
+    return name if name.lower() in ORDINARY else memory.host(name, everywhere=telling(name))
+
+
+def _shown(kind: str, cell: str, memory: Memory) -> str:
+    if kind == "user":
+        return memory.user(cell) if _USER.match(cell) else cell
+    if kind == "job":
+        return _PBS_JOB.sub(lambda match: match[1] + _host(match[2], memory), cell)
+    return _OF_HOSTS.sub(lambda match: _host(match[1], memory), cell) if "[" not in cell else memory.of("nodes", cell)
+
+
+def _row(line: str, head: _Head, memory: Memory) -> str | None:
+    """The line with stand-ins; None if it is no row of that table."""
+    cells = list(_CELL.finditer(line))
+    users = [column for column in head.columns if column.kind == "user"]
+    if len(cells) < head.cells - 1:
+        return _continued(line, cells, head, memory)
+    if not all(any(_flush(match, column) and _USER.match(match[0]) for match in cells) for column in users):
+        return None
+    parts, done = [], 0
+    for match in cells:
+        kind = next((c.kind for c in head.columns if match.start() < c.end and match.end() > c.start), None)
+        if kind is not None:
+            parts.append(line[done : match.start()] + _shown(kind, match[0], memory))
+            done = match.end()
+    return "".join(parts) + line[done:]
+
+
+def _flush(match: re.Match[str], column: _Column) -> bool:
+    return match.start() == column.start or match.end() == column.end
+
+
+def _continued(line: str, cells: Sequence[re.Match[str]], head: _Head, memory: Memory) -> str | None:
+    """LSF writes further hosts of a job below the first, and nothing else on the line."""
+    hosts = [column for column in head.columns if column.kind == "host"]
+    if len(cells) != 1 or not any(cells[0].start() == column.start > 0 for column in hosts):
+        return None
+    return line[: cells[0].start()] + _shown("host", cells[0][0], memory) + line[cells[0].end() :]
+
+
+def tables(lines: Sequence[str], memory: Memory) -> list[str]:
+    """The lines without users and hosts in the rows of tables among them; as many lines as before."""
+    shown: list[str] = []
+    head: _Head | None = None
+    for line in lines:
+        begins = _head(line) if _HEAD.search(line) else None
+        row = _row(line, head, memory) if head is not None and begins is None and not _RULE.match(line) else line
+        head = begins or (head if row is not None and line.strip() else None)
+        shown.append(line if row is None else row)
+    return shown

@@ -1,0 +1,44 @@
+import torch
+from torch import nn
+from torch.amp import GradScaler, autocast
+
+
+class WithoutScaler:
+    """Clips where it does not scale."""
+
+    def __init__(self, model, use_amp):
+        self.model, self.use_amp = model, use_amp
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.scaler = GradScaler("cuda")
+
+    def backward(self, loss):
+        if self.use_amp:
+            self.scaler.scale(loss).backward()
+        else:
+            loss.backward()
+
+    def step(self):
+        if not self.use_amp:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            return
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+
+
+class OtherClass:
+    """Clips what another class never scaled."""
+
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(self, x, y):
+        with autocast("cuda"):
+            loss = nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()

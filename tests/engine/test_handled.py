@@ -1,0 +1,89 @@
+"""The same failure met several times: where, when and how often are those of the one that nothing outlived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Finding, Role
+
+SKIPPED = (
+    "WARNING | OOM: Ran out of memory with exception: CUDA out of memory. Tried to allocate 2.00 GiB. skipping batch"
+)
+FATAL = """Traceback (most recent call last):
+  File "/w/train.py", line 4, in <module>
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 23.64 GiB."""
+RAISED = """Traceback (most recent call last):
+  File "/w/data.py", line 12, in collate
+    raise ValueError(f"bad sample {n}")
+ValueError: bad sample {n}"""
+
+
+def run_of(folder: Path, said: Mapping[int, str], last: int, prefix: str = "", name: str = "train.log") -> None:
+    """A log of steps 0 to `last`, with what is said below each step."""
+    lines = [
+        line
+        for step in range(last + 1)
+        for line in (f"step {step} loss {2 - step / 100:.3f}", *said.get(step, "").splitlines())
+    ]
+    (folder / name).write_text("".join(f"{prefix}{line}\n" for line in lines))
+
+
+def root_of(folder: Path) -> Finding:
+    first = analyse([str(folder)], Options(cache=False)).findings[0]
+    assert first.role is Role.ROOT
+    return first
+
+
+def test_the_last_of_several_that_were_skipped_is_where_the_run_ended(tmp_path: Path) -> None:
+    run_of(tmp_path, {10: SKIPPED, 20: SKIPPED, 57: FATAL}, 57)
+    root = root_of(tmp_path)
+    assert (root.name, root.step, root.count) == ("cuda-oom", 57, 1)
+    assert "3.00 GiB" in root.evidence[0].text
+    assert any("met 2 times before (first at train.log:12)" in note for note in root.notes)
+
+
+def test_exceptions_of_one_message_are_told_apart_by_what_followed(tmp_path: Path) -> None:
+    places = {n: RAISED.replace("{n}", str(n)).replace("line 12", f"line {n}") for n in range(41)}
+    run_of(tmp_path, places, 40)
+    root = root_of(tmp_path)
+    assert (root.name, root.step) == ("python-exception", 40)
+    assert "bad sample 40" in root.evidence[0].text
+    assert any("met 40 times before" in note for note in root.notes)
+
+
+def test_one_after_which_nothing_was_trained_stays_the_first(tmp_path: Path) -> None:
+    """A second message of the same death, printed by a handler, is no sign that the first was outlived."""
+    run_of(tmp_path, {57: f"{SKIPPED}\n{FATAL}"}, 57)
+    root = root_of(tmp_path)
+    assert (root.step, root.count) == (57, 2)
+    assert not any("before" in note for note in root.notes)
+
+
+@pytest.mark.parametrize("merged", [False, True], ids=["a log a rank", "one log"])
+def test_a_rank_that_handled_it_is_not_blamed_beside_the_one_that_died(tmp_path: Path, merged: bool) -> None:
+    run_of(tmp_path, {10: SKIPPED}, 57, "[rank1]: ", "rank1.log")
+    run_of(tmp_path, {57: FATAL}, 57, "[rank2]: ", "rank2.log")
+    if merged:
+        both = [(tmp_path / f"rank{n}.log").read_text().splitlines(keepends=True) for n in (1, 2)]
+        (tmp_path / "rank1.log").unlink()
+        (tmp_path / "rank2.log").unlink()
+        longest = max(map(len, both))
+        (tmp_path / "all.log").write_text(
+            "".join(line for n in range(longest) for own in both for line in own[n : n + 1])
+        )
+    root = root_of(tmp_path)
+    assert (root.name, root.ranks, root.step) == ("cuda-oom", (2,), 57)
+
+
+def test_peers_that_died_of_it_at_different_steps_are_both_to_blame(tmp_path: Path) -> None:
+    """Steps that bear no rank may be another's: they show of no rank that it outlived its error."""
+    lines = [f"step {n} loss 1.5\n" for n in range(40)]
+    for at, rank in ((20, 1), (44, 2)):
+        lines[at:at] = [f"[rank{rank}]: {line}\n" for line in FATAL.splitlines()]
+    (tmp_path / "all.log").write_text("".join(lines))
+    assert root_of(tmp_path).ranks == (1, 2)

@@ -1,0 +1,65 @@
+"""Launchers' records of several lines: what Open MPI says of a process that a signal ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import analyse
+from forensics.model import Identity, Role
+from forensics.parsers import launchers
+
+STEPS = "".join(f"step: {n} loss: {3 - n / 100:.3f}\n" for n in range(30))
+BLOCK = """\
+[node-2:22019] *** Process received signal ***
+[node-2:22019] Signal: Segmentation fault (11)
+[node-2:22019] Signal code: Address not mapped (1)
+[node-2:22019] Failing at address: 0x10
+[node-2:22019] [ 0] /lib/x86_64-linux-gnu/libc.so.6(+0x42520)[0x7f1e]
+[node-2:22019] *** End of error message ***
+"""
+LINE = "-" * 74 + "\n"
+NOTICED = "{} noticed that process rank 5 with PID {} on node node-2 exited on\nsignal {}.\n"
+
+
+def row(text: str) -> object:
+    return launchers.read_row(b"", text.encode(), path="out.log", offset=9, line=3, reference=0.0)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "mpiexec", "prterun", "orterun"])
+def test_rank_and_node_of_a_crash(tmp_path: Path, launcher: str) -> None:
+    told = NOTICED.format(launcher, 22019, "11 (Segmentation fault)")
+    (tmp_path / "out.log").write_text(STEPS + BLOCK + LINE + told + LINE)
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.node) == ("rank-segfault", (5,), "node-2")
+    assert {e.line for e in root.evidence} == {31, 38}
+
+
+@pytest.mark.parametrize(
+    ("signal", "name"),
+    [("7 (Bus error)", "rank-sigbus"), ("6 (Aborted)", "rank-sigabrt"), ("9 (Killed)", "sigkill-unknown-sender")],
+)
+def test_signals_and_a_pid_that_is_not_known(signal: str, name: str) -> None:
+    found = row(NOTICED.format("mpirun", 0, signal))
+    assert (found.signature, found.identity, found.culprits) == (name, Identity(rank=5, node="node-2"), (5,))  # type: ignore[attr-defined]
+    assert "pid" not in found.captures  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NOTICED.format("mpirun", 1, "15 (Terminated)"),  # by whom, other lines say
+        "mpirun noticed that process rank 5 with PID 1 on node n exited on\n",
+        "mpirun noticed that process rank 5 with PID 1 on node n exited on\nits own accord\n",
+    ],
+)
+def test_other_ends_are_no_crash(text: str) -> None:
+    assert row(text) is None
+
+
+def test_who_crashed_without_a_word_of_the_launcher(tmp_path: Path) -> None:
+    (tmp_path / "out.log").write_text(STEPS + BLOCK)
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.node) == ("rank-segfault", None, "node-2")
+    assert launchers.crashed("[node-2:22019] [ 0] /lib/libc.so.6") == Identity()
