@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forensics.triage.found import archive, readable
 from forensics.triage.layouts import Listing, natural
 from forensics.triage.model import Job
-from forensics.triage.walk import Search, archive, readable
+from forensics.triage.walk import Search
 
 MOST_ENTRIES = 1_000_000  # of one folder
 MOST_NOTES = 20

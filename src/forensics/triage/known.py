@@ -1,0 +1,199 @@
+"""The jobs of folders that lie as a launcher, a sweep or a scheduler lays them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from forensics.triage import folders as names
+from forensics.triage import layouts
+from forensics.triage.found import Found, Rows, total
+from forensics.triage.heads import Writers, runs_of_one, writers
+from forensics.triage.layouts import Cut, Listing, natural
+from forensics.triage.model import Job
+from forensics.triage.tree import HEAD, Files, Tree
+
+DEEPEST = 8  # folders from a given path to a job
+RESUBMITTED = 2  # job ids among the logs of one folder that can be one job, submitted again
+
+
+class Known:
+    """Finds jobs by layout. joined: makes a path of a folder's and a name; shown: how rows show a path."""
+
+    def __init__(
+        self, files: Files, tree: Tree, make: Rows, joined: Callable[[str, str], str], shown: Callable[[str], str]
+    ) -> None:
+        self._files = files
+        self._tree = tree
+        self._make = make
+        self._joined = joined
+        self._shown = shown
+
+    def known(self, path: str, name: str, listing: Listing, depth: int) -> Found | None:
+        """The jobs of a folder whose layout is known; None where it is not."""
+        if layouts.is_hydra_sweep(listing):
+            return self._hydra_sweep(path, listing)
+        for is_job, layout in _JOBS:
+            if is_job(listing):
+                return self._make.one(path, layout)
+        if layouts.is_tune_experiment(listing):
+            trials = self._tree.visible(path, listing)
+            return self._make.each(path, trials, "ray-tune") if trials else self._make.one(path, "ray-tune")
+        if layouts.is_torchrun(listing):
+            return self._make.one(path, "torchrun")
+        if layouts.is_wandb_run(name):
+            return self._make.one(path, "wandb")
+        runs = [n for n in listing.folders if layouts.is_wandb_run(n)]
+        if runs and all(n in runs or n.startswith((".", "sweep-")) for n in listing.folders):
+            return self._make.each(path, runs, "wandb")
+        if pods := layouts.operator_jobs(listing.files):
+            taken = {entry for cut in pods for entry in cut.entries}
+            return self._make.cut(path, pods, "pods") + self._make.archives(
+                path, [n for n in listing.files if n not in taken]
+            )
+        if layouts.is_snakemake(listing) and len((rules := self._rule_logs(path, 0)).jobs) > 1:
+            return rules
+        if listing.folders and (agents := self._agents(path, name, listing)) is not None:
+            return agents
+        if (streams := self._streams(path, listing, depth)) is not None:
+            return streams
+        tasks = self.whole(path, layouts.tasks_of(name, listing.files))
+        if len(tasks) > 1:
+            return self._make.cut(path, tasks, "slurm")
+        cuts, rest = layouts.scheduler_jobs(listing.files, arrays_only=depth > 0 and not self._many(listing))
+        if cuts and all(map(names.is_part, listing.folders)):
+            return self._scheduler(path, cuts, rest)
+        return None
+
+    def _many(self, listing: Listing) -> bool:
+        """Whether a folder holds a scheduler's logs alone, and too many for one job that was submitted again."""
+        cuts, rest = layouts.scheduler_jobs(listing.files)
+        return len(cuts) > RESUBMITTED and not listing.folders and all(map(layouts.is_script, rest))
+
+    def _streams(self, path: str, listing: Listing, depth: int) -> Found | None:
+        """Jobs whose output lies in `out/` and `err/`; None where there are no such folders, or they show none."""
+        streams = [n for n in listing.folders if names.is_stream(n)]
+        if len(streams) != 2 or any(not names.is_part(n) and n not in streams for n in listing.folders):
+            return None
+        found: dict[str, list[Cut]] = {}
+        for folder in streams:
+            below = self._tree.listing(self._joined(path, folder))
+            arrays = depth > 0 and below is not None and not self._many(below)
+            cuts = layouts.scheduler_jobs(below.files, arrays_only=arrays)[0] if below is not None else ()
+            for cut in cuts:
+                entries = tuple(self._joined(folder, entry) for entry in cut.entries)
+                found.setdefault(cut.name, []).append(Cut(cut.name, entries, cut.labels))
+        if len(found) < 2:
+            return None
+        whole = [Cut(n, tuple(e for cut in cuts for e in cut.entries), cuts[0].labels) for n, cuts in found.items()]
+        return self._make.cut(path, sorted(whole, key=lambda cut: natural(cut.name)), "slurm")
+
+    def _hydra_sweep(self, path: str, listing: Listing) -> Found:
+        """Children are jobs; with a sub-folder pattern of several levels, their children are."""
+        logs = self._submitit(path) if ".submitit" in listing.folders else {}
+        found: list[Found] = []
+        for name in self._tree.visible(path, listing):
+            child = self._joined(path, name)
+            below = self._tree.listing(child)
+            inner = self._hydra_below(child, below, logs, 1) if below is not None and below.folders else Found()
+            found.append(inner if inner.jobs else self._hydra_job(child, logs))
+        # Jobs that ended before Hydra made their folder: those of which submitit alone has a log.
+        ran = {job.labels.get("job_id") for f in found for job in f.jobs}
+        if not found or ran != {None}:
+            found += [self._make.one(logs[job], "hydra", {"job_id": job}) for job in logs if job not in ran]
+        return total(found)
+
+    def _hydra_below(self, path: str, listing: Listing, logs: Mapping[str, str], depth: int) -> Found:
+        if layouts.is_hydra_job(listing):
+            return self._hydra_job(path, logs)
+        children = [self._joined(path, n) for n in listing.folders if depth < DEEPEST and not n.startswith(".")]
+        inner = [(child, self._tree.listing(child)) for child in children]
+        return total(self._hydra_below(child, below, logs, depth + 1) for child, below in inner if below is not None)
+
+    def _hydra_job(self, path: str, logs: Mapping[str, str]) -> Found:
+        parts = [path]
+        labels: dict[str, str] = {}
+        if logs:
+            stated = self._files.head(self._joined(self._joined(path, ".hydra"), "hydra.yaml"), HEAD)
+            # Within `hydra.job`, of which `id` and `num` are the launcher's.
+            if (m := re.search(rb"^    id: '?\"?([\w.-]{1,64})", stated, re.M)) and m[1].decode() in logs:
+                labels["job_id"] = m[1].decode()
+                parts.append(logs[labels["job_id"]])
+        return Found((Job(path=self._shown(path), layout="hydra", parts=tuple(parts), labels=labels),))
+
+    def _submitit(self, path: str) -> dict[str, str]:
+        """Job id of submitit -> the folder with its output."""
+        folder = self._joined(path, ".submitit")
+        listing = self._tree.listing(folder)
+        return {name: self._joined(folder, name) for name in listing.folders} if listing is not None else {}
+
+    def _rule_logs(self, path: str, depth: int) -> Found:
+        """One job a log below `logs/` of a folder in which Snakemake ran."""
+        folder = self._joined(path, "logs") if depth == 0 else path
+        listing = self._tree.listing(folder)
+        if listing is None:
+            return Found()
+        logs = [name for name in listing.files if layouts.may_be_log(name)]
+        inner = [self._joined(folder, n) for n in self._tree.visible(folder, listing)] if depth < DEEPEST else []
+        return self._make.each(folder, logs, "snakemake") + total(self._rule_logs(child, depth + 1) for child in inner)
+
+    def _agents(self, path: str, name: str, listing: Listing) -> Found | None:
+        """Jobs of a folder that was given to several `torchrun --log-dir`."""
+        agents = [n for n in listing.folders if not n.startswith(".")]
+        if not agents or not all(map(layouts.is_agent, agents)):
+            return None
+        below = [self._tree.listing(self._joined(path, n)) for n in agents]
+        if not all(found is not None and layouts.is_torchrun(found) for found in below):
+            return None
+        cuts = layouts.torchrun_jobs(agents)
+        if name and names.is_part(name) and len(cuts) > 1:  # of one run: its machines, or its attempts
+            return self._make.one(path, "torchrun") + self._make.note(path, len(cuts))
+        return self._make.cut(path, cuts, "torchrun")
+
+    def _scheduler(self, path: str, cuts: Sequence[Cut], rest: Sequence[str]) -> Found:
+        """One job a task of an array, or a job id; files numbered by rank are put together."""
+        whole = self.whole(path, cuts)
+        if len(whole) == 1:  # the whole folder is one job, with whatever else lies in it
+            return self._make.one(path, "folder", whole[0].labels)
+        return self._make.cut(path, whole, "slurm") + self._make.archives(path, rest)
+
+    def whole(self, path: str, cuts: Sequence[Cut]) -> list[Cut]:
+        """The cuts with the ranks of one job put together, in natural order."""
+        ranks = {
+            job: members
+            for job, members in layouts.may_be_ranks(cuts).items()
+            if writers(
+                self._tree.heads(self._joined(path, cut.entries[0]) for cut in members),
+                len(members),
+                stated=layouts.is_named_as_array(members),
+            )
+            is Writers.RANKS
+        }
+        whole = [cut for cut in cuts if cut.labels["job_id"] not in ranks or "array_task" not in cut.labels]
+        for job, members in ranks.items():
+            whole.append(Cut(job, tuple(entry for cut in members for entry in cut.entries), {"job_id": job}))
+        return sorted(whole, key=lambda cut: natural(cut.name))
+
+    def apart(self, path: str, files: Sequence[str]) -> Found:
+        """Jobs of which each wrote one log, with a number in its name, and said that it was alone; none where not."""
+        logs = layouts.numbered_logs(files)
+        if not runs_of_one(self._tree.heads(self._joined(path, name) for name in logs)):
+            return Found()
+        cuts = layouts.by_stem([name for name in files if layouts.may_be_log(name)])
+        taken = {entry for cut in cuts for entry in cut.entries}
+        return self._make.cut(path, cuts, "file") + self._make.archives(
+            path, [name for name in files if name not in taken]
+        )
+
+
+_JOBS: tuple[tuple[Callable[[Listing], bool], str], ...] = (
+    (layouts.is_hydra_job, "hydra"),
+    (layouts.is_tune_trial, "ray-tune"),
+    (layouts.is_mlflow_run, "mlflow"),
+    (layouts.is_nextflow_task, "nextflow"),
+    (layouts.is_parallel_job, "parallel"),
+    (layouts.is_nni_trial, "nni"),
+    (layouts.is_sacred_run, "sacred"),
+    (layouts.is_jenkins_build, "jenkins"),
+    (layouts.is_azureml_run, "azureml"),
+)

@@ -1,0 +1,95 @@
+"""A folder of jobs as the search sees it: names, remembered, and a few first bytes of files."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Protocol
+
+from forensics.triage import folders as names
+from forensics.triage import layouts
+from forensics.triage.layouts import Listing
+from forensics.triage.model import Job
+
+HEAD = 64 << 10  # bytes of a file that tell an array's tasks from the ranks of one job
+HEADS = 4  # files that are looked at for what they say of ranks
+KEPT = 50_000  # listings that are remembered
+FIRST = 16  # jobs of a folder that are looked at for a training
+_TRAINING = re.compile(
+    rb"(?i)\b(?:step|iter(?:ation)?|epoch)s?\b[^\n]{0,80}\bloss\b|^Traceback \(most recent call", re.M
+)
+
+
+class Files(Protocol):
+    """What the search asks of a file system."""
+
+    def listing(self, path: str) -> Listing | None:
+        """The names in a folder; None where it cannot be listed."""
+
+    def head(self, path: str, size: int) -> bytes:
+        """The first bytes of a file; b"" where it cannot be read."""
+
+
+def of_training(head: bytes) -> bool:
+    """Whether a log's first bytes hold steps of a training, or a traceback."""
+    return _TRAINING.search(head) is not None
+
+
+class Tree:
+    """Reads below the given paths. joined: makes a path of a folder's and a name. Not to be shared between threads."""
+
+    def __init__(self, files: Files, exclude: Sequence[str], joined: Callable[[str, str], str]) -> None:
+        self._files = files
+        self._exclude = exclude
+        self._joined = joined
+        self._seen: dict[str, Listing | None] = {}
+
+    def listing(self, path: str) -> Listing | None:
+        if path not in self._seen:
+            if len(self._seen) >= KEPT:
+                self._seen.clear()
+            self._seen[path] = self._files.listing(path)
+        return self._seen[path]
+
+    def visible(self, path: str, listing: Listing) -> list[str]:
+        shown = [name for name in listing.folders if names.may_hold_jobs(name)]
+        if not self._exclude:
+            return shown
+        return [n for n in shown if not any(fnmatch.fnmatch(self._joined(path, n), glob) for glob in self._exclude)]
+
+    def heads(self, paths: Iterable[str]) -> list[bytes]:
+        return [self._files.head(path, HEAD) for path in list(paths)[:HEADS]]
+
+    def first_log(self, path: str, levels: int = 2) -> str | None:
+        """A log in a folder or in its sub-folders; None where the first few hold none."""
+        listing = self.listing(path)
+        if listing is None:
+            return None
+        for name in listing.files:
+            if layouts.may_be_log(name):
+                return self._joined(path, name)
+        for name in self.visible(path, listing)[:HEADS] if levels > 0 else ():
+            if found := self.first_log(self._joined(path, name), levels - 1):
+                return found
+        return None
+
+    def trains(self, path: str, name: str) -> bool:
+        """Whether a log's first bytes hold steps of a training, or a traceback."""
+        return any(map(of_training, self.heads([self._joined(path, name)])))
+
+    def have_settings(self, path: str, folders: Iterable[str]) -> bool:
+        """Whether each folder holds a log and the settings of a run beside it, as the ranks of one run do not."""
+        return all(self.has_settings(self._joined(path, name)) for name in folders)
+
+    def has_settings(self, path: str) -> bool:
+        listing = self.listing(path)
+        return (
+            listing is not None and layouts.has_settings(listing.files) and any(map(layouts.may_be_log, listing.files))
+        )
+
+    def training(self, jobs: Iterable[Job]) -> int:
+        """How many of the first jobs left a log whose first bytes hold steps of a training, or a traceback."""
+        logs = [log for job in islice(jobs, FIRST) if (log := self.first_log(job.parts[0]))]
+        return sum(of_training(self._files.head(log, HEAD)) for log in logs)
