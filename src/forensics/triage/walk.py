@@ -64,8 +64,6 @@ class Search:
         found = self._folder(path, "", listing, 0) + notes
         return found if found.jobs else self._make.one(path, "folder") + found
 
-    # What is in a folder
-
     # The rule
 
     def _folder(self, path: str, name: str, listing: Listing, depth: int) -> Found:

@@ -28,7 +28,8 @@ CAUSES = frozenset({
 })  # fmt: skip
 # Signatures of one's own count where their name begins like this.
 PREFIXES = ("hardware-", "host-", "network-", "node-")
-_NOT = frozenset({"host-oom", "host-oom-cgroup", "host-oom-ray-monitor"})  # memory that a program took
+# Memory that a program took, and no trouble at all.
+_NOT = frozenset({"host-oom", "host-oom-cgroup", "host-oom-ray-monitor", "host-booted"})
 _OF_GPUS = ("gpu-", "gsp-", "nvlink-", "cuda-", "pcie-", "hardware-gpu")
 
 LEVEL = 0.05
