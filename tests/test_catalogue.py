@@ -75,6 +75,8 @@ TALKED_ABOUT = {
     "object-store-retries": {"dataloader-worker-exception"},
     "startup-noise-then-two-steps": {"no-gpu-visible"},
     "dmesg-unrelated-before-run": {"rank-segfault"},
+    "checkpoint-fallback-older": {"checkpoint-corrupt"},
+    "broken-pipe-in-viewer-running": {"session-closed"},
 }  # fmt: skip
 SLUG_IN_CODE = re.compile(r"`([a-z][a-z0-9]*(?:-[a-z0-9]+)+)`")
 NODE = re.compile(r"[a-z]+-[a-z]*[0-9]+")

@@ -659,3 +659,55 @@ def test_pods_of_operators_in_the_folder_of_the_kubelet(tmp_path: Path) -> None:
     assert names(tmp_path) == [("ft-a", "pods"), ("ft-b", "pods")]
     tree(tmp_path / "one", log("ft-a-master-0"), log("ft-a-worker-0"))
     assert names(tmp_path / "one") == [(".", "folder")]
+
+
+STEPS = "".join(f"step {n} loss {2 - n / 50:.2f}\n" for n in range(20))
+
+
+def flat(root: Path, *files: str, text: str = STEPS) -> list[str]:
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return sorted(Path(job.path).name for job in find([str(root)]))
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        ("bert_lora.log", "roberta_full.log", "electra.log"),
+        ("bert.out", "bert.err", "gpt.out", "gpt.err"),
+        ("lr1e-3_bs16.log", "lr1e-3_bs32.log", "lr3e-4_bs16.log"),
+        ("flux-f2CnmTzK.out", "flux-fB2ZhrkG.out"),
+        ("logs/sft-a.log", "logs/sft-b.log"),
+    ],
+)
+def test_logs_under_telling_names_are_jobs(tmp_path: Path, logs: tuple[str, ...]) -> None:
+    assert flat(tmp_path, *logs) == sorted({Path(log).stem for log in logs})
+
+
+@pytest.mark.parametrize(
+    ("logs", "text"),
+    [
+        (("train.log", "eval.log", "pip.log", "gpu.log"), STEPS),
+        (("rank0.log", "rank1.log"), STEPS),
+        (("gpu-a01.log", "gpu-a02.log"), STEPS),
+        (("exp1.log", "exp2.log", "exp3.log"), STEPS),  # may be ranks: a note says so
+        (("alice.log", "bob.log"), STEPS + "[rank1]: step 21 loss 1.1\n"),
+        (("alice.log", "bob.log"), STEPS + "world_size=2\n"),
+        (("tokenizer-a.log", "tokenizer-b.log"), "read 300 lines\n"),
+    ],
+)
+def test_logs_of_one_run_are_one_job(tmp_path: Path, logs: tuple[str, ...], text: str) -> None:
+    assert flat(tmp_path, *logs, text=text) == [tmp_path.name]
+
+
+def test_a_log_and_a_folder_of_one_name_are_a_job(tmp_path: Path) -> None:
+    tree(tmp_path, "sft-a/checkpoint-50/trainer_state.json", "sft-b/checkpoint-50/trainer_state.json")
+    assert flat(tmp_path, "sft-a.log", "sft-b.log") == ["sft-a", "sft-b"]
+    assert [len(job.parts) for job in find([str(tmp_path)])] == [2, 2]
+
+
+def test_logs_that_may_be_jobs_are_a_guess(tmp_path: Path) -> None:
+    flat(tmp_path, "exp1.log", "exp2.log")
+    (job,) = find([str(tmp_path)])
+    assert [Path(log).name for log in job.guessed] == ["exp1.log", "exp2.log"]

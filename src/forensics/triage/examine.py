@@ -234,16 +234,22 @@ def _of_a_folder(result: JobResult, job: Job) -> str:
     """The summary of a job that failed in one of these folders, with its name."""
     if not result.failed or result.evidence is None:
         return result.summary
-    at = next((folder for folder in _folders(job) if result.evidence.file.startswith(f"{folder}/")), None)
-    return f"In {at}, one of {len(job.guessed)} folders read as one job: {result.summary}" if at else result.summary
+    file = result.evidence.file
+    at = next((guess for guess in _folders(job) if file == guess or file.startswith(f"{guess}/")), None)
+    what = "logs" if at == file else "folders"
+    return f"In {at}, one of {len(job.guessed)} {what} read as one job: {result.summary}" if at else result.summary
 
 
 def _not_absolved(job: Job, whole: Analysis, data: RunData, tools: Tools) -> Analysis | None:
     """The analysis of such a folder that failed where others made all of it look well; None where none did."""
     from forensics.engine import apart, pipeline
 
-    own = apart.runs(data, _folders(job))
-    told, folder = apart.not_absolved(whole.diagnosis, data, own, lambda part: pipeline.explain(part, tools.catalogue))
+    guesses = _folders(job)
+    logs = {s.path: (s.path,) for s in data.sources if s.path in guesses}
+    own = tuple(logs) or apart.runs(data, guesses)
+    told, folder = apart.not_absolved(
+        whole.diagnosis, data, own, lambda part: pipeline.explain(part, tools.catalogue), logs
+    )
     return replace(whole, diagnosis=told, runs=own, told_of=folder) if folder is not None else None
 
 

@@ -204,6 +204,16 @@ def counted(folders: Sequence[str]) -> bool:
     return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
+def counted_within(stems: Sequence[str]) -> bool:
+    """Whether names that differ in numbers alone differ in one that runs from 0 or 1 without a gap."""
+    numbers = [[int(n) for n in re.findall(r"\d+", stem)] for stem in stems]
+    if len({len(each) for each in numbers}) != 1:
+        return False
+    columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
+    varied = [column for column in columns if len(column) > 1]
+    return len(varied) == 1 and varied[0][0] in (0, 1) and varied[0] == list(range(varied[0][0], varied[0][-1] + 1))
+
+
 def is_host(name: str) -> bool:
     """Whether a folder is named as a machine is."""
     return _HOST.match(name) is not None

@@ -23,6 +23,10 @@ _RANK_OF = re.compile(
 )
 
 
+# A rank without the size of its world: torch's and Lightning's prefixes, `local_rank=2`.
+_OF_A_RANK = re.compile(rb"\[(?:[Rr]ank|default)[: ]? ?\d|\b(?:global_|local_)?rank[\"']?[=:] ?\d", re.I)
+
+
 class Writers(enum.Enum):
     """Who wrote several logs."""
 
@@ -54,6 +58,11 @@ def runs_of_one(heads: Iterable[bytes]) -> bool:
     """Whether the first bytes of each of several files say that its writer was alone in its world."""
     sizes = [set(_sizes(head)) for head in heads]
     return bool(sizes) and all(found == {1} for found in sizes)
+
+
+def tells_a_rank(head: bytes) -> bool:
+    """Whether the first bytes of a log say that a process of several wrote some of it."""
+    return _OF_A_RANK.search(head) is not None or any(size > 1 for size in _sizes(head))
 
 
 def _sizes(head: bytes) -> list[int]:

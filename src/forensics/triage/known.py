@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from forensics.triage import folders as names
 from forensics.triage import layouts
 from forensics.triage.found import Found, Rows, total
-from forensics.triage.heads import Writers, runs_of_one, writers
+from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, writers
 from forensics.triage.layouts import Cut, Listing, natural
 from forensics.triage.model import Job
-from forensics.triage.tree import HEAD, Files, Tree
+from forensics.triage.tree import FIRST, HEAD, Files, Tree, of_training
 
 DEEPEST = 8  # folders from a given path to a job
 RESUBMITTED = 2  # job ids among the logs of one folder that can be one job, submitted again
@@ -184,6 +184,26 @@ class Known:
         return self._make.cut(path, cuts, "file") + self._make.archives(
             path, [name for name in files if name not in taken]
         )
+
+    def flat(self, path: str, files: Sequence[str]) -> Found:
+        """Jobs of which each wrote its own log beside the others' (`> $model.log`); none where that is not sure.
+
+        Their names are those of no kind of log, machine or process, most of them trained, and none says that it is of
+        several. What is numbered from 0 or 1 without a gap may be ranks.
+        """
+        logs = [name for name in files if layouts.may_be_log(name) and not layouts.is_study_log(name)]
+        cuts = layouts.by_stem(logs)
+        stems = [cut.name for cut in cuts]
+        if len(cuts) < 2 or any(layouts.is_kind_of_log(n) or names.is_part(n) or names.is_host(n) for n in stems):
+            return Found()
+        if len(layouts.numbered_logs([f"{stem}.log" for stem in stems])) == len(stems) and names.counted_within(stems):
+            return Found()
+        heads = [self._files.head(self._joined(path, cut.entries[0]), HEAD) for cut in cuts[:FIRST]]
+        trained = sum(map(of_training, heads))
+        if trained < 2 or 2 * trained < len(heads) or any(map(tells_a_rank, heads)):
+            return Found()
+        left = [name for name in files if name not in logs]
+        return self._make.cut(path, cuts, "file") + self._make.archives(path, left)
 
 
 _JOBS: tuple[tuple[Callable[[Listing], bool], str], ...] = (

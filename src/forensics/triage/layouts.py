@@ -81,6 +81,17 @@ _STUDY_LOG = re.compile(
     r"scheduler|queue|runner|orchestrator|nohup|joblib)(?:[-_.].*)?\.(?:log|out|err|txt)\Z",
     re.I,
 )
+# What the logs of one run are called, by what wrote them or what they hold.
+_KIND_OF_LOG = re.compile(
+    r"(?:(?:train|training|trainer|eval|evaluation|test|val|valid|validation|infer|inference|predict|pre-?process|prepare|"
+    r"data|dataset|download|tokeni[sz]e|pip|install|setup|env|environment|build|compile|gpu|cuda|nccl|nvidia-smi|smi|dcgm|"
+    r"dmesg|kern|kernel|journal|syslog|messages|debug|info|warn|warnings?|errors?|main|master|head|driver|server|client|"
+    r"run|job|script|output|out|err|stdout|stderr|console|terminal|screen|tmux|nohup|logs?|metrics?|monitor|profile|profiler|"
+    r"mem|memory|cpu|disk|net|network|resources?|slurm|sbatch|srun|ray|raylet|gcs_server|dashboard|all|combined|merged|"
+    r"latest|last|prev|previous|old|backup|best|final|full|clean|raw|gunicorn|access|tensorboard|wandb|mlflow|vllm|reward|"
+    r"actor|critic|ref|rollout|policy|learner|checkpoint|ckpt|save|resume|restart)[-_.]?)+\d{0,3}\Z",
+    re.I,
+)
 _DATA = re.compile(
     r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp4|wav|flac|npy|npz|parquet|arrow|h5|hdf5|bin|idx|pt|pth|ckpt|safetensors|distcp|"
     r"onnx|gguf|py|ipynb|sh)\Z",
@@ -99,7 +110,7 @@ _CONTAINER_LOG = re.compile(
 )
 _MLFLOW = frozenset({"metrics", "params", "tags", "artifacts"})
 _TRACES = re.compile(r"hparams\.ya?ml\Z|metrics\.csv\Z|events\.out\.tfevents\.")
-_LOG_END = re.compile(r"\.(?:log|out|err|txt)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
+_LOG_END = re.compile(r"\.(?:log|out|err|txt|std(?:out|err))(?:\.\d{1,4})?(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
 _ENDINGS = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4})+\Z")
 _RANKED = re.compile(
     r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry)s?[-_.]?\d",
@@ -278,6 +289,11 @@ def alike(names: Sequence[str]) -> bool:
     """Whether names differ in numbers alone, and these do not count ranks or the like."""
     stems = {_NUMBER.sub("0", _ENDINGS.sub("", name)) for name in names}
     return len(stems) == 1 and not any(map(_RANKED.search, names))
+
+
+def is_kind_of_log(stem: str) -> bool:
+    """Whether a log's name without its ending is that of one kind of log of a run, or of one of its processes."""
+    return _KIND_OF_LOG.match(stem) is not None or _RANKED.search(stem) is not None
 
 
 def numbered_logs(files: Sequence[str]) -> tuple[str, ...]:

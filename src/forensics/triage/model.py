@@ -33,7 +33,7 @@ class Job:
     layout: str  # how it was found; docs/triage.md has the list
     parts: tuple[str, ...]  # paths to give to `analyse`
     labels: Mapping[str, str] = field(default_factory=dict)  # what its place says: "array_task": "7"
-    guessed: tuple[str, ...] = ()  # folders of which each can be a job, where nothing tells that they are one
+    guessed: tuple[str, ...] = ()  # folders or logs of which each can be a job, where nothing tells that they are one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,8 @@ class Search:
             return self._whole_run(path, listing, inside, depth)
         if self._around(path, listing, own, inside, depth):
             return self._whole_run(path, listing, inside, depth)
+        if not inside.processes and (flat := self._with_folders(path, listing, own)).jobs:
+            return flat
         logs_within = any(len(found.jobs) == 1 and names.is_logs(n) for n, found in inside.kept.items())
         if (own and not all(map(layouts.is_study_log, own))) or (depth > 0 and (logs_within or inside.logs)):
             named = sum(not names.is_part(n) for n in inside.runs)
@@ -332,15 +334,31 @@ class Search:
             documents = all(map(layouts.is_document, (n for n in listing.files if n not in archives)))
             if documents and (depth == 0 or layouts.alike(archives)):
                 return self._make.archives(path, listing.files)
-        if (depth == 0 or (depth == 1 and names.is_logs(name))) and (
-            apart := self._layouts.apart(path, listing.files)
-        ).jobs:
-            return apart
-        if depth == 0:
-            return self._make.one(path, "folder") + self._note_logs(path, listing)
-        if not archives and not any(map(layouts.may_be_log, listing.files)):
+        if depth == 0 or (depth == 1 and names.is_logs(name)):
+            for cut in (self._layouts.apart, self._layouts.flat):
+                if (apart := cut(path, listing.files)).jobs:
+                    return apart
+        if depth > 0 and not archives and not any(map(layouts.may_be_log, listing.files)):
             return Found()
-        return self._make.one(path, "folder") + self._note_logs(path, listing)
+        noted = self._note_logs(path, listing)
+        (job,) = self._make.one(path, "folder").jobs
+        if noted.notes:
+            logs = layouts.numbered_logs(listing.files)
+            job = replace(job, guessed=tuple(self._joined(path, name) for name in logs))
+        return Found((job,)) + noted
+
+    def _with_folders(self, path: str, listing: Listing, own: Sequence[str]) -> Found:
+        """Jobs of which each left a log and a folder of one name (`sft-a.log`, `sft-a/`); none where most did not."""
+        found = self._layouts.flat(path, own)
+        beside = {self._joined(path, name): name for name in listing.folders}
+        stems = {job.path: folder for job in found.jobs for folder in beside if self._shown(folder) == job.path}
+        if 2 * len(stems) < len(found.jobs) or not stems:
+            return Found()
+        jobs = tuple(
+            replace(job, parts=(*job.parts, stems[job.path])) if job.path in stems else job for job in found.jobs
+        )
+        left = [name for folder, name in beside.items() if folder not in stems.values() and not names.is_part(name)]
+        return Found(jobs, found.notes) + self._make.left_out(path, left)
 
     def _wandb(self, path: str, inside: _Inside) -> Found:
         """The runs in `wandb/` where it is all that a program left beside its files; none where it is one run."""
@@ -366,7 +384,8 @@ class Search:
         if not alike or writers(self._tree.heads(self._joined(path, n) for n in alike), len(alike)) is Writers.RANKS:
             return Found()
         what = f"logs of {self._shown(path)} are read as one job ({some(alike)})"
-        return Found(notes=(Note(len(alike), f"{what}; name the files in place of the folder to have one job each"),))
+        text = f"{what}; name the files in place of the folder to have one job each"
+        return Found(notes=(Note(len(alike), text, guess=True),))
 
 
 def _evaluated(runs: Mapping[str, Found]) -> bool:
