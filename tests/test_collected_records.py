@@ -138,6 +138,9 @@ FORMS: dict[str, Callable[[list[str]], str]] = {
     ),
     "splunk": lambda lines: rows([{"result": {"_raw": x, "_time": iso(n)}} for n, x in enumerate(lines)]),
     "stern": lambda lines: rows([{"message": x, "podName": "w-0", "containerName": "pt"} for x in lines]),
+    "kaggle": lambda lines: "[" + "\n,".join(
+        json.dumps({"stream_name": "stderr", "time": 4.5 + n, "data": f"{x}\n"}) for n, x in enumerate(lines)
+    ) + "\n]",
     "opentelemetry": lambda lines: rows(
         [
             {"resourceLogs": [{"scopeLogs": [{"logRecords": [

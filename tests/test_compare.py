@@ -390,3 +390,51 @@ def test_a_last_step_within_one_record_is_no_difference(last: int, told: bool) -
     good = Side("good", "healthy", "", 1, 1, 1, 0, 199, stride=1)
     bad = Side("bad", "healthy", "", 1, 1, 1, 0, last, stride=10)
     assert [change.name for change in sides.shape((good,), bad)] == (["last step"] if told else [])
+
+
+# --- settings that are printed, folders, and lines of code
+
+
+def _printing(folder: Path, said: str) -> Path:
+    folder.mkdir()
+    steps = "".join(f"step {n} loss {3 - n / 100:.4f}\n" for n in range(1, 60))
+    (folder / "rank0.log").write_text(f"torch 2.5.1+cu124\n{said}\n{steps}")
+    return folder
+
+
+def _compared(good: Path, bad: Path) -> dict[str, object]:
+    result = CliRunner().invoke(main, ["compare", str(good), str(bad), "--format", "json"])
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def test_a_setting_on_a_line_of_its_own_is_compared(tmp_path: Path) -> None:
+    shown = _compared(
+        _printing(tmp_path / "a", "world_size=8\nrank=0\nmargin=3\nmargin=4"),
+        _printing(tmp_path / "b", "world_size=16\nrank=1\nmargin=5\nmargin=6"),
+    )
+    found = [(c["name"], c["good"], c["bad"]) for c in shown["settings"]]  # type: ignore[attr-defined]
+    assert found == [("printed.world_size", "8", "16")]
+
+
+def test_the_line_of_code_below_a_warning_is_no_warning(tmp_path: Path) -> None:
+    code = "/opt/x/y.py:4: UserWarning: the flux is low\n  warnings.warn("
+    good, bad = _printing(tmp_path / "a", ""), _printing(tmp_path / "b", code)
+    shown = [sign["title"] for sign in _compared(good, bad)["messages_only_bad"]]  # type: ignore[attr-defined]
+    assert shown == ["/opt/x/y.py:4: UserWarning: the flux is low"]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "differs"),
+    [
+        ("arguments.out", "runs/1", "runs/2", False),
+        ("arguments.data", "/home/jd/d", "/home/tv/d", False),
+        ("arguments.data", "/home/jd/c4", "/home/tv/pile", True),
+        ("arguments.data", "/data/c4", "/data/pile", True),
+        ("arguments.save", "True", "False", True),
+        ("arguments.out", "relu", "gelu", True),
+    ],
+)
+def test_folders_of_users_and_of_results_are_no_settings(name: str, good: str, bad: str, differs: bool) -> None:
+    found, expected = settings.changes([[Fact(name, good, "a")]], [Fact(name, bad, "b")])
+    assert (bool(found), bool(expected)) == (differs, not differs)

@@ -124,6 +124,7 @@ _SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
 _SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
 
 
+NOTEBOOK = ".ipynb"
 NOT_THERE = "no such file or directory"
 
 
@@ -583,9 +584,25 @@ def discover(
     """
     walk = _Walk(exclude, since, sniffers)
     path = _go_through(walk, paths)
+    if not any(given.lower().endswith(NOTEBOOK) for given in paths):
+        _leave_notebooks(walk)
     jobs = jobs_of_arrays(walk.sources)
     placed = restarted(local_names(number_tasks(walk.sources, jobs)))
     return Run(path, tuple(placed), tuple(walk.skipped), jobs)
+
+
+def _leave_notebooks(walk: _Walk) -> None:
+    """Leave out notebooks that lie beside logs: code comes with notebooks whose outputs are of other runs."""
+    found = [s for s in walk.sources if f"{NOTEBOOK}{MARK}" in s.path.lower()]
+    if not found or not any(s.kind is Kind.LOG for s in walk.sources if s not in found):
+        return
+    walk.sources[:] = [s for s in walk.sources if s not in found]
+    walk.skipped[:] = [row for row in walk.skipped if not row.path.lower().endswith(NOTEBOOK)]
+    for source in found:
+        path = source.path.rpartition(MARK)[0]
+        walk.skip(
+            path, "a notebook beside logs; give its path to have it read", kind=Kind.CONFIG.value, size=source.size
+        )
 
 
 def listing(paths: Sequence[str], *, exclude: Sequence[str] = ()) -> list[tuple[Path, str]]:

@@ -217,3 +217,27 @@ def test_the_step_of_a_kernels_message_in_another_zone_is_that_of_its_rank(tmp_p
     first = found.of_role(Role.ROOT)[0]
     assert (first.name, first.ranks, first.step) == ("gpu-fell-off-bus", (3,), 20)
     assert not any("which rank drives" in m.what for m in found.missing_evidence)
+
+
+@pytest.mark.parametrize(("joined", "size", "ranks"), [(1, 2, (1,)), (3, 4, (1, 2, 3)), (1, 4, (1, 2, 3))])
+def test_the_ranks_of_which_nothing_is_seen_are_those_that_did_not_come(
+    tmp_path: Path, joined: int, size: int, ranks: tuple[int, ...]
+) -> None:
+    """Three of four came, and one log is there: nothing tells which of the other three it was."""
+    said = f"torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. {joined}/{size} clients joined."
+    (tmp_path / "rank0.log").write_text(f"WORLD_SIZE={size} RANK=0\n{said}\n")
+    root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert (root.name, root.ranks) == ("rendezvous-timeout", ranks if size - joined == len(ranks) else None)
+
+
+def test_a_pod_whose_image_is_missing_while_the_others_gave_up(tmp_path: Path) -> None:
+    rows = [
+        "NAME           READY   STATUS             RESTARTS   AGE    IP           NODE",
+        "llm-master-0   0/1     Error              0          35m    10.2.0.3     gpu-1",
+        "llm-worker-1   0/1     ImagePullBackOff   0          35m    10.2.0.9     gpu-7",
+    ]
+    (tmp_path / "pods.txt").write_text("\n".join(rows) + "\n")
+    said = "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined."
+    (tmp_path / "llm-master-0.log").write_text(f"WORLD_SIZE=2 RANK=0\n{said}\n")
+    root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert (root.name, root.node, root.captures["pod"]) == ("image-pull-failed", "gpu-7", "llm-worker-1")

@@ -112,3 +112,10 @@ def test_numbers_rule_out_a_shape_and_their_lack_does_not():
 )
 def test_where_signatures_of_the_catalogue_show_themselves(name, where):
     assert witness(load_catalogue()[name]) is where
+
+
+def test_what_a_line_rules_out_comes_before_what_only_silence_speaks_against():
+    cause = candidate(signature("first"), 3)
+    looks = [*(f"unsaid-{n}" for n in range(6)), "other"]
+    items, _ = judge(looks, [candidate(signature("other"), 20, explained_by=cause)])
+    assert [item.name for item in items] == ["other", "unsaid-0", "unsaid-1", "unsaid-2"]

@@ -35,7 +35,7 @@ KNOWN = {
     "entropy": "entropy, actor/entropy, train/entropy_loss",
     "policy_loss": "policy_loss, actor/pg_loss, loss/policy_avg, train/policy_gradient_loss",
     "value_loss": "value_loss, critic/vf_loss, train/value_loss, train/critic_loss",
-    "reward": "reward, rollout/ep_rew_mean, critic/rewards/mean, train/reward",
+    "reward": "reward, rollout/ep_rew_mean, critic/rewards/mean, train/reward, charts/episodic_return, episode_return",
     "reward_std": "reward_std",
     "frac_reward_zero_std": "frac_reward_zero_std, train/frac_reward_zero_std",
     "margin": "rewards/margins, train/rewards/margins",

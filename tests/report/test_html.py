@@ -7,12 +7,14 @@ import dataclasses
 import hashlib
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, FAILED, HOSTILE, diagnosis, finding
 
+from forensics.engine.pipeline import Options, analyse
 from forensics.model import Coverage, Diagnosis, Evidence, Role, Status
 from forensics.report import html
 from forensics.report.html.chain import chain
@@ -196,6 +198,19 @@ def test_a_notebook_shows_it_redacted_in_a_frame_without_scripts() -> None:
     assert ("iframe", "sandbox", None) in reader.attributes or ("iframe", "sandbox", "") in reader.attributes
     assert inner and "firm.example" not in inner
     assert "script" not in checked(inner).elements
+
+
+def test_a_notebook_learns_names_from_the_files_of_the_run(tmp_path: Path) -> None:
+    for rank in range(2):
+        folder = tmp_path / f"zeta{rank}"
+        folder.mkdir()
+        (folder / "run.log").write_text(
+            f"zeta{rank}:42:42 [0] NCCL INFO Bootstrap : Using eth0:10.1.2.{rank}<0>\n"
+            'Traceback (most recent call last):\n  File "/app/t.py", line 1, in <module>\n    f()\nKeyError: "x"\n'
+        )
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert "zeta0" in str(found)
+    assert "zeta" not in found._repr_html_()
 
 
 def test_many_files_make_no_endless_table() -> None:

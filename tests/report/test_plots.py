@@ -145,6 +145,22 @@ def test_a_run_of_days_is_drawn_around_its_end() -> None:
     assert picture is not None and picture.start > 863_000 and any("10 days" in note for note in picture.notes)
 
 
+def test_training_that_no_rank_is_known_of_counts_for_when_a_run_began(tmp_path: Path) -> None:
+    clock = [f"2026-11-27 20:{49 + n // 6:02d}:{n % 6}0" for n in range(60)]
+    told = "".join(f"{when} INFO step {n} loss {3 - n / 100:.3f}\n" for n, when in enumerate(clock[:20]))
+    died = "".join(
+        f"[rank{r}]:[E1127 20:58:{r:02d}.000001 ProcessGroupNCCL.cpp:616] [Rank {r}] Watchdog caught collective operation"
+        f" timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=300000) ran for 300012"
+        " milliseconds before timing out.\n"
+        for r in range(4)
+    )
+    (tmp_path / "job.log").write_text(told + died)
+    found = analyse_with_data([str(tmp_path)], Options(threads=1))
+    drawn = made(found.data, found.diagnosis).swimlane
+    assert drawn is not None and any("before this are not drawn" in note for note in drawn.notes)
+    assert any(lane.label == "job.log" for lane in drawn.lanes)
+
+
 def test_without_times_steps_are_the_axis_and_without_either_there_is_no_picture() -> None:
     picture = made(data([(0, s, "loss", 1.0) for s in range(5)]), run(1)).swimlane
     assert picture is not None and (picture.axis, picture.end) == ("step", 4)

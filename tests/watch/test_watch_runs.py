@@ -136,6 +136,49 @@ def test_a_rank_that_falls_silent_and_speaks_again(live: Make) -> None:
     assert run.told()[-1] == ("recovered", SILENT, (2,))
 
 
+def stamped(rank: int, second: int, step: int) -> str:
+    clock = f"2026-11-27 20:{49 + second // 60:02d}:{second % 60:02d}"
+    return f"{rank}: {clock} INFO {STEP.format(step=step, loss=3 - step * 0.002 + (step * 7 % 11) * 0.001)}\n"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_rank_that_stops_within_its_first_looks(live: Make, shared: bool) -> None:
+    run = live()
+    for second in range(150):
+        for rank in range(8):
+            if rank != 5 or second < 30:
+                run.add("job.log" if shared else f"rank{rank}.log", stamped(rank, second, second))
+        if second % 5 == 4:
+            run.look()
+    assert run.told() == [("started", SILENT, (5,))]
+    assert run.news[0].sign.step == 29
+
+
+def test_a_rank_whose_first_buffer_is_emptied_later_than_the_others(live: Make) -> None:
+    run = live()
+    for second in range(390):
+        for rank in range(4):
+            # Rank 3 writes what it has every 100 seconds only.
+            if rank != 3:
+                run.add(f"rank{rank}.log", stamped(rank, second, second))
+            elif second % 100 == 99:
+                run.add("rank3.log", "".join(stamped(3, s, s) for s in range(second - 99, second + 1)))
+        if second % 5 == 4:
+            run.look()
+    assert SILENT not in [name for _, name, _ in run.told()]
+
+
+def test_a_run_that_evaluates_after_its_first_steps(live: Make) -> None:
+    run = live()
+    for second in range(15):
+        for rank in range(4):
+            run.add("job.log", stamped(rank, second, second))
+        if second % 5 == 4:
+            run.look()
+    run.look(24)
+    assert run.told() == []
+
+
 def test_a_run_that_stands_still(live: Make) -> None:
     run = live(silence=30.0)
     for step in range(1, 20):

@@ -217,6 +217,19 @@ def otlp(record: Object) -> list[Said]:
     return [Said(body["stringValue"], '"stringValue"', stamp(time))]
 
 
+def kaggle(record: Object) -> list[Said]:
+    """The log of a Kaggle kernel, as its page and `kaggle kernels output` give it: one list of records.
+
+    {"stream_name":"stderr","time":12.1,"data":"KeyError: 'text_b'\\n"}
+
+    The time is in seconds since the kernel began. A record without a line end holds a piece of a line.
+    """
+    said, stream = record.get("data"), record.get("stream_name")
+    if not isinstance(said, str) or stream not in _STREAMS or not isinstance(record.get("time"), (int, float)):
+        return []
+    return [Said(said, '"data"', stream=stream, piece=not said.endswith("\n"))]
+
+
 SYSTEMS: Mapping[str, Callable[[Object], list[Said]]] = {
     "Docker": docker,
     "fluentd or fluent-bit": fluent,
@@ -230,13 +243,14 @@ SYSTEMS: Mapping[str, Callable[[Object], list[Said]]] = {
     "Splunk": splunk,
     "stern": stern,
     "OpenTelemetry": otlp,
+    "Kaggle": kaggle,
 }
 # One of these is in every record of one of the systems.
 MARKS = (
     b'"log"', b'"MESSAGE"', b'"textPayload"', b'"jsonPayload"', b'"protoPayload"', b'"logName"', b'"@message"',
     b'"ingestionTime"', b'"eventId"', b'"logEvents"', b'"line"', b'"values"', b'"_source"', b'"source_type"',
     b'"agent"', b'"input"', b'"beat"', b'"LogMessage"', b'"LogEntry"', b'"attributes"', b'"_raw"', b'"podName"',
-    b'"stringValue"',
+    b'"stringValue"', b'"stream_name"',
 )  # fmt: skip
 
 

@@ -21,7 +21,6 @@ from forensics.parsers.prefixes import strip_ansi
 DOCUMENT = 256 << 20  # bytes of a notebook, of which pictures are the most
 NAME = "outputs.txt"  # of the text
 _BEGINS = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
-_MARK = re.compile(rb'"(?:cell_type|nbformat|kernelspec|worksheets)"\s*:')
 # Frames as IPython prints them: "File /w/train.py:12, in main(args)" (8.x), "/w/train.py in main(args)" and
 # "<ipython-input-4-0a1b> in <module>" (to 7.x), "Cell In[4], line 2" and "Input In [4], in <cell line: 2>()" (8.x).
 _FRAME = re.compile(
@@ -33,16 +32,12 @@ _IN_CELL = re.compile(r"\bline:? (?P<line>\d+)\b")
 
 
 def looks_like_notebook(head: bytes, name: str) -> bool:
-    """Whether a file that begins with these bytes, or has this name, is a notebook."""
-    return (
-        _BEGINS.match(head) is not None
-        and (name.lower().endswith(".ipynb") or _MARK.search(head) is not None)
-        and (name.lower().endswith((".ipynb", ".json")))
-    )
+    """Whether a file that begins with these bytes and has this name is a notebook."""
+    return name.lower().endswith(".ipynb") and _BEGINS.match(head) is not None
 
 
 def text(raw: BinaryIO) -> Iterator[bytes]:
-    """What the cells put out, in their order, each below a line that says which cell it is. Raises Stop."""
+    """What the cells put out, each below a line that says which cell it is, as they were run last. Raises Stop."""
     data = raw.read(DOCUMENT + 1)
     if len(data) > DOCUMENT:
         raise Stop(f"a notebook of more than {DOCUMENT >> 20} MiB; it was not read")
@@ -50,15 +45,26 @@ def text(raw: BinaryIO) -> Iterator[bytes]:
         document = json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
         raise Stop("damaged: it is no whole JSON document") from None
-    for number, cell in enumerate(_cells(document), 1):
+    for number, count, cell in _in_order(document):
         said = "".join(_said(output) for output in _items(cell.get("outputs")))
         if not said.strip():
             continue
-        count = cell.get("execution_count", cell.get("prompt_number"))
-        ran = f", In [{count}]" if isinstance(count, int) else ""
+        ran = f", In [{count}]" if count is not None else ""
         yield f"# cell {number}{ran}\n{said}".encode("utf-8", "replace")
         if not said.endswith("\n"):
             yield b"\n"
+
+
+def _in_order(document: Any) -> list[tuple[int, int | None, Mapping[str, Any]]]:
+    """(number from 1, count of its execution, cell), by execution; a cell without a count comes after the one above."""
+    found = []
+    last = 0
+    for number, cell in enumerate(_cells(document), 1):
+        count = cell.get("execution_count", cell.get("prompt_number"))
+        own = count if isinstance(count, int) else None
+        last = own if own is not None else last
+        found.append((last, (number, own, cell)))
+    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
 
 
 def _cells(document: Any) -> Iterator[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from forensics.compare import calls, curves, messages, order, partings, settings, sides
 from forensics.compare.model import Comparison, Parting
+from forensics.compare.printed import printed
 from forensics.engine.pipeline import Analysis, Options, analyse_with_data
 from forensics.signatures.schema import Signature
 
@@ -35,7 +36,8 @@ def compare(
 def comparison(goods: Sequence[Analysis], bad: Analysis) -> Comparison:
     """Compare analyses. goods: at least one; with several, their spread says what is noise."""
     theirs, mine = tuple(sides.side(g) for g in goods), sides.side(bad)
-    differ, expected = settings.changes([g.data.facts for g in goods], bad.data.facts)
+    stated = [(*a.data.facts, *printed(a.data)) for a in (*goods, bad)]
+    differ, expected = settings.changes(stated[:-1], stated[-1])
     parted = _partings(goods, bad)
     only_bad, only_good = messages.signatures([g.diagnosis for g in goods], bad.diagnosis)
     warned = [messages.warnings(a.data.sources) for a in (*goods, bad)]

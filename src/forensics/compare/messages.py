@@ -31,6 +31,8 @@ _VARIES = re.compile(
 )
 # A variable and its value, and nothing else: a setting, which is compared as one.
 _ASSIGNMENT = re.compile(r"\s*(?:export |set |setenv )?[A-Za-z_]\w*=\S*\s*\Z")
+# The line of code that Python prints below a warning.
+_CODE = re.compile(r"\s*(?:\w+\.)*_?warn(?:ing)?s?(?:_\w+)?\(")
 _LEVEL = re.compile(r"^\s*\[?(?:rank)?\d*\]?:?\s*")
 
 
@@ -97,7 +99,7 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
                 continue
             seen.add(hit.offset)
             text = hit.data.decode("utf-8", "replace").strip()
-            if _ASSIGNMENT.match(text):
+            if _ASSIGNMENT.match(text) or _CODE.match(_LEVEL.sub("", text)):
                 continue
             key = template(_LEVEL.sub("", text))
             known = found.get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from forensics.compare.model import Change
 from forensics.model import Fact
@@ -19,6 +19,15 @@ _EXPECTED = re.compile(
 # States of a run at its end, and what files say of themselves: the metrics tell these better.
 _NO_SETTING = re.compile(
     r"^(?:kernel_log|checkpoint\.|trainer\.(?:global_step|epoch|best|log|total_flos|state)|wandb\.summary)"
+)
+# Where a run writes, if the value is a path: a switch of such a name is a setting.
+_WRITES = re.compile(
+    r"(?i)(?:^|[._-])(?:out|output|outputs|save|save_?to|results?|ckpt|checkpoints?|logs?|exp|runs?|work|wandb)"
+    r"(?:[_-]?(?:dir|path|folder|root|directory))?$"
+)
+# A user's own folder, in which the same data lie under another name.
+_HOME = re.compile(
+    r"^(?:~|/home\d?(?:/users)?/[^/]+|/Users/[^/]+|/root|/scratch/[^/]+|[A-Za-z]:[\\/]+Users[\\/]+[^\\/]+|\$\{?HOME\}?)(?=[\\/])"
 )
 MOST = 2_000  # changes kept
 
@@ -46,8 +55,15 @@ def changes(goods: Sequence[Sequence[Fact]], bad: Sequence[Fact]) -> tuple[tuple
             continue
         good = next((o for o in others if o), {})
         change = Change(name, _values(good), _values(own), _place(good), _place(own))
-        (expected if _EXPECTED.search(name) else found).append(change)
+        (expected if _EXPECTED.search(name) or _same_folder(name, good, own) else found).append(change)
     return tuple(found[:MOST]), tuple(expected[:MOST])
+
+
+def _same_folder(name: str, good: Mapping[str, Fact], bad: Mapping[str, Fact]) -> bool:
+    """Whether values are only where a run writes, or the same folder of another user."""
+    if not good or not bad or not all("/" in value or "\\" in value for value in (*good, *bad)):
+        return False
+    return _WRITES.search(name) is not None or {_HOME.sub("~", v) for v in good} == {_HOME.sub("~", v) for v in bad}
 
 
 def _family(name: str) -> str:

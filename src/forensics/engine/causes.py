@@ -213,7 +213,7 @@ def _blamed(
     if named:
         ranks = named
     elif signature.culprit == "silent":
-        ranks = _silent(world)
+        ranks = _silent(world, observations)
     elif nobody and not shown:
         return None, False
     else:
@@ -228,12 +228,16 @@ def _blamed(
     return tuple(sorted(ranks)), False
 
 
-def _silent(world: World) -> set[int]:
-    """The ranks of a stated world of which no line was seen; nobody where they are as many as those that spoke."""
+def _silent(world: World, observations: Sequence[Observation]) -> set[int]:
+    """The ranks of a stated world of which no line was seen; nobody where they are as many as those that spoke.
+
+    Unless a line says that just as many did not come: then it is they, also where one of two is missing.
+    """
     if world.size is None or not world.size_is_stated:
         return set()
     silent = set(range(world.size)) - set(world.ranks)
-    return silent if 0 < len(silent) < len(world.ranks) else set()
+    missing = {world.size - int(n) for o in observations if (n := o.captures.get("joined", "")).isdecimal()}
+    return silent if 0 < len(silent) < len(world.ranks) or missing == {len(silent)} else set()
 
 
 def _subject(observation: Observation) -> str:
@@ -725,11 +729,23 @@ def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> t
 
 
 def _unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
-    """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap."""
-    if c.signature.name not in LOST_PEER or world.size is None:
+    """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap.
+
+    A memory kill of which nothing names the process is of that rank, unless it was on another host.
+    """
+    if world.size is None or world.size < 3:
         return None
-    silent = set(range(world.size)) - {rank for o in c.observations if (rank := world.of(o)) is not None}
-    return tuple(silent) if len(silent) == 1 and world.size > 2 else None
+    if c.signature.name in LOST_PEER:
+        losses = [c]
+    elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1:
+        losses = [e for e in c.explains if e.signature.name in LOST_PEER and e.attempt == c.attempt]
+    else:
+        return None
+    heard = {rank for e in losses for o in e.observations if (rank := world.of(o)) is not None}
+    silent = set(range(world.size)) - heard
+    if len(silent) != 1 or any(whose.apart(c.key.identity.node, world.host_of.get(rank)) for rank in silent):
+        return None
+    return tuple(silent)
 
 
 def _outlived(echo: Candidate, steps: StepClock, world: World, finished: Sequence[Candidate]) -> str | None:

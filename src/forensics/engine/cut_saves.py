@@ -30,7 +30,7 @@ LINES = 4  # between the beginning of a save and the end, such as warnings and o
 _BEGINS = lazy(r"(?i)\b(?:saving|writing|dumping)\b.{0,60}(?:checkpoint|ckpt|model|state|snapshot|\.(?:pt|pth|bin)\b)")
 _OVER = lazy(r"(?i)\b(?:saved|wrote|written|finished|complete[ds]?|done|success\w*|took)\b")
 _STEP = lazy(r"(?i)\bstep\b|\biter(?:ation)?\b|\bloss\b")
-_NUMBERED = re.compile(r"[\w-]*\d[\w-]*")  # what tells one checkpoint from another: step_990, 0000500
+_PATH = re.compile(r"(?:(?<=[\s'\"=(])|^)(?:[a-z0-9]{2,6}:/)?/[^\s'\"]+")
 NOTE = "It came while a checkpoint was being written: {text}"
 
 
@@ -91,13 +91,13 @@ def revive(found: Sequence[Candidate]) -> list[tuple[Candidate, Candidate]]:
 
 
 def _same_checkpoint(end: Candidate, damage: Candidate, found: Sequence[Candidate]) -> bool:
-    """Whether nothing says that another checkpoint was damaged than the one whose save was cut off."""
+    """Whether no numbers in the paths say that another checkpoint was damaged than the one whose save was cut off."""
     resumed = [c for c in found if c.signature.name == "run-resumed" and c.attempt == damage.attempt]
-    read = {name for c in (damage, *resumed) for o in c.observations for name in _names(o.evidence[0].text)}
-    written = {name for o in end.observations for name in _names(o.captures.get(SAVING, ""))}
-    return not read or not written or bool(read & written)
+    read = {n for c in (damage, *resumed) for o in c.observations for n in _numbers(o.evidence[0].text)}
+    written = {n for o in end.observations for n in _numbers(o.captures.get(SAVING, ""))}
+    return not (read - written and written - read)
 
 
-def _names(text: str) -> set[str]:
-    """The numbered parts of the paths in a line."""
-    return {m for path in re.findall(r"\S*/\S+", text) for m in _NUMBERED.findall(path)}
+def _numbers(text: str) -> set[int]:
+    """The numbers in the absolute paths and addresses of a line, such as 990 of /ckpt/step_990/model.pt."""
+    return {int(n) for path in _PATH.findall(text) for n in re.findall(r"\d{1,18}", path)}

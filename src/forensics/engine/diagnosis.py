@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from forensics.engine.causes import Candidate, ended_by_a_stop, roots, times_seen, with_step
+from forensics.engine.causes import MPI_EXIT, Candidate, ended_by_a_stop, roots, times_seen, with_step
+from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
 from forensics.engine.environment import environment, saved_progress
@@ -203,7 +204,10 @@ class _Findings:
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
-        return next(iter(named)) if len(named) == 1 else None  # of several hosts none is proven
+        if len(named) == 1:
+            return next(iter(named))
+        # Of several hosts none is proven, but for the one at which all connections that broke end.
+        return common_host(c.observations) if c.signature.area == "nccl" and named else None
 
 
 def _host_of(rank: int, nodes: Mapping[int, str]) -> str | None:
@@ -439,11 +443,17 @@ def nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
 
 
 def hosts_in_tables(data: RunData) -> dict[int, str]:
-    """rank -> host as torchelastic's table of failed workers prints it; without ranks of which tables disagree."""
+    """rank -> host as launchers print it of workers that failed; without ranks of which tables or lines disagree.
+
+    They are the rows of torchelastic's tables, and what an MPI launcher says of a rank that ended.
+    """
     told: dict[int, set[str]] = {}
     for o in data.observations:
-        if o.signature == WORKER_EXIT and o.identity.rank is not None and o.identity.node:
-            told.setdefault(o.identity.rank, set()).add(o.identity.node)
+        rank = o.identity.rank
+        if o.signature == MPI_EXIT and o.captures.get("rank", "").isdecimal():
+            rank = int(o.captures["rank"])
+        if o.signature in (WORKER_EXIT, MPI_EXIT) and rank is not None and o.identity.node:
+            told.setdefault(rank, set()).add(o.identity.node)
     return {rank: next(iter(hosts)) for rank, hosts in told.items() if len(hosts) == 1}
 
 

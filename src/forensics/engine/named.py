@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from forensics.archives.formats import without_compression
-from forensics.engine import host_folders, numbered
+from forensics.engine import declared, host_folders, numbered
 from forensics.engine.environment import stated_world
 from forensics.engine.identity import kernel_sources, stated_size
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
@@ -41,6 +41,8 @@ def confirmed(data: RunData) -> RunData:
     """The run with hosts of logs and ranks of workers that only their files' names bear."""
     if hosts := host_folders.of_hosts(data):
         data = _with(data, hosts)
+    if processes := declared.of_processes(data):
+        data = _with(data, processes)
     if ranks := numbered.of_ranks(data):
         data = _with(data, ranks)
     identities = _hosts(data) | _workers(data)

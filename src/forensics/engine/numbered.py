@@ -16,6 +16,7 @@ from forensics.model import MAX_RANKS, Identity, Kind, RunData
 
 # Siblings whose own lines prove the number: one may agree by chance, as a first rank and a first file do.
 PROVEN = 2
+_WORKER = re.compile(r"(?i)(?:worker|trainer)[-_]?\d+")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -36,8 +37,17 @@ def of_ranks(data: RunData) -> dict[str, Identity]:
     for paths in groups:
         ranks = _ranks(paths, said)
         if all(identities[path].rank in (None, rank) for path, rank in ranks.items()):
-            found |= {path: replace(identities[path], rank=rank) for path, rank in ranks.items()}
+            found |= {
+                path: replace(identities[path], rank=rank, node=_host(identities[path].node, path))
+                for path, rank in ranks.items()
+            }
     return found
+
+
+def _host(node: str | None, path: str) -> str | None:
+    """The host of a file whose name bears its rank; a worker after which the file is named is no host."""
+    name = path.rpartition("/")[2]
+    return None if node and _WORKER.fullmatch(node) and name.startswith(f"{node}.") else node
 
 
 def _ranks(paths: Sequence[str], said: Mapping[str, set[int]]) -> dict[str, int]:

@@ -26,7 +26,8 @@ def align(data: RunData) -> RunData:
     if not times:
         return data
     own = [o for o in data.observations if o.time is not None and o.timed and o.evidence[0].file not in files]
-    if own and all(o.zone_known for o in (*own, *told)):
+    zones = [o.zone_known for o in own] + [t.zone_known for t in data.tracebacks if t.time is not None]
+    if zones and all(zones) and all(o.zone_known for o in told):
         return data  # all of them state their zones
     times += [o.time for o in own if o.time is not None]
 

@@ -1,7 +1,8 @@
 """What else it could have been: look-alikes of the first root, with the line that speaks against each.
 
 A look-alike is ruled out by a line: the root's own, where what it says tells the two apart; or the look-alike's, where
-that is there and only followed, or did no harm. Where a look-alike would show in a kind of file that the run does not
+that is there and only followed, or did no harm. These come first, and what only the logs' silence speaks against comes
+last. Where a look-alike would show in a kind of file that the run does not
 hold, nothing rules it out, and that file is missing evidence.
 """
 
@@ -17,6 +18,7 @@ from forensics.model import MissingEvidence, RuledOut, RunData
 from forensics.signatures.schema import Signature
 
 MOST = 5  # look-alikes that a report names
+UNSAID = 3  # of these, such as nothing but silence speaks against
 _COMPARES_RANKS = re.compile(r"\branks?\b")
 # Detectors that compare the numbers of ranks, and the one that needs no other rank to show the same.
 _OF_SEVERAL, _OF_ONE = frozenset({"nan_one_rank_first"}), "nonfinite_module"
@@ -75,7 +77,8 @@ def ruled_out(
     first: Candidate, found: Sequence[Candidate], data: RunData, catalogue: Mapping[str, Signature]
 ) -> tuple[tuple[RuledOut, ...], tuple[MissingEvidence, ...]]:
     """(look-alikes of the first root that a line rules out, evidence that would show or rule out the others)."""
-    ruled: list[RuledOut] = []
+    ruled: list[RuledOut] = []  # by a line of their own, or by a kind of evidence that was read for them
+    unsaid: list[RuledOut] = []
     missing: list[MissingEvidence] = []
     held = _read(data)
     for look in first.signature.lookalikes:
@@ -89,11 +92,11 @@ def ruled_out(
             if any(rule.detector == _OF_ONE for rule in signature.evidence):
                 missing.append(MissingEvidence(f"what the model was given, which would show {look.name}", _WATCH))
         elif where in held:
-            told = held[where] or "nothing here says so"
-            ruled.append(RuledOut(look.name, f"{told}: {look.tell}", first.key.evidence[:1]))
+            told, group = (held[where], ruled) if held[where] else ("nothing here says so", unsaid)
+            group.append(RuledOut(look.name, f"{told}: {look.tell}", first.key.evidence[:1]))
         elif not any(where in _ASKED and _ASKED[where] in item for item in first.signature.confirm):
             missing.append(MissingEvidence(f"{where.value}, which would show {look.name}: {look.tell}", _HOW[where]))
-    return tuple(ruled[:MOST]), tuple(missing[:2])
+    return tuple([*ruled, *unsaid[:UNSAID]][:MOST]), tuple(missing[:2])
 
 
 def _asks_other_ranks(signature: Signature, tell: str) -> bool:

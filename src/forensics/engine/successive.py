@@ -23,6 +23,16 @@ _POD = re.compile(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
 _NUMBER = re.compile(r"\d+")
 
 
+class _Count(NamedTuple):
+    """The steps that a log records, in the order of its lines."""
+
+    line: int  # of the first one
+    first: int
+    highest: int
+    stride: int  # the largest interval between two of them
+    names: frozenset[str]  # of the metrics that it holds
+
+
 class _Log(NamedTuple):
     """A log that training wrote: when it speaks, and what it counts."""
 
@@ -30,8 +40,7 @@ class _Log(NamedTuple):
     slot: tuple[object, ...]  # the process that wrote it by the file's identity; its name alone where it has none
     low: float  # seconds since the epoch
     high: float
-    steps: tuple[int, ...]  # as they stand in it; empty where it counts none
-    names: frozenset[str]  # of the metrics that it holds
+    counts: _Count | None  # None where it counts none
     resumed: tuple[Observation, ...]  # what it says of going on from a checkpoint before its first step
     ended: bool  # whether it says that it reached its end
 
@@ -59,41 +68,42 @@ def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]
     for o in data.observations:
         key = o.evidence[0]
         if o.signature == RESUMED and key.line is not None:
-            first = counted[key.file][0] if key.file in counted else None
-            if first is None or key.line < first:
+            count = counted.get(key.file)
+            if count is None or key.line < count.line:
                 resumed[key.file].append(o)
         elif o.signature == FINISHED and o.weight > ANYBODYS_END:
             ended.add(key.file)
     return [
-        _Log(
-            path,
-            _slot(source),
-            *spans[path],
-            counted[path][1] if path in counted else (),
-            counted[path][2] if path in counted else frozenset(),
-            tuple(resumed[path]),
-            path in ended,
-        )
+        _Log(path, _slot(source), *spans[path], counted.get(path), tuple(resumed[path]), path in ended)
         for path, source in candidates.items()
         if path in counted or resumed[path]
     ]
 
 
-def _counts(data: RunData, candidates: Collection[str]) -> dict[str, tuple[int, tuple[int, ...], frozenset[str]]]:
-    """source -> line of its first step, its steps in the order of lines, and the names of its metrics."""
+def _counts(data: RunData, candidates: Collection[str]) -> dict[str, _Count]:
+    """What each of some sources counts."""
     if not data.metrics.height or not candidates:
         return {}
     import polars as pl
 
+    step = pl.col("step")
     rows = (
         data.metrics.filter(
-            pl.col("source").is_in(list(candidates)) & pl.col("step").is_not_null() & pl.col("line").is_not_null()
+            pl.col("source").is_in(list(candidates)) & step.is_not_null() & pl.col("line").is_not_null()
         )
-        .sort("line", maintain_order=True)
-        .group_by("source")
-        .agg(pl.col("line").first(), pl.col("step"), pl.col("name").unique().alias("names"))
+        .group_by("source", maintain_order=True)
+        .agg(
+            pl.col("line").first(),
+            step.first(),
+            step.max().alias("highest"),
+            step.diff().max().alias("stride"),
+            pl.col("name").unique().alias("names"),
+        )
     )
-    return {source: (line, tuple(steps), frozenset(names)) for source, line, steps, names in rows.iter_rows()}
+    return {
+        source: _Count(line, first, highest, max(stride or 1, 1), frozenset(names))
+        for source, line, first, highest, stride, names in rows.iter_rows()
+    }
 
 
 def _slot(source: Source) -> tuple[object, ...]:
@@ -123,27 +133,27 @@ def _apart(logs: Sequence[_Log]) -> list[list[_Log]]:
 
 def _goes_on(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
     """Whether a group of logs is the launch that follows another one of the same run."""
-    if any(log.ended for log in before) or not _same_processes(before, after):
+    done = [log.counts for log in before if log.counts is not None]
+    if not done or any(log.ended for log in before) or not _same_processes(before, after):
         return False
+    low, high, stride = min(c.first for c in done), max(c.highest for c in done), max(c.stride for c in done)
     alike = not {_family(log.path) for log in before}.isdisjoint(_family(log.path) for log in after)
-    done = [step for log in before for step in log.steps]
-    if not done:
-        return False
-    begun = [log.steps[0] for log in after if log.steps]
-    low, high = min(log.steps[0] for log in before if log.steps), max(done)
-    names = frozenset[str]().union(*(log.names for log in before))
-    if begun and not names & frozenset[str]().union(*(log.names for log in after)):
-        return False  # an evaluation, or something else that counts
-    stride = _stride(before)
     resumed = [o for log in after for o in log.resumed]
-    if not begun:
+    counts = [log.counts for log in after if log.counts is not None]
+    if not counts:
         return alike and any(_leads_into(o, low, high + stride) for o in resumed)
+    if not _names(done) & _names(counts):
+        return False  # an evaluation, or something else that counts
+    begun, past = min(c.first for c in counts), max(c.highest for c in counts) > high
     # What resumes may die at once; what says nothing of a checkpoint, or bears another name, has to get past the end.
-    past = high < max(step for log in after for step in log.steps)
     if resumed:
-        return low < min(begun) <= high + stride and (alike or past)
+        return low < begun <= high + stride and (alike or past)
     # It repeats steps, as a rotated file does not.
-    return alike and past and low < min(begun) <= high
+    return alike and past and low < begun <= high
+
+
+def _names(counts: Sequence[_Count]) -> frozenset[str]:
+    return frozenset[str]().union(*(c.names for c in counts))
 
 
 def _same_processes(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
@@ -152,11 +162,6 @@ def _same_processes(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
         return True
     one, other = Counter(log.slot for log in before), Counter(log.slot for log in after)
     return one <= other or other <= one
-
-
-def _stride(logs: Sequence[_Log]) -> int:
-    """The largest interval between two records of a log."""
-    return max((b - a for log in logs for a, b in pairwise(log.steps) if b > a), default=1)
 
 
 def _leads_into(o: Observation, low: int, high: int) -> bool:

@@ -124,7 +124,8 @@ _SPELLINGS: dict[str, str] = {
     ),
     "reward": (
         "reward mean_reward reward_mean rewards_mean critic_rewards_mean critic_score_mean ep_rew_mean rlhf_reward "
-        "episode_reward_mean return objective_scores env_reward_mean episode_return_mean"
+        "episode_reward_mean return objective_scores env_reward_mean episode_return_mean episode_return "
+        "episodic_return mean_return avg_return mean_episode_return mean_episode_reward episode_reward"
     ),
     "reward_std": "reward_std rewards_std std_reward env_reward_std",
     "frac_reward_zero_std": "frac_reward_zero_std",
@@ -179,7 +180,7 @@ _GROUPS = frozenset(
      "actor", "critic", "perf", "learning", "runtime",
      "loss_metrics", "time_metrics", "metrics", "metric", "optim", "optimizer", "policy", "objective", "rollout",
      "amp", "scaler", "grad_scaler", "fp16", "system", "stats", "scalars", "epoch", "timing_s", "val_env", "env", "rl",
-     "ppo", "losses", "info", "timing"}
+     "ppo", "losses", "info", "timing", "charts"}
 )  # fmt: skip
 # `gpu_memory_allocated_gb`, torch's `cuda_max_memory_allocated`, W&B's `gpu.0.memoryAllocatedBytes`
 _DEVICE_MEMORY = re.compile(

@@ -26,7 +26,10 @@ _SIGNALS = {
     8: "rank-sigfpe",
     9: "sigkill-unknown-sender",
     11: "rank-segfault",
+    14: "alarm-signal",
     15: "external-sigterm",
+    24: "cpu-time-limit",
+    25: "file-size-limit",
 }
 
 

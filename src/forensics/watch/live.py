@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 RUN = "run"  # what all files together are called where their rhythm is kept
 SILENT, STILL, BEHIND, SLOW, DISK = "rank-silent", "run-silent", "rank-behind", "throughput-collapse", "disk-filling"
 TOGETHER = 8  # ranks that are told of one by one: more that fall silent at once are one thing
-SEEDED = 64  # intervals that are taken from what a run wrote before the watch
 _STRAGGLER, _FULL = "straggler-rank", "disk-full"  # entries of the catalogue that say what to do
 _LOOK_AT_IT = "Find out where it stands: py-spy dump --pid <pid> on its host, dmesg and nvidia-smi there."
 
@@ -53,10 +52,8 @@ def gaps(rows: pl.DataFrame, rank_of: Mapping[str, int | None]) -> dict[int | st
     own = {path: rank for path, rank in rank_of.items() if rank is not None}
     rank = pl.coalesce("rank", pl.col("source").replace_strict(own, default=None, return_dtype=pl.Int32))
     told = timed.with_columns(rank=rank).group_by("rank").agg(pl.col("time").unique().sort().diff().drop_nulls())
-    found: dict[int | str, list[float]] = {
-        rank: times[-SEEDED:] for rank, times in told.iter_rows() if rank is not None
-    }
-    return found | {RUN: timed["time"].unique().sort().diff().drop_nulls().to_list()[-SEEDED:]}
+    found: dict[int | str, list[float]] = {rank: times for rank, times in told.iter_rows() if rank is not None}
+    return found | {RUN: timed["time"].unique().sort().diff().drop_nulls().to_list()}
 
 
 def silent(found: Sequence[Silence], progress: Progress, catalogue: Mapping[str, Signature]) -> dict[Hashable, Sign]:

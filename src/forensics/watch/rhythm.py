@@ -9,7 +9,7 @@ has: so a silence must also be twice as long as the longest interval so far.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
@@ -17,6 +17,7 @@ DEVIATIONS = 5.612  # of a normal distribution beyond which one in 10^8 lies
 LONGEST = 2.0
 FEWEST = 8  # intervals from which on a rhythm is known
 KEPT = 256  # intervals that are kept of each
+SEEDED = 64  # intervals that are taken from the times in lines
 LOOKS = 3  # looks that a silence lasts at least: what is written between two of them is seen at the second
 
 
@@ -59,12 +60,17 @@ class Rhythm:
             beat.longest = max(beat.longest, gap)
             beat.last = when
 
-    def seed(self, who: Hashable, gaps: Iterable[float]) -> None:
-        """Intervals (seconds) from before the watch, where the run itself tells when it wrote."""
+    def seed(self, who: Hashable, gaps: Sequence[float], spread: float = 0.0) -> None:
+        """Intervals (seconds) that the run itself tells of, by the times in its lines, as long as no rhythm is known.
+
+        spread: seconds between the first and last line of what came at once: a buffer that was emptied, and the next
+        one takes as long to fill.
+        """
         beat = self._beats.get(who)
         if beat is None or len(beat.gaps) >= FEWEST:
             return
-        for gap in gaps:
+        beat.longest = max(beat.longest, spread)
+        for gap in gaps[-SEEDED:]:
             if gap > 0:
                 beat.gaps.append(gap)
                 beat.longest = max(beat.longest, gap)
@@ -72,6 +78,11 @@ class Rhythm:
     def ranks(self) -> set[int]:
         """The ranks that ever wrote."""
         return {who for who in self._beats if isinstance(who, int)}
+
+    def known(self, who: Hashable) -> bool:
+        """Whether enough intervals are known to tell an unusual silence."""
+        beat = self._beats.get(who)
+        return beat is not None and len(beat.gaps) >= FEWEST
 
     def last(self, who: Hashable) -> float | None:
         """When somebody last wrote."""

@@ -236,6 +236,19 @@ class Watcher:
         if not first:
             for rank in steps:
                 self._rhythm.note(rank, at)
+            self._young(rows)
+
+    def _young(self, rows: Sequence[pl.DataFrame]) -> None:
+        """A rank that stops soon has written at a few looks only, but lines enough whose times tell its rhythm.
+
+        Not so of the whole run: no other goes on while it compiles or evaluates for the first time.
+        """
+        if all(self._rhythm.known(rank) for rank in self._rhythm.ranks()):
+            return
+        for frame in rows:
+            for who, gaps in live.gaps(frame, self._own_ranks()).items():
+                if who != live.RUN:
+                    self._rhythm.seed(who, gaps, sum(gaps))
 
     def _due(self, at: float) -> bool:
         return at - self._explained >= self._cost * (URGENT if self._urgent else PATIENT)

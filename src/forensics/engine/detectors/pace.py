@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.names import finite, has
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
@@ -70,10 +70,11 @@ def throughput_collapse(
         if not stream.names & RL_NAMES and "loss" in stream.columns
         for part in segments(stream)
     ]
+    paces = [(part, pace) for part in found if (pace := _usable(part, 2 * records)) is not None]
     signs = [
         sign
-        for part in found
-        if (sign := _collapse(part, drop, records, share, stray) or _decline(part, records)) is not None
+        for part, pace in paces
+        if (sign := _collapse(part, pace, drop, records, share, stray) or _decline(part, pace, records)) is not None
     ]
     if not signs:
         return ()
@@ -83,21 +84,26 @@ def throughput_collapse(
     return merge(signs, found, tuple(named) if None not in slow and 2 * len(named) < len(logging) else ())
 
 
-def _usable(part: Stream, fewest: int) -> tuple[str, list[int], list[float]] | None:
+class _Pace(NamedTuple):
+    """metric: its name. at: records. speeds: what is done in a second there."""
+
+    metric: str
+    at: list[int]
+    speeds: list[float]
+
+
+def _usable(part: Stream, fewest: int) -> _Pace | None:
     """`_speed` behind the warm-up, where there are records enough, one size of batch, and no mean over the run."""
     said = _speed(part)
     if said is None or len(set(finite(part.column("batch_size")))) > 1:
         return None
     name, at, speeds = said
     at, speeds = at[len(at) // 20 :], speeds[len(speeds) // 20 :]  # compilation, caches that fill, autotuning
-    return None if len(speeds) < fewest or _falls_all_along(speeds) else (name, at, speeds)
+    return None if len(speeds) < fewest or _falls_all_along(speeds) else _Pace(name, at, speeds)
 
 
-def _collapse(part: Stream, drop: float, records: int, share: float, stray: float) -> Sign | None:
-    said = _usable(part, 2 * records)
-    if said is None:
-        return None
-    name, at, speeds = said
+def _collapse(part: Stream, pace: _Pace, drop: float, records: int, share: float, stray: float) -> Sign | None:
+    name, at, speeds = pace
     last = max(records, int(share * len(speeds)))
     # The level is that of the first part; the onset is where fewest records lie on the wrong side of its half.
     limit = drop * median(speeds[:records])
@@ -113,15 +119,14 @@ def _collapse(part: Stream, drop: float, records: int, share: float, stray: floa
     return _slower(part, name, at, (before, after), onset, f"from {part.where(at[onset])} to the end")
 
 
-def _decline(part: Stream, records: int) -> Sign | None:
+def _decline(part: Stream, pace: _Pace, records: int) -> Sign | None:
     """A pace that falls all along, which a growing list, graph or cache makes of it."""
-    said = _usable(part, _PARTS * (records // 3))
-    if said is None:
-        return None
-    name, at, speeds = said
+    name, at, speeds = pace
     size = len(speeds) // _PARTS
+    if size < records // 3 or median(speeds[-size:]) > _DECLINES * median(speeds[:size]):
+        return None
     levels = [median(speeds[k * size : (k + 1) * size]) for k in range(_PARTS)]
-    if levels[-1] > _DECLINES * levels[0] or any(b > _LEVEL * a for a, b in itertools.pairwise(levels)):
+    if any(b > _LEVEL * a for a, b in itertools.pairwise(levels)):
         return None
     # At once is no decline: that has its own rule, and its own reasons not to count.
     if max(a / b for a, b in itertools.pairwise(levels)) > levels[0] / levels[-1] / 1.5:

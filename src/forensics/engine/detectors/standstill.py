@@ -143,7 +143,7 @@ def loss_at_chance(
     # Not cut where steps go back: many loops count them within an epoch.
     found = tuple(
         s
-        for s in streams(metrics, (*_NAMES, *_ACCURACIES, *_BATCH))
+        for s in streams(metrics, (*_NAMES, *_ACCURACIES))
         if "loss" in s.columns and not s.names & RL_NAMES and len({*s.attempts}) < 2
     )
     signs = []
@@ -153,7 +153,7 @@ def loss_at_chance(
         chance = (
             _guess(part, close, spread, guessing)
             or _level_of_classes(part, close, closer)
-            or _level_of_batch(part, closer)
+            or _level_of_batch(part, metrics, closer)
         )
         if chance is not None and (sign := _at_chance(part, *chance)) is not None:
             signs.append(sign)
@@ -165,7 +165,8 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) ->
     at, curve = part.curve("loss")
     if len(curve) < min(records, epochs) or not all(map(math.isfinite, curve)) or not _from_the_start(part, at):
         return False
-    if not _steps(part, at):
+    told = [(s, part.epochs[i] or 0.0) for i in at if (s := part.steps[i]) is not None]
+    if len({s for s, _ in told}) < 2:
         over = _places(part, at)
         rises = [b - a for a, b in itertools.pairwise(over)]
         if len(over) < len(curve):
@@ -174,7 +175,6 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) ->
             return len(over) >= epochs
         # HF Trainer's dicts have fractions of an epoch; the fewest records stand for as many steps, of a whole epoch.
         return len(over) >= 2 * records and min(rises) >= 0 and over[-1] - over[0] >= 1
-    told = [(s, part.epochs[i] or 0.0) for i in at if (s := part.steps[i]) is not None]
     if any(b[0] < a[0] and b[1] <= a[1] for a, b in itertools.pairwise(told)):  # it began anew
         return False
     return len(told) >= records and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
@@ -192,11 +192,17 @@ def _level_of_classes(part: Stream, close: float, closer: float) -> tuple[int, f
     return classes, band, ""
 
 
-def _level_of_batch(part: Stream, closer: float) -> tuple[int, float, str] | None:
+def _level_of_batch(part: Stream, metrics: pl.DataFrame, closer: float) -> tuple[int, float, str] | None:
     """The same where C is the size of the batch, said by itself or as what is done in a second and in how long."""
     _, curve = part.curve("loss")
-    sizes = finite(part.column("batch_size"))
-    told = zip(part.column("throughput"), part.column("step_time"), strict=True)
+    level = median(curve)
+    if sum(abs(v - level) > 2 * closer * level for v in curve) > 0.05 * len(curve):
+        return None
+    own = next((s for s in streams(metrics, _BATCH) if (s.source, s.rank) == (part.source, part.rank)), None)
+    if own is None:
+        return None
+    sizes = finite(own.column("batch_size"))
+    told = zip(own.column("throughput"), own.column("step_time"), strict=True)
     size = median(sizes or [a * b for a, b in told if a is not None and b is not None] or [0.0])
     if not _SMALLEST_BATCH <= size < math.inf:
         return None

@@ -29,6 +29,7 @@ _STILL_INTERVALS, _STILL_SECONDS = 20.0, 60.0
 class _Life:
     spans: dict[int | None, tuple[float, float]] = field(default_factory=dict)  # attempt -> from when to when
     signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
+    trains: bool = False  # whether it recorded metrics
     recorded: tuple[float, float] | None = None  # when the last step was recorded, and the usual interval of them
 
     def seen(self, attempt: int | None, *times: float | None) -> None:
@@ -123,6 +124,7 @@ def _lives(
     for rank, source, attempt, first, last in _spans_of_metrics(data, axis):
         if (own := life(rank, source)) is not None:
             own.seen(attempt, first, last)
+            own.trains = True
     roots = {f.name: set(f.ranks or ()) for f in diagnosis.of_role(Role.ROOT)}
     for o in data.observations:
         at = o.time if axis == "time" else o.step
@@ -183,6 +185,8 @@ def _picture(
     culprits = {rank for f in diagnosis.of_role(Role.ROOT) for rank in f.ranks or ()}
     ranks = sorted({*range(diagnosis.run.world_size or 0), *lives})
     known = [life for life in lives.values() if life.first is not None] or list(files.values())
+    if not any(life.trains for life in known):  # whose the training was is not known, but when it was
+        known += [life for life in files.values() if life.trains]
     start = min((life.first for life in known if life.first is not None), default=None)
     end = max((life.last for life in known if life.last is not None), default=None)
     if start is None or end is None:

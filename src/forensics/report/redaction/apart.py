@@ -12,6 +12,7 @@ from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.tables import tables
 
 _TELLING = r"(?=[\w. /-]{0,80}(?:pass|pwd|secret|token|key|cred|auth|salt|dsn|cookie))"
+_TELLING_WORD = _TELLING.replace(r"[\w. /-]", r"[\w.-]")
 _QUOTED = r"b?(?P<quote>\\?[\"'])(?P<quoted>(?:(?!(?P=quote))[^\n]){1,1000})(?=(?P=quote))"
 # `- name: DB_PASSWORD` and `value: x` as Kubernetes has them: in YAML (also on two lines of a log), a dict, or JSON.
 _PAIR = lazy(
@@ -84,13 +85,15 @@ _BELOW = lazy(
 )
 # pydantic shows what it was given: `hf_token` and, on the next line, `... [type=string_type, input_value='x', ...]`.
 _INPUT = lazy(
-    rf"(?i)(?<![\w.-]){_TELLING}(?P<name>[A-Za-z][\w.-]{{2,80}})\s{{1,8}}(?-i:[A-Z])[^\n\[]{{3,300}}\[type=\w{{1,60}}, input_value={_QUOTED}",
+    rf"(?i)(?<![\w.-]){_TELLING_WORD}(?P<name>[A-Za-z][\w.-]{{2,80}})\s{{1,8}}(?-i:[A-Z])[^\n\[]{{3,300}}"
+    rf"\[type=\w{{1,60}}, input_value={_QUOTED}",
     re.ASCII,
 )
 # A debugger or a console shows the value of what it was asked for on the next line.
 _ASKED = lazy(
-    rf"(?im)^[^\n]{{0,80}}?(?:\(Pdb\+?\+?\)|i?pdb>|>>>|In \[\d+\]:)[ \t]+(?:pp?[ \t]+|print\(|!)?[^\n'\"=]{{0,80}}?(?:\[[\"']|\([\"'])?"
-    rf"{_TELLING}(?P<name>[A-Za-z][\w.-]{{2,80}})(?:[\"'][\])])?\)?[ \t]*\n(?:Out\[\d+\]:[ \t]*)?{_QUOTED}",
+    rf"(?im)^[^\n]{{0,80}}?(?:\(Pdb\+?\+?\)|i?pdb>|>>>|In \[\d+\]:)[ \t]+(?:pp?[ \t]+|print\(|!)?"
+    rf"[^\n'\"=]{{0,80}}?(?:\[[\"']|\([\"'])?"
+    rf"{_TELLING_WORD}(?P<name>[A-Za-z][\w.-]{{2,80}})(?:[\"'][\])])?\)?[ \t]*\n(?:Out\[\d+\]:[ \t]*)?{_QUOTED}",
     re.ASCII,
 )
 # In a cell beside a name stands as often what kind of thing it is, or whether it is needed.

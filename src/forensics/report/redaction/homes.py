@@ -30,8 +30,9 @@ _OF_GROUPS = lazy(
 _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
 # `/p/scratch/PROJECT/USER` (Jülich), `/leonardo_work/PROJECT/USER` (CINECA), `/home/atuin/PROJECT/USER` (Erlangen), and
 # users below numbers: `/storage/home/hcoda1/0/USER` (Georgia Tech), `/dss/dsshome1/01/USER` (Munich).
-# `/global/cfs/cdirs/PROJECT/USER` (NERSC), `/home/groups/PI/USER`, `/oak/stanford/groups/PI/USER` (Stanford), `/groups/GROUP/USER`
-# (ABCI), `/lus/eagle/projects/PROJECT/USER`, `/flare/PROJECT/USER` (Argonne), `/nfs/turbo/GROUP/USER` (Michigan).
+# `/global/cfs/cdirs/PROJECT/USER` (NERSC), `/home/groups/PI/USER`, `/oak/stanford/groups/PI/USER` (Stanford),
+# `/groups/GROUP/USER` (ABCI), `/lus/eagle/projects/PROJECT/USER`, `/flare/PROJECT/USER` (Argonne),
+# `/nfs/turbo/GROUP/USER` (Michigan).
 _OF_SITES = lazy(
     r"((?<![\w./:-])(?:/p/(?:scratch|project\d?|largedata|fastdata|data\d?)|/leonardo_(?:work|scratch)|/home/"
     r"(?:atuin|hpc|vault|woody|saturn)|/global/(?:cfs/cdirs|common/software|project/projectdirs)|(?:/home|/scratch|/oak/stanford|/nfs)?/groups"
@@ -132,11 +133,13 @@ def shared_homes(text: str, memory: Memory) -> str:
 
     def root(match: re.Match[str]) -> str:
         group = memory.account(match["group"])
-        return f"{match[1]}{group}_root/{group}/{memory.user(match[4])}"
+        return f"{match[1]}{group}/{group}/{memory.user(match[4])}"
 
     if "_root/" in text:
         text = _BY_ROOT.sub(root, text)
-    text = _HOLDS.sub(lambda match: match[1] + (memory.user(match[2]) if _is_user(match[2]) else match[2]), text)
-    text = _BY_LETTER.sub(letter, text)
+    if "/." in text or "conda" in text or "mamba" in text or "miniforge" in text:
+        text = _HOLDS.sub(lambda match: match[1] + (memory.user(match[2]) if _is_user(match[2]) else match[2]), text)
+    if "scratch" in text or "/home" in text or "/user" in text:
+        text = _BY_LETTER.sub(letter, text)
     text = second(_NUMBERED, memory.user, _OF_SITES.sub(site, text))
     return _PATH.sub(lambda match: _path(match, memory), text)

@@ -21,13 +21,33 @@ _WHY = (
     r"|No address associated|nodename nor servname|[Hh]ost not found|No such host|no such host|No route to host"
     r"|Connection refused|Connection timed out|Host is unreachable|Network is unreachable|Operation timed out)"
 )
+_WORDS_OF_WHY = (
+    "Errno",
+    "nknown",
+    "resolution",
+    "No ",
+    "no such",
+    "nodename",
+    "not found",
+    "refused",
+    "timed out",
+    "unreach",
+)
+_IP = r"(?:ip-\d{1,9}|\d{1,3}(?:\.\d{1,3}){3})"  # also one that has a stand-in
+# Behind what is mounted: where, how large it is, or its kind.
+_MOUNTED = r"(?:on /|[\d.]+[KMGTP]?i?\s|/\S{0,100} (?:nfs|cifs|ceph|glusterfs|lustre|fuse))"
+_NETSTAT = r"\b(?:tcp|udp)6?\s{1,8}\d+\s{1,8}\d+\s{1,8}"
 
 ERRORS: tuple[Place, ...] = (
     # HTTPConnectionPool(host='h', port=443), <HTTPConnection(host='h', port=80) at 0x7f>, connect(host="h")
-    place(rf"((?<![\w.-])(?:host|hostname|server|proxy|peername)=b?\\?[\"'])({NAME})(?=\\?[\"'])", "host=", "server=", "name=", "proxy="),
-    # `server at "h"`, `MySQL server on 'h'`, `host name "h"`, `Unknown MySQL server host 'h'`, `Server 'h' not found in`
     place(
-        rf"(\b(?:[Ss]erver|[Hh]ost(?: ?name)?|[Pp]roxy|[Bb]roker|[Gg]ateway|[Rr]egistry)(?: (?:at|on|host|name|address)){{0,2}}"
+        rf"((?<![\w.-])(?:host|hostname|server|proxy|peername)=b?\\?[\"'])({NAME})(?=\\?[\"'])",
+        "host=", "server=", "name=", "proxy=",
+    ),
+    # `server at "h"`, `MySQL server on 'h'`, `host name "h"`, `MySQL server host 'h'`, `Server 'h' not found in`
+    place(
+        rf"(\b(?:[Ss]erver|[Hh]ost(?: ?name)?|[Pp]roxy|[Bb]roker|[Gg]ateway|[Rr]egistry)"
+        rf"(?: (?:at|on|host|name|address)){{0,2}}"
         rf" \\?{_Q})({NAME}){_END}",
         "erver", "ost", "roxy", "roker", "ateway", "egistry",
     ),
@@ -37,22 +57,26 @@ ERRORS: tuple[Place, ...] = (
     # `Failed to resolve 'h' ([Errno -2] ...`, `Unable to resolve "h": Unknown server error`
     place(rf"(\bresolve \\?{_Q})({NAME})(?={_CLOSE}(?: \(|: ){_WHY})", "resolve "),
     place(rf"(\bresolve \\?{_Q})({_SURE}){_END}", "resolve "),
-    # curl: `Could not resolve host: h`; wget: `unable to resolve host address 'h'`; mount.nfs: `Failed to resolve server h`
+    # curl: `Could not resolve host: h`; wget: `unable to resolve host address 'h'`; mount.nfs: `resolve server h`
     place(
-        rf"(\bresolve (?:the )?(?:host ?name|host(?: address)?|proxy|server|address of|remote)(?: name)?:? {_Q}?)({NAME})(?![\w(])",
+        rf"(\bresolve (?:the )?(?:host ?name|host(?: address)?|proxy|server|address of|remote)(?: name)?:? {_Q}?)"
+        rf"({NAME})(?![\w(])",
         "resolve ",
     ),
     place(rf"(\bfind address for host )({NAME})", "find address for host"),
     place(rf"(\bUnknownHostException: (?:[Ii]nvalid host name: )?{_Q}?)({NAME})", "UnknownHostException"),
     place(rf"(\b(?:local|destination) host is: [\"(]?)({NAME})", "host is: "),  # Hadoop
     # `h: Name or service not known`, `Name or service not known: 'h'`
-    place(rf"((?:^|[\s\"'(,]))({_SURE})(?<!Error)(?<!Exception)(?=[\"']?(?::\d{{1,5}})?: {_WHY})", ": "),
+    place(rf"((?:^|[\s\"'(,]))({_SURE})(?<!Error)(?<!Exception)(?=[\"']?(?::\d{{1,5}})?: {_WHY})", *_WORDS_OF_WHY),
     place(rf"(\b{_WHY}[^\s:]{{0,40}}: [\"'])({NAME})(?=[\"'])", ": '", ': "'),
     # gRPC: `DNS resolution failed for h:2379: C-ares status is not ARES_SUCCESS qtype=A name=h is_balancer=0`
     place(rf"(\bresolution failed for (?:service: )?)({NAME})(?=:)", "resolution failed"),
     place(rf"(\bqtype=\w+ name=)({NAME})", "qtype="),
     # Hadoop: `Call From h/10.0.0.1 to h2:8020 failed`
-    place(rf"(\b(?:to|from|with) )({NAME})(?=:\d{{2,5}} (?:failed|timed out|refused|closed|reset))", " failed", " timed out", " refused", " closed", " reset"),
+    place(
+        rf"(\b(?:to|from|with) )({NAME})(?=:\d{{2,5}} (?:failed|timed out|refused|closed|reset))",
+        " failed", " timed out", " refused", " closed", " reset",
+    ),
     place(rf"(\bkafka[^\n]{{0,200}}?\bhost=|\bBrokerConnection[^\n]{{0,120}}?\bhost=)({NAME})(?=:\d)", "host="),
     # pymongo: `('h', 27017)`; sockets
     place(
@@ -61,7 +85,10 @@ ERRORS: tuple[Place, ...] = (
         "('", '("',
     ),
     # Go: `lookup h on 10.0.0.53:53: no such host`, `lookup h: no such host`
-    place(rf"(\blookup )({NAME})(?= on |: (?:no such host|server misbehaving|Temporary failure|i/o timeout|dial ))", "lookup "),
+    place(
+        rf"(\blookup )({NAME})(?= on |: (?:no such host|server misbehaving|Temporary failure|i/o timeout|dial ))",
+        "lookup ",
+    ),
     # curl, wget, ssh, nfs
     place(rf"(\b[Cc]onnect(?:ion)? to )({NAME})(?= port \d)", "onnect"),
     place(rf"(\b(?:Resolving|Connecting to) )({NAME})(?= \([\w.-]{{1,253}}\)|\.\.\.)", "Resolving ", "Connecting "),
@@ -71,15 +98,18 @@ ERRORS: tuple[Place, ...] = (
     place(rf"(\buname_result\([^)\n]{{0,80}}?\bnode=[\"'])({NAME})(?=[\"'])", "uname_result"),
     place(rf"(\bplatform\.node\(\)[\s:=]{{1,4}}[\"']?)({NAME})", "platform.node"),
     # df and mount: `h:/export 10T 9.9T`, `h:/vol on /proj type nfs4`, `//h/share on /mnt type cifs`, lines of fstab
-    place(rf"((?:^|[\s\]:]))({NAME})(?=:/[^\s:]{{0,200}}\s{{1,40}}(?:on /|[\d.]+[KMGTP]?i?\s|/\S{{0,100}} (?:nfs|ceph|glusterfs|lustre|fuse)))", ":/"),
-    place(rf"((?:^|[\s\]])//)({NAME})(?=/\S{{0,200}}\s{{1,40}}(?:on /|[\d.]+[KMGTP]?i?\s|/\S{{0,100}} cifs))", "//"),
+    place(rf"((?:^|[\s\]:]))({NAME})(?=:/[^\s:]{{0,200}}\s{{1,40}}{_MOUNTED})", ":/"),
+    place(rf"((?:^|[\s\]])//)({NAME})(?=/\S{{0,200}}\s{{1,40}}{_MOUNTED})", "//"),
     # lsof, netstat: `TCP h:41022->h2:29500`, `tcp 0 0 h:ssh h2:51020 ESTABLISHED`
     place(rf"(\b(?:TCP|UDP) )({NAME})(?=:[\w-]{{1,30}}(?:->|\s|$))", "TCP ", "UDP "),
     place(rf"(\b(?:TCP|UDP) [\w.-]{{1,253}}:[\w-]{{1,30}}->)({NAME})(?=:[\w-]{{1,30}})", "->"),
-    place(rf"(\b(?:tcp|udp)6?\s{{1,8}}\d+\s{{1,8}}\d+\s{{1,8}})({NAME})(?=:[\w-]{{1,30}}\s)", "tcp", "udp"),
-    place(rf"(\b(?:tcp|udp)6?\s{{1,8}}\d+\s{{1,8}}\d+\s{{1,8}}[\w.-]{{1,253}}:[\w-]{{1,30}}\s{{1,40}})({NAME})(?=:[\w-]{{1,30}}\s)", "tcp", "udp"),
+    place(rf"({_NETSTAT})({NAME})(?=:[\w-]{{1,30}}\s)", "tcp", "udp"),
+    place(rf"({_NETSTAT}[\w.-]{{1,253}}:[\w-]{{1,30}}\s{{1,40}})({NAME})(?=:[\w-]{{1,30}}\s)", "tcp", "udp"),
     # tailscale: `100.1.2.3  h  user@  linux`; seff: `Cluster: h`; a job of PBS in a listing: `88123.h  name  user`
-    place(rf"((?:^|\s)(?:ip-\d+|\d+(?:\.\d+){{3}})\s{{1,12}})({NAME})(?=\s{{1,12}}[\w.-]{{1,40}}@\s{{1,12}}(?:linux|windows|macOS|android|iOS)\s)", "@ "),
+    place(
+        rf"((?:^|\s){_IP}\s{{1,12}})({NAME})(?=\s{{1,12}}[\w.-]{{1,40}}@\s{{1,12}}(?:linux|windows|macOS|android|iOS)\s)",
+        "@ ",
+    ),
     place(rf"(^Cluster: )({NAME})(?=\s*$)", "Cluster: "),
     place(rf"(^\d{{3,12}}(?:\[\d*\])?\.)((?=[a-z]){NAME})(?=\s{{2,}}\S)", "."),
     # Kubernetes names the kubelet's account after its node
@@ -90,7 +120,7 @@ ERRORS: tuple[Place, ...] = (
 DOMAINS = lazy(r"(\bcifs \([^()\n]{0,400}?\bdomain=)([\w.-]{1,64})(?=[,)])", re.ASCII)
 # Lines of /etc/hosts: an address and names, of which the first looks like one.
 HOSTS_LINES = lazy(
-    rf"(^\s{{0,8}}(?:ip-\d{{1,9}}|\d{{1,3}}(?:\.\d{{1,3}}){{3}})[ \t]{{1,40}})({_SURE}(?:[ \t]{{1,40}}{NAME}){{0,6}})(?=[ \t]*(?:#[^\n]*)?$)",
+    rf"(^\s{{0,8}}{_IP}[ \t]{{1,40}})({_SURE}(?:[ \t]{{1,40}}{NAME}){{0,6}})(?=[ \t]*(?:#[^\n]*)?$)",
     re.ASCII | re.M,
 )
 
@@ -103,8 +133,8 @@ _JAVA_PORT = lazy(r"/[^\s:/]{1,64}:\d", re.ASCII)
 # `h:2379` in a text that speaks of a connection. Interfaces of networks and what is counted are no hosts, and files
 # have no ports.
 _COUNTED = (
-    "eth|en[ops]|ib[ps]?|bond|lo|mlx|hsn|docker|veth|ipv|tcp|udp|http|layer|conv|fc|block|stage|linear|attn|head|epoch|step|iter"
-    "|rank|shard|batch|line|cuda|sm|fp|bf|u?int|float|part|chunk|expert|level|version|sha|md|utf"
+    "eth|en[ops]|ib[ps]?|bond|lo|mlx|hsn|docker|veth|ipv|tcp|udp|http|layer|conv|fc|block|stage|linear|attn|head|epoch"
+    "|step|iter|rank|shard|batch|line|cuda|sm|fp|bf|u?int|float|part|chunk|expert|level|version|sha|md|utf"
 )
 _PORT = lazy(
     rf"(?<![\w./:@<-])((?!(?:{_COUNTED})[_-]?\d){_SURE})(?=:\d{{2,5}}(?![\w]|[.:]\d))",

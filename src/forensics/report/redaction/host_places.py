@@ -139,6 +139,12 @@ PLACES = (
     place(rf"(\bmount(?:\.nfs4?)?:? )({NAME})(?=:/)", "mount"),
     # libpq: host=pg7 dbname=study
     place(rf"(\bhost=)({NAME})(?=[ ;](?:dbname|port|user|password)\s?=)", "host="),
+    # a folder of a node's own: `node_gpu17a/rank3.log`
+    place(
+        r"((?<![\w.-])(?:node|host)[_=-])((?!rank|local|gpu\d|group|list|id|type)[a-z]{2,20}[a-z-]*\d[\w-]{0,40})(?=/)",
+        "node",
+        "host",
+    ),
     # slots of a hostfile
     place(rf"^()({NAME})(?= slots=\d)", " slots="),
 )

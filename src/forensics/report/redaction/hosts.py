@@ -56,7 +56,7 @@ _POD_KIND = lazy(
 _POD_PATH = lazy(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
 _NAMESPACE = lazy(
     rf"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{{0,60}}?-n |namespace{IS}"
-    r"|namespaces/|POD_NAMESPACE=|Successfully assigned |\bnamespaces? \\?[\"']|\bin (?:the )?namespace "
+    r"|namespaces/|POD_NAMESPACE=|Successfully assigned |\bnamespaces? \\?[\"']|\bin (?:the )?namespace (?=[a-z0-9]+-)"
     r"|system:serviceaccounts?:))"
     r"([a-z0-9][a-z0-9-]{1,62})(?![\w.])",
     re.ASCII,

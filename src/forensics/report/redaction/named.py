@@ -121,9 +121,11 @@ _OF_GROUP = lazy(
     r"([^\s,;\"'()\[\]{}]{4,1000})",
     re.ASCII,
 )
-# Passwords in other languages than English.
+# Passwords in other languages than English, and those of the words that are written in ASCII.
+_ABROAD_ASCII = tuple("passwort kennwort passe senha wachtwoord passord adgangskode salasana heslo parola".split())
 _ABROAD = lazy(
-    r"(?i)((?<!\w)(?:passwort|kennwort|mot de passe|contrase\u00f1a|senha|palavra-passe|\u043f\u0430\u0440\u043e\u043b\u044c"
+    r"(?i)((?<!\w)(?:passwort|kennwort|mot de passe|contrase\u00f1a|senha|palavra-passe"
+    r"|\u043f\u0430\u0440\u043e\u043b\u044c"
     r"|has\u0142o|wachtwoord|l\u00f6senord|passord|adgangskode|salasana|heslo|jelsz\u00f3|\u015fifre|parola"
     r"|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)\s?[:=\uff1a\uff1d]\s?[\"']?)"
     r"(?![\s\"'*])([^\s\"',;]{3,200})"
@@ -244,11 +246,11 @@ def named_secrets(text: str, memory: Memory) -> str:
     text = _assigned(_environment(text, memory), memory)
     if "key" in text or "Key" in text or "KEY" in text:
         text = _any_key(text, memory)
-    if "=" in text and "." in text:
+    if any(f"{group}." in text for group in ("secrets", "credentials", "passwords", "keys")):
         text = second(
             _OF_GROUP, lambda value: value if _NO_SECRET.match(value) or value.isdigit() else memory.secret(value), text
         )
-    if ":" in text or "=" in text or "\uff1a" in text:
+    if not text.isascii() or any(word in text.lower() for word in _ABROAD_ASCII):
         text = second(_ABROAD, lambda value: value if _NO_SECRET.match(value) else memory.secret(value), text)
     return _said(text, memory)
 

@@ -6,6 +6,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
+from forensics.report.redaction.people_places import PEOPLE
 from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import ORDINARY
@@ -112,12 +113,6 @@ _USER_OPTION = lazy(
 # `uid=1001(alice) gid=...`, `UserId=alice(1001)`.
 _IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
 _ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
-# First parts of branches that are no users: kinds of work, and robots.
-_TOPICS = (
-    "feat(?:ure)?s?|(?:bug|hot)?fix(?:es)?|releases?|rel|dev|devel|develop|exp|experiments?|users?|main|master|trunk|chore"
-    "|refactor|docs?|tests?|wip|ci|perf|build|style|dependabot|renovate|gh-readonly-queue|remotes|origin|upstream|tags|pull"
-    "|backport|revert|support|task|issues?|improvement|cleanup|export-?\\w*"
-)
 _SAID = (
     lazy(
         r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{1,63})",
@@ -142,35 +137,6 @@ _SAID = (
         r"(\b(?:Accepted|Failed|Postponed) [\w/-]{3,40} for (?:invalid user )?"
         r"|\bpam_unix\(\S+\): session \w+ for user )"
         r"([A-Za-z_][\w.-]{0,31})(?=[\s(]|\Z)",
-        re.ASCII,
-    ),
-    # Kubernetes: `User "x" cannot list ...`, `User "system:serviceaccount:NAMESPACE:x" cannot ...`
-    lazy(
-        r"(\b[Uu]ser \\?[\"'](?!system:))([A-Za-z_][\w.@-]{0,63})(?=\\?[\"'] (?:cannot|is not allowed|is forbidden))",
-        re.ASCII,
-    ),
-    lazy(r"(\bsystem:serviceaccount:[\w-]{1,63}:)([a-z0-9][\w.-]{0,62})", re.ASCII),
-    lazy(r"(\bserviceaccounts? \\?[\"'])([a-z0-9][\w.-]{1,62})(?=\\?[\"'])", re.ASCII),
-    lazy(
-        r"(\buser )((?!does\b|is\b|has\b)[A-Za-z_][\w.-]{1,31})(?= does not have access to (?:entity|project|team))",
-        re.ASCII,
-    ),
-    # systemd-logind, quota, seff
-    lazy(r"(\bSession c?\d+ of [Uu]ser )([A-Za-z_][\w.-]{0,31}?)(?=\.?(?:\s|\Z))", re.ASCII),
-    lazy(r"(\bquotas for (?:usr|user|grp|group|prj) )([A-Za-z_][\w.-]{0,31})(?= \()", re.ASCII),
-    lazy(r"(\bUser/Group: )([A-Za-z_][\w.-]{0,31})(?=/)", re.ASCII),
-    lazy(r"(\bUser/Group: [\w.-]{1,40}/)([A-Za-z_][\w.-]{0,31})", re.ASCII),
-    # tailscale: `100.1.2.3  host  user@  linux`
-    lazy(r"(\s)([A-Za-z_][\w.-]{0,31})(?=@\s{1,12}(?:linux|windows|macOS|android|iOS)\s)", re.ASCII),
-    # HDFS: `inode="/d":OWNER:GROUP:drwxr-xr-x`
-    lazy(r"(\binode=\"[^\"\n]{1,400}\":)([A-Za-z_][\w.-]{0,63})(?=:)", re.ASCII),
-    lazy(r"(\binode=\"[^\"\n]{1,400}\":[\w.-]{1,64}:)([A-Za-z_][\w.-]{0,63})(?=:[-dl][r-])", re.ASCII),
-    # SkyPilot calls a cluster after who launched it, and its machines after both.
-    lazy(r"(\bsky-[0-9a-f]{4}-)([a-z][a-z0-9]{1,31})(?![A-Za-z0-9])", re.ASCII),
-    # Branches of the form `user/topic`, where git names one.
-    lazy(
-        rf"(\b(?:HEAD -> |On branch |refs/heads/|Switched to (?:a new )?branch '|git checkout (?:-[bB] )?|git switch (?:-c )?)"
-        rf"(?:origin/)?)(?!(?:{_TOPICS})/)([a-z][\w.-]{{1,31}})(?=/[\w.-])",
         re.ASCII,
     ),
     lazy(r"(\bCRON\[\d+\]: \(|\bcrond?\[\d+\]: \()([A-Za-z_][\w.-]{0,31})(?=\) )", re.ASCII | re.I),
@@ -235,6 +201,9 @@ def users(text: str, memory: Memory) -> str:
             text = second(pattern, memory.user, text)
     for pattern in (_USER_KEY, _USER_OPTION, _IDS, _ID_PAIR, *_SAID):
         text = second(pattern, memory.user, text)
+    for pattern, words in PEOPLE:
+        if any(word in text for word in words):
+            text = second(pattern, memory.user, text)
     return memory.known_people(text)
 
 

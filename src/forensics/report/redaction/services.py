@@ -91,7 +91,7 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
-    # Variables of jobs on hosted platforms: CLOUD_ML_PROJECT_ID, AZUREML_ARM_WORKSPACE_NAME, FLYTE_INTERNAL_EXECUTION_PROJECT
+    # Of hosted platforms: CLOUD_ML_PROJECT_ID, AZUREML_ARM_WORKSPACE_NAME, FLYTE_INTERNAL_EXECUTION_PROJECT
     lazy(
         r"((?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{1,50}_(?:PROJECT|WORKSPACE|RESOURCE_?GROUP|TENANT|SUBSCRIPTION|ORGANI[SZ]ATION|ORG|TEAM)"
         r"(?:_ID|_NAME|_SLUG)?\\?[\"']?\s?[=:]\s?\\?[\"']?)((?![/.~])[\w.-]{2,90})(?![\w/])",
@@ -190,15 +190,17 @@ _HUB_SAID = (
     ),
     lazy(rf"(\brequest to access (?:model|dataset) ){NAME}/{NAME}", re.ASCII),
 )
-# Registries and git: `pull access denied for o/n`, `remote: Repository o/n not found`, `manifest for h:5000/o/n:v1 not found`.
+# Registries and git: `pull access denied for o/n`, `Repository o/n not found`, `manifest for h:5000/o/n:v1 not found`.
 _REGISTRY_SAID = (
     lazy(
-        rf"(\b(?:pull access denied for|manifest for|[Ff]ailed to pull (?:and unpack )?image|[Pp]ulling image|[Pp]ull image|Back-off pulling"
-        rf" image|failed to resolve reference|Unable to find image) \\?[\"'`]?(?:[\w.-]{{1,200}}(?::\d{{2,5}})?/)?){NAME}/{NAME}",
+        rf"(\b(?:pull access denied for|manifest for|[Ff]ailed to pull (?:and unpack )?image|[Pp]ulling image"
+        rf"|[Pp]ull image|Back-off pulling image|failed to resolve reference|Unable to find image) \\?[\"'`]?"
+        rf"(?:[\w.-]{{1,200}}(?::\d{{2,5}})?/)?){NAME}/{NAME}",
         re.ASCII,
     ),
     lazy(
-        rf"(\b[Rr]epository [\"'`]?){NAME}/{NAME}(?=[\"'`]? (?:not found|does not exist|is empty|already exists|is archived))",
+        rf"(\b[Rr]epository [\"'`]?){NAME}/{NAME}(?=[\"'`]? (?:not found|does not exist|is empty|already exists"
+        rf"|is archived))",
         re.ASCII,
     ),
     # an image behind a registry with a port, in whatever list it stands

@@ -1,14 +1,14 @@
 """Tables whose head says which column names a user or a host: `bjobs`, `qstat`, `w`, `lsof`, `top` and the like.
 
-A column is where its head stands: programs print cells flush with it on the left or on the right. A head is taken for one
-if it has several words that such heads have. Its rows end with the first line that has no name of a user flush with the
-head, or fewer cells: a log goes on below a table as often as not.
+A column is where its head stands: programs print cells flush with it on the left or on the right. A head is taken for
+one if it has several words that such heads have. Its rows end with the first line that has no name of a user flush with
+the head, or fewer cells: a log goes on below a table as often as not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from forensics.patterns import lazy
@@ -21,9 +21,10 @@ _HOSTS = frozenset("FROM_HOST EXEC_HOST FROM NODELIST NODENAME HOSTNAME HOST_NAM
 _JOBS = frozenset({"JOB-ID"})  # of PBS: number and server
 # Other words of heads of such tables. Two of them, and one that names someone, are a head.
 _OTHERS = frozenset(
-    "JOBID JOB_ID JOBIDRAW STAT STATE STATUS QUEUE QUEUES JOB_NAME JOBNAME SUBMIT_TIME TTY LOGIN@ IDLE JCPU PCPU WHAT PID PPID "
-    "%CPU %MEM VSZ RSS START TIME COMMAND FD TYPE DEVICE SIZE/OFF NODE NAME PR NI VIRT RES SHR S SESSID NDS TSK MEMORY USE "
-    "PRIOR SLOTS JA-TASK-ID PARTITION ACCOUNT NODES CPUS PRIORITY REASON QUOTA LIMIT GRACE USED FILES GPU CMD C STIME".split()
+    "JOBID JOB_ID JOBIDRAW STAT STATE STATUS QUEUE QUEUES JOB_NAME JOBNAME SUBMIT_TIME TTY LOGIN@ IDLE JCPU PCPU "
+    "WHAT PID PPID %CPU %MEM VSZ RSS START TIME TIME-USE COMMAND FD TYPE DEVICE SIZE/OFF NODE NAME PR NI VIRT RES "
+    "SHR S SESSID NDS TSK MEMORY PRIOR SLOTS JA-TASK-ID PARTITION ACCOUNT NODES CPUS PRIORITY REASON QUOTA LIMIT "
+    "GRACE USED FILES GPU CMD C STIME".split()
 )
 _CELL = lazy(r"\S+")
 _HEAD = lazy(r"\b(?:USER|User|user|USERNAME|Username|OWNER|Owner|EXEC_HOST|FROM_HOST|FROM|NODELIST)\b")
@@ -47,7 +48,8 @@ class _Head(NamedTuple):
 def _head(line: str) -> _Head | None:
     """The columns of a head that name someone or something; None if the line is no head."""
     found, others = [], 0
-    for match in _CELL.finditer(line.replace("Job ID", "Job-ID").replace("Job id", "Job-id")):
+    joined = line.replace("Job ID", "Job-ID").replace("Job id", "Job-id").replace("Time Use", "Time-Use")
+    for match in _CELL.finditer(joined):
         word = match[0].upper()
         if word in _USERS:
             found.append(_Column("user", *match.span()))
@@ -60,7 +62,7 @@ def _head(line: str) -> _Head | None:
             others += 1
     if others < 2 or not any(column.kind != "job" for column in found):
         return None
-    return _Head(tuple(found), len(found) + others)
+    return _Head(tuple(found), len(joined.split()))
 
 
 def _host(name: str, memory: Memory) -> str:
@@ -75,20 +77,26 @@ def _shown(kind: str, cell: str, memory: Memory) -> str:
     return _OF_HOSTS.sub(lambda match: _host(match[1], memory), cell) if "[" not in cell else memory.of("nodes", cell)
 
 
-def _row(line: str, head: _Head, memory: Memory) -> str | None:
-    """The line with stand-ins; None if it is no row of that table."""
+def _cells(line: str, head: _Head) -> list[tuple[re.Match[str], str]] | None:
+    """The cells of a row that name someone or something, with their kind; None if the line is no row of that table."""
     cells = list(_CELL.finditer(line))
-    users = [column for column in head.columns if column.kind == "user"]
     if len(cells) < head.cells - 1:
-        return _continued(line, cells, head, memory)
+        return _continued(cells, head)
+    users = [column for column in head.columns if column.kind == "user"]
     if not all(any(_flush(match, column) and _USER.match(match[0]) for match in cells) for column in users):
         return None
+    kinds = (
+        (match, next((c.kind for c in head.columns if match.start() < c.end and match.end() > c.start), None))
+        for match in cells
+    )
+    return [(match, kind) for match, kind in kinds if kind is not None]
+
+
+def _row(line: str, named: Sequence[tuple[re.Match[str], str]], memory: Memory) -> str:
     parts, done = [], 0
-    for match in cells:
-        kind = next((c.kind for c in head.columns if match.start() < c.end and match.end() > c.start), None)
-        if kind is not None:
-            parts.append(line[done : match.start()] + _shown(kind, match[0], memory))
-            done = match.end()
+    for match, kind in named:
+        parts.append(line[done : match.start()] + _shown(kind, match[0], memory))
+        done = match.end()
     return "".join(parts) + line[done:]
 
 
@@ -96,21 +104,34 @@ def _flush(match: re.Match[str], column: _Column) -> bool:
     return match.start() == column.start or match.end() == column.end
 
 
-def _continued(line: str, cells: Sequence[re.Match[str]], head: _Head, memory: Memory) -> str | None:
+def _continued(cells: Sequence[re.Match[str]], head: _Head) -> list[tuple[re.Match[str], str]] | None:
     """LSF writes further hosts of a job below the first, and nothing else on the line."""
     hosts = [column for column in head.columns if column.kind == "host"]
     if len(cells) != 1 or not any(cells[0].start() == column.start > 0 for column in hosts):
         return None
-    return line[: cells[0].start()] + _shown("host", cells[0][0], memory) + line[cells[0].end() :]
+    return [(cells[0], "host")]
+
+
+def _rows(lines: Sequence[str]) -> Iterator[tuple[str, list[tuple[re.Match[str], str]]]]:
+    """Each line with its cells that name someone or something: none where it is no row of a table."""
+    head: _Head | None = None
+    for line in lines:
+        begins = _head(line) if _HEAD.search(line) else None
+        row = _cells(line, head) if head is not None and begins is None and not _RULE.match(line) else []
+        head = begins or (head if row is not None and line.strip() else None)
+        yield line, row or []
 
 
 def tables(lines: Sequence[str], memory: Memory) -> list[str]:
     """The lines without users and hosts in the rows of tables among them; as many lines as before."""
-    shown: list[str] = []
-    head: _Head | None = None
-    for line in lines:
-        begins = _head(line) if _HEAD.search(line) else None
-        row = _row(line, head, memory) if head is not None and begins is None and not _RULE.match(line) else line
-        head = begins or (head if row is not None and line.strip() else None)
-        shown.append(line if row is None else row)
-    return shown
+    return [_row(line, named, memory) if named else line for line, named in _rows(lines)]
+
+
+def named_in_tables(lines: Sequence[str]) -> Iterator[str]:
+    """What the rows of tables name, said as other lines say it: `user=x`, `HOSTNAME=y`."""
+    for _, named in _rows(lines):
+        for match, kind in named:
+            if kind == "user":
+                yield f"user={match[0]}"
+            elif kind == "host":
+                yield from (f"HOSTNAME={host}" for host in _OF_HOSTS.findall(match[0]))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from forensics.files import opened
 from forensics.model import Fact, Kind, RunData, Source
 from forensics.patterns import lazy
 from forensics.report.redaction.settings import pairs
+from forensics.report.redaction.tables import named_in_tables
 
 HEAD, TAIL = 32 << 10, 8 << 10  # bytes of a file: programs say at their start where they run, and errors at their end
 FILES = 256  # files that are read; of more a sample that is spread evenly
@@ -42,6 +44,11 @@ _TELLING = lazy(
     rb"|pass(?:word|wd|phrase|code) (?:is|was)\b|\b(?:basic|bearer) [a-z0-9+/._~-]{8}|akia"
     rb"|[A-Z]_(?:key|pass|pat|auth|dsn|salt|cookie)\\?[\"']?\s?[=:]"
     rb"|^[a-z][\w.-]*:\d+:\d+ \[|^\[?[a-z][\w.-]*:\d+\]"
+    # hosts that were not reached, users that were refused, and what administrators' tools say of them
+    rb"|\bresolve\b|resolution failed|not known|unknownhost|refused|no such host|unreachable|server (?:at|on) \\?[\"']"
+    rb"|serviceaccount| cannot [a-z]+ resource|pull access denied|inode=\"|-by: |session c?\d+ of user|quotas for "
+    rb"|user/group:"
+    rb"|\bhead -> | type (?:nfs|cifs)|->[\w.-]+:\w+ \(|sky-[0-9a-f]{4}-|secrets\.\w|securestring|secretstring"
 )
 
 # The columns of Slurm's tables that name someone or something; the others are numbers and states.
@@ -49,6 +56,7 @@ _TABLE = lazy(rb"(?i)^\W*JobID\b.*\b(?:NodeList|Account|User|JobName|Name)\b")
 _COLUMNS = {"USER": "User", "ACCOUNT": "Account", "NODELIST": "NodeList", "NODELIST(REASON)": "NodeList"}
 _COLUMNS |= {"JOBNAME": "JobName", "NAME": "JobName"}
 _ROWS = 20  # of a table
+_HEADS = (b"USER ", b"User ", b"user ", b"OWNER", b"EXEC_HOST")  # of the tables of other programs
 
 
 def told(data: RunData) -> tuple[str, ...]:
@@ -95,6 +103,8 @@ def _lines(source: Source) -> Iterator[str]:
     left = _OF_FILE
     lines = _ends(source)
     yield from _accounts(lines)
+    if any(word in line for line in lines for word in _HEADS):
+        yield from islice(named_in_tables([line[:_LONGEST].decode("utf-8", "replace") for line in lines]), _ROWS)
     for line in lines:
         match = _TELLING.search(line) if left else None
         if match is None:

@@ -51,22 +51,22 @@ PROGRAMS = frozenset(
     "ampere blackwell turing volta ada pascal kepler maxwell lovelace rubin".split()
 )
 
-# Words of logs that are also names of machines and people: such a name is replaced where a host or a user stands, and not
-# wherever the word does.
+# Words of logs that are also names of machines and people: such a name is replaced where a host or a user stands, and
+# not wherever the word does.
 TERMS = frozenset(
     # letters of formulas
     "alpha beta gamma delta epsilon eta theta iota kappa lambda rho sigma tau phi chi psi omega "
     # words of metrics, of schedules and of what programs do
-    "long short wide deep high low fast slow early late young old new warm cold hot dark light bright "
-    "page pages case cases key keys lock ring head heads tail body power energy force speed rate rates range ranges "
-    "value values point points line lines list lists table tables chain tree trees root leaf branch path paths link "
-    "links group groups order index label labels total mean median mode average sum product ratio factor factors bias "
-    "gate gates cell cells unit units block blocks stack pool queue shard shards rack vector matrix array scalar string "
-    "number float double half quarter single triple first second third last next best worst better real true false left "
-    "right minor major primary secondary backup spare extra samples signal noise peak pulse wave phase shift drift trend "
-    "focus attention hidden update sync async lead worker workers manager agent agents policy reward action actions critic "
-    "actor teacher student reader writer parser sender receiver client north south east west day night hour minute week "
-    "month year".split()
+    "long short wide deep high low fast slow early late young old new warm cold hot dark light bright page "
+    "pages case cases key keys lock ring head heads tail body power energy force speed rate rates range "
+    "ranges value values point points line lines list lists table tables chain tree trees root leaf branch "
+    "path paths link links group groups order index label labels total mean median mode average sum product "
+    "ratio factor factors bias gate gates cell cells unit units block blocks stack pool queue shard shards "
+    "rack vector matrix array scalar string number float double half quarter single triple first second third "
+    "last next best worst better real true false left right minor major primary secondary backup spare extra "
+    "samples signal noise peak pulse wave phase shift drift trend focus attention hidden update sync async "
+    "lead worker workers manager agent agents policy reward action actions critic actor teacher student "
+    "reader writer parser sender receiver client north south east west day night hour minute week month year".split()
 )
 
 # Whose names in an address say where to read more, and not whose run it was. Suffixes.
@@ -83,7 +83,7 @@ PUBLIC_HOSTS = frozenset(
     "openucx.org llvm.org openmp.org facebook.com fb.me meta.com x.com twitter.com apple.com jetbrains.com "
     "rust-lang.org golang.org nodejs.org npmjs.com unidata.ucar.edu json.org yaml.org swagger.io "
     "letsencrypt.org sentry.io grafana.com prometheus.io modelscope.cn paddlepaddle.org.cn mmcv.io "
-    "openmmlab.com swanlab.cn swanlab.com swanlab.dev eleuther.ai ai.meta.com vllm.ai unsloth.ai "
+    "openmmlab.com modal.com swanlab.cn swanlab.com swanlab.dev eleuther.ai ai.meta.com vllm.ai unsloth.ai "
     "example.com example.org example.net".split()
 )
 
@@ -99,8 +99,9 @@ PUBLIC_OWNERS = frozenset(
         "pandas-dev pola-rs python cython conda-forge anaconda bitsandbytes-foundation TimDettmers intel ROCm "
         "AMD apple aws openucx linux-rdma Mellanox SchedMD open-mpi axolotl-ai-cloud OpenAccess-AI-Collective "
         "karpathy lucidrains rwightman ultralytics HuggingFaceH4 HuggingFaceTB HuggingFaceFW "
-        "state-spaces 01-ai cerebras Skywork teknium NousResearch lmsys Salesforce TinyLlama CohereForAI CohereLabs upstage "
-        "openbmb OpenGVLab intfloat Snowflake cardiffnlp roneneldan togethercomputer LLM360 jinaai nomic-ai coqui laion "
+        "state-spaces 01-ai cerebras Skywork teknium NousResearch lmsys Salesforce TinyLlama CohereForAI CohereLabs "
+        "upstage openbmb OpenGVLab intfloat Snowflake cardiffnlp roneneldan togethercomputer LLM360 jinaai nomic-ai "
+        "coqui laion "
         "sentence-transformers distilbert FacebookAI BAAI nvidia ibm-granite xai-org moonshotai llava-hf timm "
         "gpt2 bert-base docs blog papers models datasets spaces settings login join organizations collections "
         "tasks learn course api oauth pricing enterprise new search posts chat welcome"
