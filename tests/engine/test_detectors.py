@@ -169,11 +169,6 @@ def test_zero_with_a_norm_that_is_nan_from_the_first_record_on() -> None:
     assert not seen(frame(few))
 
 
-def test_the_only_record_of_a_loss() -> None:
-    found = seen(frame(rows({"loss": [NAN]})))
-    assert found["nan_loss"].weight < 0.7
-
-
 def test_zero_that_is_healthy() -> None:
     memorised = [2.0 * 0.6**i for i in range(20)] + [0.0] * 10
     assert not seen(frame(rows({"loss": memorised})))

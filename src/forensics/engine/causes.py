@@ -731,13 +731,13 @@ def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> t
 def _unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
     """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap.
 
-    A memory kill of which nothing names the process is of that rank, unless it was on another host.
+    A memory kill of which nothing names the process or task is of that rank, unless it was on another host.
     """
     if world.size is None or world.size < 3:
         return None
     if c.signature.name in LOST_PEER:
         losses = [c]
-    elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1:
+    elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1 and not c.captured("task"):
         losses = [e for e in c.explains if e.signature.name in LOST_PEER and e.attempt == c.attempt]
     else:
         return None

@@ -368,7 +368,12 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
 
 
 def _trained_past(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData, steps: StepClock) -> bool:
-    """Whether a later attempt, in which nothing failed, came further than all those that did."""
+    """Whether a later attempt, in which nothing failed, came further than all those that did.
+
+    Of a loss that is lost in every attempt the first is told alone: what comes after it is no proof of anything.
+    """
+    if any(c.signature.verdict not in ENDS_A_RUN for c in top):
+        return False
     failed = {c.attempt for c in (*top, *(c for c in found if c.context is None and c.signature.verdict in ENDS_A_RUN))}
     last = max(steps.reached, default=0)
     if max(failed) >= last or any(o.identity.attempt is None for c in top for o in c.observations):

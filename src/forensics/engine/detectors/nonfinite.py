@@ -281,8 +281,8 @@ def _permanent(
             continue
         if length >= persist or (at_end and length >= 2 and not scaled):
             return known[j], 1.0
-        if at_end and not scaled:
-            return known[j], 0.75 if len(flags) > 1 else 0.6
+        if at_end and len(flags) >= 2 and not scaled:
+            return known[j], 0.75
         rest = flags[j:]
         if sum(rest) >= 5 and sum(rest) >= 0.3 * len(rest):
             return known[j], 0.85
