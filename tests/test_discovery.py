@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 import socket
 import struct
@@ -127,3 +128,32 @@ def test_what_the_container_before_left_is_the_attempt_before(tmp_path: Path) ->
         "prev.log": None,
         "other-prev.log": None,
     }
+
+
+def ranks(folder: Path, *names: str) -> list[tuple[str, int | None]]:
+    for name in names:
+        data = b"step 1 loss 2.0\n"
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return [(s.path.rpartition("/")[2], s.identity.rank) for s in find(folder).sources]
+
+
+def test_rotated_logs_are_no_ranks_and_come_in_the_order_of_time(tmp_path: Path) -> None:
+    found = ranks(tmp_path, "train.log", "train.log.1", "train.log.2.gz", "train.log.10.gz")
+    assert found == [("train.log.10", None), ("train.log.2", None), ("train.log.1", None), ("train.log", None)]
+
+
+def test_a_rotated_log_of_a_rank_is_that_ranks(tmp_path: Path) -> None:
+    assert ranks(tmp_path, "rank3.log", "rank3.log.1") == [("rank3.log.1", 3), ("rank3.log", 3)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("log.1", "log.2", "log.3"),  # without the log that would have been renamed
+        ("train.log", "train.log.0", "train.log.1"),  # rotation counts from 1
+        ("eval.log", "train.log.1", "train.log.2"),  # beside another log
+    ],
+)
+def test_numbered_logs_that_are_not_rotated_are_ranks(tmp_path: Path, names: tuple[str, ...]) -> None:
+    numbered = [rank for name, rank in ranks(tmp_path, *names) if name[-1].isdigit()]
+    assert numbered == [int(name[-1]) for name in names if name[-1].isdigit()]

@@ -97,6 +97,8 @@ _ERROR_FILE_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/error\.json$")
 _RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.=]?(\d{1,6})(?!\d)", re.I)
 _LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.=]?(\d{1,4})(?!\d)", re.I)
 _LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
+# What Python's RotatingFileHandler and logrotate rename `train.log` to. Both count from 1; ranks have a 0.
+_ROTATED = re.compile(r"(?P<base>(?:.*/)?(?:[^/]+\.)?log)\.(?P<number>\d{1,4})$")
 _NODE_IN_PATH = re.compile(r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5})(?=[/._-]|$)", re.I)
 _ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\d{1,4})(?=[/_.-]|$)", re.I)
 _NODE_IN_NAME = re.compile(
@@ -263,6 +265,28 @@ def restarted(sources: Sequence[Source]) -> list[Source]:
         else s
         for s in sources
     ]
+
+
+def rotated(sources: Sequence[Source]) -> list[Source]:
+    """Read `train.log.2.gz`, `train.log.1` beside `train.log` as what it held before: no ranks, and the oldest first.
+
+    Where there is a `train.log.0`, or no `train.log`, they are left as they are.
+    """
+    plain = {without_compression(s.path): s for s in sources}
+    older: dict[str, dict[int, Source]] = {}
+    for path, source in plain.items():
+        if (m := _ROTATED.match(path)) and m["base"] in plain:
+            older.setdefault(m["base"], {})[int(m["number"])] = source
+    older = {base: parts for base, parts in older.items() if 0 not in parts}
+    parts_of = {plain[base].path: [parts[n] for n in sorted(parts, reverse=True)] for base, parts in older.items()}
+    moved = {part.path for parts in parts_of.values() for part in parts}
+    ordered: list[Source] = []
+    for source in sources:
+        if source.path not in moved:
+            named = identity_of(source.path)
+            ordered += (replace(part, identity=named) for part in parts_of.get(source.path, ()))
+            ordered.append(source)
+    return ordered
 
 
 def local_names(sources: Sequence[Source]) -> list[Source]:
@@ -587,7 +611,7 @@ def discover(
     if not any(given.lower().endswith(NOTEBOOK) for given in paths):
         _leave_notebooks(walk)
     jobs = jobs_of_arrays(walk.sources)
-    placed = restarted(local_names(number_tasks(walk.sources, jobs)))
+    placed = restarted(local_names(number_tasks(rotated(walk.sources), jobs)))
     return Run(path, tuple(placed), tuple(walk.skipped), jobs)
 
 

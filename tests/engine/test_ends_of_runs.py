@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -358,3 +359,10 @@ def test_the_worker_that_was_seen_dead_first_had_been_stopped(
     found = analyse([str(tmp_path)])
     assert found.findings[0].name == root
     assert found.findings[0].ranks == ((2,) if root == "python-exception" else None)
+
+
+def test_a_record_that_says_training_failed_holds_its_exception(tmp_path: Path) -> None:
+    steps = "".join(f'{{"event": "step", "step": {n}, "loss": 1.5, "level": "info"}}\n' for n in range(20))
+    raised = json.dumps({"event": "training failed", "level": "critical", "exception": VALUE_ERROR.rstrip()})
+    found = diagnose(tmp_path, log=steps + raised + "\n").of_role(Role.ROOT)[0]
+    assert found.name == "python-exception" and "train.py:51" in found.notes[0]

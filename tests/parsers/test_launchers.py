@@ -63,3 +63,52 @@ def test_who_crashed_without_a_word_of_the_launcher(tmp_path: Path) -> None:
     (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
     assert (root.name, root.ranks, root.node) == ("rank-segfault", None, "node-2")
     assert launchers.crashed("[node-2:22019] [ 0] /lib/libc.so.6") == Identity()
+
+
+TABLE_OF_1_9 = """\
+[0]:
+  time: 2026-03-02_10:00:41
+  {}: 5 (local_rank: 1)
+  exitcode: {} (pid: 40111)
+  error_file: <N/A>
+  msg: "Signal 9 (SIGKILL) received by PID 40111"
+"""
+
+
+def test_the_failure_table_of_torch_1_9(tmp_path: Path) -> None:
+    error = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 1 (pid: 40111) of binary: /usr/bin/python3\n"
+    (tmp_path / "run.log").write_text(STEPS + error + TABLE_OF_1_9.format("rank", -9))
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("sigkill-unknown-sender", (5,))
+
+
+def test_a_row_without_padding_has_no_host_and_keeps_its_time() -> None:
+    before, _, after = TABLE_OF_1_9.format("rank", -11).partition("  rank")
+    found = launchers.read_row(before.encode(), ("  rank" + after).encode(), path="a", offset=0, line=3, reference=0.0)
+    assert found is not None
+    assert found.identity == Identity(rank=5, local_rank=1, pid=40111)
+    assert found.time is not None
+
+
+def test_a_line_that_only_looks_like_a_row_is_none() -> None:
+    assert row("rank: 5 (local_rank: 1)\nstep: 3\n") is None
+    assert row(TABLE_OF_1_9.format("global_rank", -9).split("\n", 2)[2]) is None
+
+
+HYDRA = "=   RANK {} PID 441120 RUNNING AT cn0412\n=   KILLED BY SIGNAL: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("signal", "name"), [("11 (Segmentation fault)", "rank-segfault"), ("8 (Floating point exception)", "rank-sigfpe")]
+)
+def test_hydras_block_names_the_rank_of_the_signal(tmp_path: Path, signal: str, name: str) -> None:
+    (tmp_path / "out.log").write_text(STEPS + LINE + HYDRA.format(5, signal) + HYDRA.format(6, "9 (Killed)"))
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.node) == (name, (5,), "cn0412")
+
+
+@pytest.mark.parametrize(
+    "text", [HYDRA.format(6, "9 (Killed)"), "=   RANK 6 PID 9 RUNNING AT n1\n=   EXIT STATUS: 1\n"]
+)
+def test_a_process_that_hydra_stopped_is_not_blamed(text: str) -> None:
+    assert row(text) is None

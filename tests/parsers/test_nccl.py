@@ -63,6 +63,7 @@ def test_any_text_is_answered(text: str) -> None:
     ("message", "rank", "size", "id", "complete"),
     [
         ("comm 0x55 rank 3 nranks 8 cudaDev 3 busId 57000 - Init COMPLETE", 3, 8, None, True),
+        ("comm 0x7f5e0c rank 11 nranks 16 cudaDev 3 nvmlDev 3 - Init COMPLETE", 11, 16, None, True),  # 2.4
         ("ncclCommInitRank comm 0x5e rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 57000 commId 0xad - Init START",
          0, 2, "0xad", False),
         ("ncclCommSplit comm 0x5e rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 57000 parent 0x4 color 7 key 1- Init START",

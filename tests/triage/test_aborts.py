@@ -117,3 +117,41 @@ def test_the_error_by_its_level_is_redacted_and_kept() -> None:
     shown = redacted(batch).results[0].unexplained
     assert shown is not None and shown.last_error is not None and "alice" not in shown.last_error
     assert codec.loads(codec.dumps(told)) == told
+
+
+def in_a_worker(frame: str, error: str, worker: int = 0) -> str:
+    kind = error.partition(":")[0].rpartition(".")[2]
+    return (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/job/train.py", line 30, in <module>\n'
+        "    for batch in loader:\n"
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/_utils.py", line 705, in reraise\n'
+        "    raise exception\n"
+        f"{error.partition(':')[0]}: Caught {kind} in DataLoader worker process {worker}.\n"
+        "Original Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 308, in _worker_loop\n'
+        "    data = fetcher.fetch(index)\n"
+        f"  File {frame}\n"
+        f"{error}\n"
+    )
+
+
+def test_what_the_users_code_raised_in_a_loaders_worker_makes_the_group(tmp_path: Path) -> None:
+    encode, decode = '"/opt/job/tok.py", line 19, in encode', '"/opt/job/img.py", line 7, in decode'
+    found = batch_of(
+        tmp_path,
+        in_a_worker(encode, "proj.tok.VocabGap: token id 50002 has no row", 2),
+        in_a_worker(encode, "proj.tok.VocabGap: token id 7 has no row", 0),
+        in_a_worker(decode, "proj.img.BadImage: no planes in 4.jpg", 1),
+    )
+    assert {r.root for r in found.results} == {"dataloader-worker-exception"}
+    assert sorted((g.exception, g.frames[0], len(g.jobs)) for g in found.insights.unknown) == [
+        ("proj.img.BadImage", "img.py decode", 1),
+        ("proj.tok.VocabGap", "tok.py encode", 2),
+    ]
+
+
+def test_what_a_library_raised_in_a_loaders_worker_is_in_no_group(tmp_path: Path) -> None:
+    library = '"/opt/venv/lib/python3.11/site-packages/cutter/shard.py", line 98, in cut'
+    found = batch_of(tmp_path, in_a_worker(library, "cutter.ShardError: nothing is left of cut 4"))
+    assert found.results[0].root == "dataloader-worker-exception" and found.insights.unknown == ()

@@ -140,6 +140,32 @@ def here(tasks: Iterable[Task], setup: Setup) -> Iterator[Outcome]:
     return (examine(task, tools, time.time()) for task in tasks)
 
 
+@pytest.mark.parametrize(
+    ("line", "tells"),
+    [
+        (
+            "2026-11-20 10:00:00,000 - train - ERROR - 数据集 7 损坏: 校验和 12 不符",
+            False,
+        ),  # a pattern holds no word of it
+        ("2026-11-20 10:00:00,000 - train - ERROR - データ 7 が壊れています", False),
+        ("2026-11-20 10:00:00,000 - trainer.loop - ERROR - shard 7", False),
+        ("2026-11-20 10:00:00,000 - train - ERROR - 数据集 7 is damaged: checksum 12 differs", True),
+    ],
+)
+def test_letters_count_that_a_pattern_holds(line: str, tells: bool) -> None:
+    rest = Unexplained(last_lines=(line,), last_error=line)
+    rows = [row(n, None, verdict="failed", unexplained=rest) for n in range(2)]
+    if tells:
+        assert "is damaged: checksum" in drafted(*rows)
+    else:
+        with pytest.raises(DraftError, match="says too little"):
+            drafted(*rows)
+
+
+def test_a_message_without_latin_letters_needs_the_frame_beside_it() -> None:
+    assert "\nnear = " in drafted(raised(0, "ValueError", "数据集已经损坏，校验和与清单不符"))
+
+
 def test_the_list_of_groups_is_redacted_as_the_draft_is(tmp_path: Path) -> None:
     said = "no access for ann.example@corp.example with token hf_abcdefghijklmnopqrstuvwxyzabcdefgh"
     jobs = sweep(tmp_path / "jobs", "acme.data.ShardError", said, said)

@@ -711,3 +711,93 @@ def test_logs_that_may_be_jobs_are_a_guess(tmp_path: Path) -> None:
     flat(tmp_path, "exp1.log", "exp2.log")
     (job,) = find([str(tmp_path)])
     assert [Path(log).name for log in job.guessed] == ["exp1.log", "exp2.log"]
+
+
+@pytest.mark.parametrize(
+    ("logs", "rows"),
+    [
+        (("gpu-01/run_10", "gpu-01/run_11", "gpu-02/run_20"), ["gpu-01/run_10", "gpu-01/run_11", "gpu-02"]),
+        (("node1/exp_a", "node1/exp_b", "node2/exp_c", "node2/exp_d"), None),
+        (("node1/881200", "node1/881203", "node2/881204", "node2/881207"), None),
+        (("gpu-01/run_1", "gpu-01/run_2", "gpu-02/run_1", "gpu-02/run_2"), None),  # each counts its own
+    ],
+)
+def test_jobs_that_were_collected_by_machine_are_rows(tmp_path: Path, logs: tuple[str, ...], rows: list[str]) -> None:
+    flat(tmp_path, *(f"{log}/train.log" for log in logs))
+    assert [name for name, _ in names(tmp_path)] == (rows or list(logs))
+
+
+def test_a_job_id_below_several_machines_is_one_job(tmp_path: Path) -> None:
+    flat(tmp_path, *(f"{node}/{job}/train.log" for node in ("node1", "node2") for job in ("881200", "881203")))
+    assert names(tmp_path) == [("881200", "folder"), ("881203", "folder")]
+    assert [len(job.parts) for job in find([str(tmp_path)])] == [2, 2]
+
+
+def test_a_name_below_several_machines_is_one_job_where_its_logs_say_so(tmp_path: Path) -> None:
+    for node in (0, 1):
+        for job in ("dpo", "grpo"):
+            flat(tmp_path, f"node{node}/{job}/train.log", text=f"rank {node} world_size 2\n{STEPS}")
+    assert names(tmp_path) == [("dpo", "folder"), ("grpo", "folder")]
+
+
+@pytest.mark.parametrize(
+    ("logs", "text"),
+    [
+        (("node1/0", "node1/1", "node2/0", "node2/1"), STEPS),  # ranks of each machine
+        (("node1/trainer", "node1/eval", "node2/trainer", "node2/eval"), STEPS),  # roles
+        (("node1/monitor", "node1/exporter", "node2/monitor", "node2/exporter"), "polled 3 devices\n"),
+        (("rank0/first", "rank0/second", "rank1/first", "rank1/second"), STEPS),  # a rank is of one job
+    ],
+)
+def test_parts_below_machines_are_one_run(tmp_path: Path, logs: tuple[str, ...], text: str) -> None:
+    flat(tmp_path, *(f"{log}/train.log" for log in logs), text=text)
+    assert names(tmp_path) == [(".", "folder")]
+
+
+@pytest.mark.parametrize(
+    ("folders", "text", "guessed"),
+    [
+        (("gpu0", "gpu1", "gpu2"), STEPS, 3),
+        (("node-1", "node-2"), STEPS, 2),
+        (("node-1", "node-2"), "world_size=16\n" + STEPS, 0),
+        (("node-1", "node-2"), "[rank3]: step 1 loss 2.0\n" + STEPS, 0),
+        (("gpu0", "gpu1"), "temperature 61 C\n", 0),
+        (("rank0", "rank1"), STEPS, 0),
+    ],
+)
+def test_machines_that_may_be_jobs_are_a_guess(
+    tmp_path: Path, folders: tuple[str, ...], text: str, guessed: int
+) -> None:
+    notes = Notes()
+    flat(tmp_path, *(f"{folder}/train.log" for folder in folders), text=text)
+    (job,) = find([str(tmp_path)], notes=notes)
+    assert len(job.guessed) == guessed
+    assert bool(notes.lines()) == bool(guessed)
+
+
+def test_names_of_all_folders_below_the_given_one_state_settings(tmp_path: Path) -> None:
+    tree(tmp_path / "wd=9", *(f"lr={lr},wd=0.1/seed={seed}/train.log" for lr in ("0.1", "1.0") for seed in (0, 1)))
+    stated = [dict(job.labels) for job in find([str(tmp_path / "wd=9")])]
+    assert stated[0] == {"hparam.lr": "0.1", "hparam.wd": "0.1", "hparam.seed": "0"}
+    assert [labels["hparam.lr"] for labels in stated] == ["0.1", "0.1", "1.0", "1.0"]
+
+
+def test_the_innermost_folder_has_the_last_word_on_a_setting(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"lr=0.1/lr=0.{n}/train.log" for n in (2, 3)), "lr=0.1/plain/train.log")
+    stated = {Path(job.path).name: dict(job.labels) for job in find([str(tmp_path)])}
+    assert stated["lr=0.2"] == {"hparam.lr": "0.2"} and stated["plain"] == {"hparam.lr": "0.1"}
+
+
+def test_guild_runs(tmp_path: Path) -> None:
+    for run in ("5feceb66", "6b86b273"):
+        tree(tmp_path, f"runs/{run}/.guild/opref", f"runs/{run}/.guild/output", f"runs/{run}/model.json")
+        flags = tmp_path / "runs" / run / ".guild/attrs/flags"
+        flags.parent.mkdir()
+        flags.write_text("lr: 0.1\nname: 'a b'\nlayers: [1, 2]\n")
+    assert names(tmp_path) == [("runs/5feceb66", "guild"), ("runs/6b86b273", "guild")]
+    assert dict(next(iter(find([str(tmp_path)]))).labels) == {"hparam.lr": "0.1", "hparam.name": "a b"}
+
+
+def test_a_home_of_guild_is_no_run(tmp_path: Path) -> None:
+    tree(tmp_path, ".guild/runs/5feceb66/.guild/opref", "exp1/train.log", "exp2/train.log")
+    assert [layout for _, layout in names(tmp_path)] == ["folder", "folder"]

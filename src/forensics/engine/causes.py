@@ -38,6 +38,7 @@ from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.model import Observation, Source, Traceback
 from forensics.signatures.schema import Signature
 
+PROCESS_FAILED = "process-failed"
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
 # Zones lie a multiple of this apart, and at most OFFSETS (seconds).
@@ -144,6 +145,8 @@ def exception_observations(
     for o in observations:
         if o.rule is None and o.culprits:
             continue  # concluded from several lines: the first need not be one of the rank that is blamed
+        if o.signature == PROCESS_FAILED:
+            continue  # says that something ended, also in the record that holds the traceback
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
             # A launcher's report stands close below what a process said, and is no part of that.
             reports = o.signature in DEATHS or catalogue[o.signature].area in ("launch", "collectives", "lifecycle")

@@ -206,7 +206,7 @@ def know_world(data: RunData) -> World:
             inits.append((o.identity.node, int(o.captures["cuda_device"]), rank_in_world))
         if o.identity.pid is not None:
             rank_of_pid.setdefault((o.identity.node, o.identity.pid), rank_in_world)
-        if bus := pci_bus(o.captures["bus"]):
+        if bus := pci_bus(o.captures.get("bus", "")):
             rank_of_bus.setdefault((o.identity.node, bus), rank_in_world)
     stated = max(stated or 0, largest) or None
     for table in (rank_of_pid, rank_of_bus):

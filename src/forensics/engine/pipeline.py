@@ -506,7 +506,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     found += schedules.rate_stands_still(data.metrics, data.facts)
     everyone = range(world.size) if world.size else None
     found = collectives.told_apart(found, everyone)
-    compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks)
+    compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks, data.metrics)
     found += collectives.with_last_words(compared, data.sources)
     found += progress.reached_total(data.metrics)
     found += powerloss.told(data)

@@ -9,16 +9,31 @@
       traceback : Signal 9 (SIGKILL) received by PID 19582
 
 The lines stand one below the other in every torch version since 1.9 (elastic/multiprocessing/errors), with whatever
-prefix the launcher's output bears.
+prefix the launcher's output bears. torch 1.9 pads no name, names no host, and ends with the error in place of the
+traceback:
+
+    [0]:
+      time: 2021-08-27_21:47:17
+      rank: 3 (local_rank: 3)
+      exitcode: -9 (pid: 19582)
+      error_file: <N/A>
+      msg: "Signal 9 (SIGKILL) received by PID 19582"
 
     prterun noticed that process rank 5 with PID 22019 on node node-2 exited on
     signal 11 (Segmentation fault).
 
 So Open MPI 5 prints what earlier versions print in one line (help-prterun.txt), which signatures know.
+Hydra (MPICH, Intel MPI) has a block for each process that ended badly, with its end below its name:
+
+    =   RANK 5 PID 22019 RUNNING AT node-2
+    =   KILLED BY SIGNAL: 11 (Segmentation fault)
+
 The process itself prints `[node-2:22019] *** Process received signal ***` before.
 """
 
 from __future__ import annotations
+
+import re
 
 from forensics.model import Evidence, Identity, Observation
 from forensics.parsers.prefixes import parse_time, strip_ansi
@@ -26,16 +41,17 @@ from forensics.patterns import lazy
 
 # The line that every row has; the scan looks for it.
 ROW = (
-    r"rank      : \d+ \(local_rank: \d+\)"
+    r"rank      : \d+ \(local_rank: \d+\)|\brank: \d+ \(local_rank: \d+\)"
     r"|noticed that process rank \d+ with PID \d+ on node \S+ exited[ \t]*(?:on)?[ \t\r]*\n"
+    r"|=   (?:RANK \d+ )?PID \d+ RUNNING AT \S+"
 )
 BEFORE, AFTER = 400, 600  # bytes around it that hold the rest of the row
 SIGNATURE = "worker-exit"
 
-_ROW = lazy(r"rank\s+: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
-_HOST = lazy(r"host\s+: (?P<host>\S+)")
-_TIME = lazy(r"time\s+: (?P<time>\S+)")
-_EXIT = lazy(r"exitcode\s+: (?P<exitcode>-?\d+) +\(pid: (?P<pid>\d+)\)")
+_ROW = lazy(r"\brank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
+_HOST = lazy(r"\bhost\s+: (?P<host>\S+)")
+_TIME = lazy(r"\btime\s*: (?P<time>\S+)")
+_EXIT = lazy(r"\bexitcode\s*: (?P<exitcode>-?\d+) +\(pid: (?P<pid>\d+)\)")
 
 _NOTICED = lazy(
     r"noticed that process rank (?P<rank>\d{1,9}) with PID (?P<pid>\d{1,9}) on node (?P<node>\S+) exited\s+on\s+"
@@ -46,6 +62,12 @@ _OF_SIGNALS = {
     "4": "rank-sigill", "6": "rank-sigabrt", "7": "rank-sigbus", "8": "rank-sigfpe", "9": "sigkill-unknown-sender",
     "11": "rank-segfault",
 }  # fmt: skip
+_HYDRA = lazy(
+    r"^=   (?:RANK (?P<rank>\d{1,9}) )?PID (?P<pid>\d{1,9}) RUNNING AT (?P<node>\S+)\s*\n"
+    r"=   KILLED BY SIGNAL: (?P<signal>\d{1,2})\b"
+)
+# Hydra kills all others once a process has ended, and has the same block for each of those.
+_BY_HYDRA = "9"
 _RECEIVED = lazy(r"\s*\[(?P<node>[A-Za-z][\w.-]*):(?P<pid>\d{1,9})\] \*\*\* Process received signal \*\*\*")
 
 IN_ROW = lazy(r"traceback : Traceback")  # of a worker that was wrapped with @record
@@ -65,7 +87,9 @@ def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, re
     before: the bytes that end where the `rank` line begins. row: the bytes from that line on.
     """
     if b"noticed that process" in row.split(b"\n", 1)[0]:
-        return _noticed(row, path=path, offset=offset, line=line)
+        return _noticed(_NOTICED, row, path=path, offset=offset, line=line)
+    if b" RUNNING AT " in row.split(b"\n", 1)[0]:
+        return _noticed(_HYDRA, row, path=path, offset=offset, line=line)
     head = strip_ansi(before.decode("utf-8", "replace")).split("\n")[-4:]
     tail = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:4]
     rank = _ROW.search(tail[0])
@@ -92,20 +116,21 @@ def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, re
     )
 
 
-def _noticed(row: bytes, *, path: str, offset: int, line: int) -> Observation | None:
-    """A process that mpirun saw end by a signal. PID 0 stands for one that it does not know."""
+def _noticed(form: re.Pattern[str], row: bytes, *, path: str, offset: int, line: int) -> Observation | None:
+    """A process that an MPI launcher saw end by a signal. PID 0 stands for one that it does not know."""
     lines = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:2]
-    m = _NOTICED.search("\n".join(lines))
-    if m is None or m["signal"] not in _OF_SIGNALS:
+    m = form.search("\n".join(lines))
+    if m is None or m["signal"] not in _OF_SIGNALS or (form is _HYDRA and m["signal"] == _BY_HYDRA):
         return None
     pid = int(m["pid"]) or None
-    said = {"rank": m["rank"], "node": m["node"], "signal": m["signal"]} | ({} if pid is None else {"pid": m["pid"]})
+    rank = None if m["rank"] is None else int(m["rank"])
+    said = {name: text for name, text in m.groupdict().items() if text is not None and (name != "pid" or pid)}
     return Observation(
         signature=_OF_SIGNALS[m["signal"]],
         weight=0.85,
         evidence=(Evidence(path, line, offset, " ".join(text.strip() for text in lines)),),
-        identity=Identity(rank=int(m["rank"]), node=m["node"], pid=pid),
-        culprits=(int(m["rank"]),),
+        identity=Identity(rank=rank, node=m["node"], pid=pid),
+        culprits=None if rank is None else (rank,),
         captures=said,
     )
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -188,7 +188,7 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     from forensics.model import Kind
     from forensics.report import jsonreport
     from forensics.run import discover
-    from forensics.triage import codec
+    from forensics.triage import codec, within
     from forensics.triage import fingerprint as prints
     from forensics.triage.result import result_of
 
@@ -205,12 +205,13 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     data = pipeline.read(run, tools.matcher, pipeline.Options(threads=1))
     analysis = pipeline.explain_with_data(data, tools.catalogue)
     result = result_of(analysis, path="", layout="", fingerprint=content, size=size, files=files)
-    if job.guessed:
-        if (failed := _not_absolved(job, analysis, data, tools)) is not None:
+    inside = within.jobs(run)
+    if job.guessed or inside:
+        if (failed := _not_absolved(job, inside, analysis, data, tools)) is not None:
             of_folder = result_of(failed, path="", layout="", fingerprint=content, size=size, files=files)
             diagnosed = {name: getattr(of_folder, name) for name in _DIAGNOSED}
             result, analysis = replace(result, **diagnosed), failed
-        result = replace(result, summary=_of_a_folder(result, job))
+        result = replace(result, summary=_of_a_folder(result, job, inside))
     document = jsonreport.to_dict(analysis.diagnosis)
     document["run"]["path"] = ""  # the same content lies in several places
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -230,27 +231,37 @@ def _folders(job: Job) -> list[str]:
     return [folder.removeprefix(root).strip("/\\").replace(os.sep, "/") for folder in job.guessed[:MOST_FOLDERS]]
 
 
-def _of_a_folder(result: JobResult, job: Job) -> str:
-    """The summary of a job that failed in one of these folders, with its name."""
+def _of_a_folder(result: JobResult, job: Job, inside: Mapping[str, Collection[str]]) -> str:
+    """The summary of a job that failed in one of these folders, or of the jobs in an archive, with its name."""
     if not result.failed or result.evidence is None:
         return result.summary
     file = result.evidence.file
+    if name := next((name for name, files in inside.items() if file in files), None):
+        return f"In {name}, one of {len(inside)} jobs in one archive: {result.summary}"
     at = next((guess for guess in _folders(job) if file == guess or file.startswith(f"{guess}/")), None)
     what = "logs" if at == file else "folders"
     return f"In {at}, one of {len(job.guessed)} {what} read as one job: {result.summary}" if at else result.summary
 
 
-def _not_absolved(job: Job, whole: Analysis, data: RunData, tools: Tools) -> Analysis | None:
+def _not_absolved(
+    job: Job, inside: Mapping[str, Collection[str]], whole: Analysis, data: RunData, tools: Tools
+) -> Analysis | None:
     """The analysis of such a folder that failed where others made all of it look well; None where none did."""
     from forensics.engine import apart, pipeline
 
     guesses = _folders(job)
-    logs = {s.path: (s.path,) for s in data.sources if s.path in guesses}
-    own = tuple(logs) or apart.runs(data, guesses)
+    logs: Mapping[str, Collection[str]] = inside or {s.path: (s.path,) for s in data.sources if s.path in guesses}
+    own = _first_raised(logs, data) or apart.runs(data, guesses)
     told, folder = apart.not_absolved(
         whole.diagnosis, data, own, lambda part: pipeline.explain(part, tools.catalogue), logs
     )
     return replace(whole, diagnosis=told, runs=own, told_of=folder) if folder is not None else None
+
+
+def _first_raised(logs: Mapping[str, Collection[str]], data: RunData) -> tuple[str, ...]:
+    """The jobs of some logs that are looked at one by one: first those that hold a traceback."""
+    raised = {t.header.file for t in data.tracebacks}
+    return tuple(sorted(logs, key=lambda name: raised.isdisjoint(logs[name])))[:MOST_FOLDERS]
 
 
 def placed(result: JobResult, job: Job, modified: float | None) -> JobResult:

@@ -23,6 +23,10 @@ _PROCESS = re.compile(
     r"s?[-_.=]?\d+\Z|.*[-_.](?:rank|node)[-_.=]?\d+\Z",
     re.I,
 )
+_MACHINE = re.compile(
+    r"(?:node|host|worker|trainer|pod|server|machine|gpu)s?[-_.=]?\d+\Z|.*[-_.]node[-_.=]?\d+\Z", re.I
+)
+_ID = re.compile(r"(?:(?:jobs?|slurm)[-_.]?)?[1-9]\d{3,11}\Z", re.I)  # of a job, as schedulers count them
 _ROLE = re.compile(
     r"(?:fold|stage|phase|part|algo|master|launcher|replica|ps|chief|head|evaluator|actor|learner|client|shard)s?"
     r"[-_.=]?\d+\Z"
@@ -87,6 +91,16 @@ def is_part(name: str) -> bool:
 def is_process(name: str) -> bool:
     """Whether a folder is named as that of a rank, a machine or an attempt."""
     return _PROCESS.match(name) is not None
+
+
+def is_machine(name: str) -> bool:
+    """Whether a folder of a process is that of a machine or a GPU, where jobs can have run one after another."""
+    return _MACHINE.match(name) is not None
+
+
+def is_id(name: str) -> bool:
+    """Whether a folder is named by the id that a scheduler gave to a job."""
+    return _ID.match(name) is not None
 
 
 def is_role(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forensics.triage import folders as names
 from forensics.triage import layouts
@@ -12,6 +12,7 @@ from forensics.triage.layouts import Cut
 from forensics.triage.model import Job
 
 NAMED = 3  # files that a note names
+_NAMED = frozenset({"folder", "file", "slurm"})  # layouts whose jobs' settings stand in names alone
 _ARCHIVE = re.compile(r"\.(?:tar(?:\.(?:gz|xz|bz2|zst))?|t(?:gz|xz|bz2|zst)|zip)\Z", re.I)
 
 
@@ -48,9 +49,7 @@ class Rows:
         self._shown = shown
 
     def one(self, path: str, layout: str, labels: Mapping[str, str] = {}) -> Found:
-        named = names.settings(self._shown(path).rpartition("/")[2]) if layout == "folder" else {}
-        stated = {f"hparam.{name}": value for name, value in named.items()}
-        return Found((Job(path=self._shown(path), layout=layout, parts=(path,), labels={**stated, **labels}),))
+        return Found((Job(path=self._shown(path), layout=layout, parts=(path,), labels=labels),))
 
     def own_logs(self, path: str, files: Sequence[str]) -> Found:
         """A row for the logs of a folder itself, beside those of its sub-folders: what they tell must not be lost."""
@@ -97,6 +96,19 @@ class Rows:
 def total(found: Iterable[Found]) -> Found:
     every = list(found)
     return Found(tuple(job for f in every for job in f.jobs), tuple(note for f in every for note in f.notes))
+
+
+def with_settings(job: Job, given: str) -> Job:
+    """A job with the settings that the folders are named by in which it lies below a given path (as rows show it).
+
+    Launchers that write settings down name their folders as they like, and say more.
+    """
+    if job.layout not in _NAMED:
+        return job
+    below = job.path.removeprefix(given).strip("/") or given.rpartition("/")[2]
+    named = {name: value for folder in below.split("/") for name, value in names.settings(folder).items()}
+    stated = {f"hparam.{name}": value for name, value in named.items()}
+    return replace(job, labels={**stated, **job.labels}) if stated else job
 
 
 def some(listed: Sequence[str]) -> str:

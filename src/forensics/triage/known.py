@@ -14,6 +14,7 @@ from forensics.triage.model import Job
 from forensics.triage.tree import FIRST, HEAD, Files, Tree, of_training
 
 DEEPEST = 8  # folders from a given path to a job
+_FLAG = re.compile(r"^([A-Za-z_][\w.-]{0,60}): ([^\s{\[|>&*!][^\n]{0,80}?)[ \r]*$", re.M)
 RESUBMITTED = 2  # job ids among the logs of one folder that can be one job, submitted again
 
 
@@ -36,6 +37,8 @@ class Known:
         for is_job, layout in _JOBS:
             if is_job(listing):
                 return self._make.one(path, layout)
+        if layouts.may_be_guild_run(listing) and self._is_guild_run(path):
+            return self._make.one(path, "guild", self._guild_flags(path))
         if layouts.is_tune_experiment(listing):
             trials = self._tree.visible(path, listing)
             return self._make.each(path, trials, "ray-tune") if trials else self._make.one(path, "ray-tune")
@@ -87,6 +90,17 @@ class Known:
             return None
         whole = [Cut(n, tuple(e for cut in cuts for e in cut.entries), cuts[0].labels) for n, cuts in found.items()]
         return self._make.cut(path, sorted(whole, key=lambda cut: natural(cut.name)), "slurm")
+
+    def _is_guild_run(self, path: str) -> bool:
+        """Whether the hidden folder is that of a run; a home of Guild AI has one of the same name."""
+        within = self._tree.listing(self._joined(path, ".guild"))
+        return within is not None and layouts.is_guild_state(within)
+
+    def _guild_flags(self, path: str) -> dict[str, str]:
+        """The flags that Guild AI started a run with: plain scalars, a line each."""
+        flags = self._joined(self._joined(self._joined(path, ".guild"), "attrs"), "flags")
+        stated = self._files.head(flags, HEAD).decode("utf-8", "replace")
+        return {f"hparam.{m[1]}": m[2].strip("'\"") for m in _FLAG.finditer(stated)}
 
     def _hydra_sweep(self, path: str, listing: Listing) -> Found:
         """Children are jobs; with a sub-folder pattern of several levels, their children are."""

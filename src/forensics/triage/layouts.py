@@ -17,6 +17,7 @@ Sources of the forms:
 - NNI (nni/tools/nnictl, trial_keeper): `trials/<id>/` with `parameter.cfg`, `trial.log` and `.nni/`.
 - Sacred (sacred/observers/file_storage.py): `<n>/` with `run.json`, `config.json`, `cout.txt`.
 - Jenkins: `builds/<n>/` with `build.xml` and `log`.
+- Guild AI (guild/run.py): `runs/<id>/.guild/` with `opref`, `output` and `attrs/`.
 - Azure ML: a run's download has `user_logs/` and `system_logs/`, earlier `azureml-logs/`.
 - kubelet: `/var/log/containers/<pod>_<namespace>_<container>-<64 hexadecimals>.log`; Kubeflow's operators name the pods
   of a job `<job>-<role>-<n>`.
@@ -186,6 +187,15 @@ def is_sacred_run(listing: Listing) -> bool:
 
 def is_jenkins_build(listing: Listing) -> bool:
     return {"build.xml", "log"} <= set(listing.files)
+
+
+def may_be_guild_run(listing: Listing) -> bool:
+    return ".guild" in listing.folders
+
+
+def is_guild_state(listing: Listing) -> bool:
+    """Whether a folder `.guild` is the one in a run's folder."""
+    return "attrs" in listing.folders and not {"opref", "output"}.isdisjoint(listing.files)
 
 
 def is_azureml_run(listing: Listing) -> bool:

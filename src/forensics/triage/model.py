@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from forensics.triage.insight.model import Insights
 
-RESULT_VERSION = 5  # of JobResult's JSON form; a stored result of another version is made anew
+RESULT_VERSION = 6  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit
@@ -23,6 +23,8 @@ FAULT = "fault"  # an exception, which is a fault of forensics
 
 # Causes that say that something failed, and not what.
 VAGUE = frozenset({"python-exception", "insufficient-evidence"})
+# A loader's, which raises again what the user's code raised in a worker: that exception tells what failed.
+IN_A_WORKER = "dataloader-worker-exception"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

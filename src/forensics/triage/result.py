@@ -18,7 +18,7 @@ from forensics.triage.hosts import one_name
 from forensics.triage.hours import between_attempts, gpu_hours, gpus
 from forensics.triage.insight.hardware import is_hardware
 from forensics.triage.labels import labels_of
-from forensics.triage.model import VAGUE, Device, JobResult, Place, Sign, Unexplained
+from forensics.triage.model import IN_A_WORKER, VAGUE, Device, JobResult, Place, Sign, Unexplained
 
 MOST_SIGNS = 24
 MOST_NODES = 256
@@ -85,7 +85,7 @@ def result_of(
         nodes=nodes,
         devices=_devices(diagnosis, data, nodes),
         labels=labels_of(data.facts, labels),
-        unexplained=_unexplained(first, data) if _is_unknown(first, diagnosis) else _aborted(first, data),
+        unexplained=_unexplained(first, data) if _is_unknown(first, diagnosis) else _of_words(first, data),
     )
 
 
@@ -198,18 +198,35 @@ def _unexplained(first: Finding | None, data: RunData) -> Unexplained:
     last_error = next((text for text, _ in errors.most_common(1) if text), None)
     if traceback is None:
         return Unexplained(last_lines=common, last_error=last_error)
+    return _raised(traceback, common)
+
+
+def _of_words(first: Finding | None, data: RunData) -> Unexplained | None:
+    """What a program or a loader's worker said when it gave up, where it is known only that it did."""
+    if first is not None and first.name == IN_A_WORKER:
+        return _raised_in_a_worker(first, data)
+    said = last_words(first, data) if first is not None and first.name in BY_WORDS else None
+    return Unexplained(last_lines=(said[:LONGEST],)) if said is not None else None
+
+
+def _raised_in_a_worker(first: Finding, data: RunData) -> Unexplained | None:
+    """What the user's code raised in a loader's worker; None where none of its frames is the user's."""
+    keys = {(e.file, e.line) for e in first.evidence}
+    original = [
+        t
+        for t in data.tracebacks
+        if t.own_frames and (t.final.file, t.final.line) in keys and not t.message.startswith("Caught ")
+    ]
+    return _raised(original[0]) if original else None
+
+
+def _raised(traceback: Traceback, last_lines: tuple[str, ...] = ()) -> Unexplained:
     return Unexplained(
         exception=traceback.exception[:LONGEST],
         message=traceback.message[:LONGEST],
         frames=_user_frames(traceback),
-        last_lines=common,
+        last_lines=last_lines,
     )
-
-
-def _aborted(first: Finding | None, data: RunData) -> Unexplained | None:
-    """What a program said when it gave up, where it is known only that it did."""
-    said = last_words(first, data) if first is not None and first.name in BY_WORDS else None
-    return Unexplained(last_lines=(said[:LONGEST],)) if said is not None else None
 
 
 def _last_line(writer: Writer, source: Source | None) -> str:

@@ -13,11 +13,12 @@ from itertools import chain
 
 from forensics.triage import folders as names
 from forensics.triage import layouts
-from forensics.triage.found import Found, Note, Rows, archive, some, total
-from forensics.triage.heads import Writers, runs_of_one, writers
+from forensics.triage.found import Found, Note, Rows, archive, some, total, with_settings
+from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, writers
 from forensics.triage.known import DEEPEST, Known
 from forensics.triage.layouts import Cut, Listing
-from forensics.triage.tree import HEADS, Files, Tree, of_training
+from forensics.triage.model import Job
+from forensics.triage.tree import FIRST, HEADS, Files, Tree, of_training
 
 FRUITLESS = 16  # first sub-folders that hold no logs, after which the others are not opened
 VARIANTS = 0.75  # of the sub-folders with runs that are named as jobs of a sweep are, where a folder is one
@@ -62,7 +63,8 @@ class Search:
                 notes if self._exclude or listing.links else Found(notes=(Note(1, "given folder that holds nothing"),))
             )
         found = self._folder(path, "", listing, 0) + notes
-        return found if found.jobs else self._make.one(path, "folder") + found
+        found = found if found.jobs else self._make.one(path, "folder") + found
+        return Found(tuple(with_settings(job, place) for job in found.jobs), found.notes)
 
     # The rule
 
@@ -238,6 +240,9 @@ class Search:
                     runs[name] = found
                 else:
                     logs.append(name)
+        machines = self._machines(path, [name for name in processes if names.is_machine(name)], depth)
+        kept |= machines
+        processes = [name for name in processes if name not in machines]
         for name in self._alone(path, [*processes, *(n for n in rest if names.is_numbered_state(n))]):
             runs[name] = self._make.one(self._joined(path, name), "folder")
         processes = [name for name in processes if name not in runs]
@@ -246,6 +251,53 @@ class Search:
         if len(ids) == 1:  # one run, which may have been resumed
             kept["wandb"] = Found(kept["wandb"].jobs[:1])
         return _Inside(runs, kept, tuple(processes), tuple(logs), tuple(rest))
+
+    def _machines(self, path: str, machines: Sequence[str], depth: int) -> Mapping[str, Found]:
+        """What folders of machines or GPUs hold, where it was collected from several and one of them holds jobs.
+
+        Jobs train in folders of their own there; the processes of a run that a machine had do not. A job that lies
+        below several machines is a row.
+        """
+        found: dict[str, Found] = {}
+        for name in machines:
+            child = self._joined(path, name)
+            if (listing := self._tree.listing(child)) is not None:
+                found[name] = self._folder(child, name, listing, depth + 1)
+        if not any(self._trained_apart(below.jobs) for below in found.values()):
+            return {}
+        jobs = [(name, self._tail(path, name, job), job) for name, below in found.items() for job in below.jobs]
+        same: dict[str, list[Job]] = {}
+        for _, tail, job in jobs:
+            same.setdefault(tail, []).append(job)
+        spread = {tail: self._spread(path, tail, of) for tail, of in same.items() if tail and self._of_one(tail, of)}
+        kept: dict[str, list[Job]] = {name: [] for name in found}
+        for name, tail, job in jobs:
+            if tail not in spread:
+                kept[name].append(job)
+            elif job is same[tail][0]:
+                kept[name].append(spread[tail])
+        return {name: Found(tuple(kept[name]), below.notes) for name, below in found.items()}
+
+    def _tail(self, path: str, name: str, job: Job) -> str:
+        """A job's path below one of a folder's sub-folders; "" for that itself."""
+        return job.path.removeprefix(self._shown(self._joined(path, name))).lstrip("/")
+
+    def _trained_apart(self, jobs: Sequence[Job]) -> bool:
+        """Whether jobs are two or more of which most trained; W&B's and torchrun's folders can be attempts of one."""
+        apart = [job for job in jobs if job.layout in {"folder", "file", "slurm", *_SURE}]
+        trained = self._tree.training(apart)
+        return trained > 1 and 2 * trained >= min(len(jobs), FIRST)
+
+    def _of_one(self, tail: str, jobs: Sequence[Job]) -> bool:
+        """Whether what lies under one name below several machines is one job: by a job's id, or what the logs say."""
+        if len(jobs) < 2:
+            return False
+        wrote = writers(self._tree.heads(log for job in jobs if (log := self._tree.first_log(job.parts[0]))), len(jobs))
+        return wrote is Writers.RANKS or (wrote is Writers.UNKNOWN and names.is_id(tail))
+
+    def _spread(self, path: str, tail: str, jobs: Sequence[Job]) -> Job:
+        shown = self._shown(self._joined(path, tail))
+        return replace(jobs[0], path=shown, parts=tuple(chain.from_iterable(job.parts for job in jobs)))
 
     def _inert(self, path: str, name: str) -> bool:
         """Whether a folder is one of code, settings, data or checkpoints, and holds no log."""
@@ -315,8 +367,21 @@ class Search:
         several = {name: len(below.jobs) for name, below in inside.kept.items() if len(below.jobs) > 1}
         notes = total(self._make.note(self._joined(path, name), number) for name, number in several.items())
         notes += self._make.note(path, count) if count > 1 else Found()
-        found = self._merged(path, total([*inside.runs.values(), *(inside.kept[name] for name in several)]), notes)
+        held = [*inside.runs.values(), *(inside.kept[name] for name in several)]
+        if not held and (unsure := self._unsure(path, listing, inside)):
+            held = [self._make.one(self._joined(path, name), "folder") for name in unsure]
+            notes += self._make.note(path, len(unsure))
+        found = self._merged(path, total(held), notes)
         return found + self._note_logs(path, listing) if depth == 0 else found
+
+    def _unsure(self, path: str, listing: Listing, inside: _Inside) -> tuple[str, ...]:
+        """Folders named as machines or GPUs, of which each can be a job: they trained, and none says it is a rank."""
+        logs = {name: self._tree.first_log(self._joined(path, name)) for name in inside.processes}
+        if len(logs) < 2 or not all(map(names.is_machine, logs)) or any(map(layouts.may_be_log, listing.files)):
+            return ()
+        heads = self._tree.heads(log for log in logs.values() if log)
+        unsure = sum(map(of_training, heads)) > 1 and not any(map(tells_a_rank, heads))
+        return inside.processes if unsure else ()
 
     def _merged(self, path: str, held: Found, notes: Found) -> Found:
         """One job of what sub-folders hold. It is a guess where notes say so, or a job in it is one."""

@@ -11,13 +11,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from forensics.engine.collectives.ages import earlier, last_step_lines, progress_of
 from forensics.engine.collectives.births import unborn
 from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
-from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
+from forensics.engine.collectives.stacks import from_stack_dumps, from_timer, from_waits, still_standing, with_positions
 from forensics.engine.collectives.watchdogs import told_apart
 from forensics.model import MAX_RANKS, Observation, Source, Traceback
+from forensics.parsers.stacks import SIGNATURE as STACK
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,6 +59,7 @@ def desync(
     world: Sequence[int] | None,
     tracebacks: Sequence[Traceback] = (),
     present: Collection[int] = (),
+    metrics: pl.DataFrame | None = None,
 ) -> tuple[Observation, ...]:
     """Compare the ranks and say who is behind, ahead or different.
 
@@ -68,6 +71,7 @@ def desync(
     observations of `stack-dump` (parsers.stacks).
     present: ranks that left a file or a line of any kind. One that spoke and reports no timeout is rather missing than
     one whose log may be lost.
+    metrics: of all logs, rows of model.METRICS_COLUMNS; their times tell whether training went on after the dumps.
     """
     ranks = collectives["rank"].unique().to_list() if collectives.height else []
     dumped = {int(rank) for rank in ranks if rank is not None}
@@ -78,10 +82,19 @@ def desync(
     logs = {attempt: read_logs(_of(attempt, observations), _of(attempt, tracebacks)) for attempt in attempts}
     # A dump is written over at each attempt: what is left is of the last one that had trouble.
     of_dumps = next((attempt for attempt in reversed(attempts) if logs[attempt].trouble), attempts[-1])
+    progress = progress_of(metrics) if metrics is not None and collectives.height else {}
     found: list[Observation] = []
     for attempt in attempts:
         table = collectives if attempt == of_dumps else collectives.clear()
-        one = _of_attempt(table, logs[attempt], _of(attempt, tracebacks), everyone, dumped, frozenset(present))
+        raised = _of(attempt, tracebacks)
+        aside = earlier(table, logs[attempt], progress, raised)
+        if aside is not None:
+            table = table.clear()
+            found.append(aside)
+        seen = set() if aside is not None else dumped
+        one = _of_attempt(table, logs[attempt], raised, everyone, seen, frozenset(present))
+        if not one and any(o.signature == STACK for o in logs[attempt].observations) and metrics is not None:
+            one = from_timer(logs[attempt], last_step_lines(metrics))
         found += [replace(o, identity=replace(o.identity, attempt=attempt)) for o in one]
     return tuple(found)
 

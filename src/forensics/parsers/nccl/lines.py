@@ -24,7 +24,7 @@ HEAD = 800
 TRIES = 3  # times that the words of a level are taken for one, in one line
 _INIT = lazy(
     r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d{1,7}) n[rR]anks (?P<size>\d{1,7}) cudaDev (?P<device>\d{1,7})"
-    r"(?: nvmlDev (?P<nvml>\d{1,7}))? busId (?P<bus>[0-9a-f]+)"
+    r"(?: nvmlDev (?P<nvml>\d{1,7}))?(?: busId (?P<bus>[0-9a-f]+))?"
     r"(?: parent (?P<parent>0x[0-9a-f]+)(?: (?:splitCount|childCount) (?P<split>\d+))? color (?P<color>-?\d+)"
     r" key -?\d+)?(?: commId (?P<id>0x[0-9a-f]+))? ?- Init (?P<stage>START|COMPLETE)",
     re.ASCII,
@@ -66,7 +66,7 @@ def parse(text: str) -> Line | None:
 
 
 def init(message: str) -> Init | None:
-    """The communicator that an "Init START" or "Init COMPLETE" line (2.8 to 2.30) tells of; None for other lines."""
+    """The communicator that an "Init START" or "Init COMPLETE" line tells of (2.4 to 2.30); None for other lines."""
     if (m := _INIT.search(message)) is None:
         return None
     split = f"{m['split'] or ''}/{m['color'] or ''}"

@@ -41,6 +41,8 @@ _NAMES = {"n": "number", "hex": "address", "id": "name", "time": "time", "path":
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_ .-]{0,80}")  # of quoted text that belongs to the message
 _TOO_LONG = re.compile(rf"[0-9]{{{LONGEST_NUMBER + 1}}}")  # the matcher takes a match with such a capture back
 _SLASH = re.compile(r"[/\\]")
+# What loggers print before a message: names and the level.
+_PREFIX = re.compile(r"[^\n]{0,80}?\b(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE)\b")
 _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
 
 
@@ -184,7 +186,7 @@ def _from_template(lines: Sequence[_Line]) -> tuple[str, int]:
     own = _cut(pieces(message))
     shape = _shape(own)
     like = [other for line in lines[1:] if _shape(other := _cut(pieces(line.parts[1]))) == shape]
-    built, captures, telling = [escaped(head)], 0, 0
+    built, captures, words = [escaped(head)], 0, ""
     for n, piece in enumerate(own):
         kept = piece.kind is None or (
             piece.kind == "text"
@@ -194,14 +196,14 @@ def _from_template(lines: Sequence[_Line]) -> tuple[str, int]:
         )
         if kept:
             built.append(escaped(piece.text))
-            telling += _letters(piece.text)
+            words += piece.text
         else:
             short = not any(_TOO_LONG.search(other[n].text) for other in (own, *like))
             captures += short
             built.append(
                 _slot(piece, f"{_NAMES[piece.kind or 'id']}_{captures}" if short and captures <= CAPTURES else None)
             )
-    return "".join(built).rstrip(), telling
+    return "".join(built).rstrip(), _letters(words, is_exception=lines[0].is_exception)
 
 
 def _shape(found: Sequence[Piece]) -> list[tuple[str | None, str]]:
@@ -222,7 +224,8 @@ def _slot(piece: Piece, name: str | None) -> str:
 def _word_for_word(lines: Sequence[_Line]) -> tuple[str, int]:
     """The first line as it stands."""
     head, message = lines[0].parts
-    return escaped((head + message)[:LONGEST]).rstrip(), _letters(message[:LONGEST])
+    telling = _letters(message[:LONGEST], is_exception=lines[0].is_exception)
+    return escaped((head + message)[:LONGEST]).rstrip(), telling
 
 
 def _head_alone(lines: Sequence[_Line]) -> tuple[str, int]:
@@ -248,8 +251,11 @@ def _cut(found: Iterable[Piece]) -> list[Piece]:
     return kept
 
 
-def _letters(text: str) -> int:
-    return sum(c.isalpha() for c in text)
+def _letters(text: str, *, is_exception: bool) -> int:
+    """How many letters of a text its pattern holds: none of a stand-in, of what is no ASCII, of a logger's prefix."""
+    prefix = None if is_exception else _PREFIX.match(text)
+    kept = stand_in().sub("", text[prefix.end() if prefix else 0 :])
+    return sum(c.isascii() and c.isalpha() for c in kept)
 
 
 def _near(rest: Unexplained, shown: Callable[[str], str]) -> str | None:

@@ -19,7 +19,7 @@ from forensics.triage.aborts import BY_WORDS
 from forensics.triage.endings import TROUBLE, passes_on
 from forensics.triage.insight import templates
 from forensics.triage.insight.model import UnknownGroup
-from forensics.triage.model import VAGUE, JobResult, Unexplained
+from forensics.triage.model import IN_A_WORKER, VAGUE, JobResult, Unexplained
 
 LONGEST = 300  # characters of a template
 FRAMES = 5
@@ -66,7 +66,7 @@ def slug(text: str) -> str:
 def is_unknown(result: JobResult) -> bool:
     """Whether a job failed of something that has no signature, and left something to group it by."""
     rest = result.unexplained
-    vague = result.root is None or result.root in VAGUE or result.root in BY_WORDS
+    vague = result.root is None or result.root in VAGUE or result.root in BY_WORDS or result.root == IN_A_WORKER
     if rest is None or result.error is not None or not vague:
         return False
     told = rest.last_error is not None or (bool(rest.last_lines) and (result.failed or telling(rest) is not None))
