@@ -83,6 +83,14 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # --- signals ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard() -> Iterator[None]:
+    """A shell starts what runs in the background with SIGINT ignored, and `watch` keeps to that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("at", [1, 3])
 def test_a_look_is_finished_when_a_signal_comes(
