@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forensics.engine import aftermath, beforehand, cluster, cut_saves, kernel, order, survival, whose
-from forensics.engine.finishes import FINISHED, absolved, was_over
+from forensics.engine.finishes import EXIT_STATUS, FINISHED, absolved, was_over
 from forensics.engine.hangs import LOST_PEER, SAME_ZONE, hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.order import MEMORY_KILLS
@@ -38,7 +38,6 @@ from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.model import Observation, Source, Traceback
 from forensics.signatures.schema import Signature
 
-PROCESS_FAILED = "process-failed"
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
 # Zones lie a multiple of this apart, and at most OFFSETS (seconds).
@@ -145,7 +144,7 @@ def exception_observations(
     for o in observations:
         if o.rule is None and o.culprits:
             continue  # concluded from several lines: the first need not be one of the rank that is blamed
-        if o.signature == PROCESS_FAILED:
+        if o.signature == EXIT_STATUS:
             continue  # says that something ended, also in the record that holds the traceback
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
             # A launcher's report stands close below what a process said, and is no part of that.
