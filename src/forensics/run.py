@@ -99,7 +99,11 @@ _LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.=]?(\d{1,4})(?!\d)", re.I)
 _LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
 # What Python's RotatingFileHandler and logrotate rename `train.log` to. Both count from 1; ranks have a 0.
 _ROTATED = re.compile(r"(?P<base>(?:.*/)?(?:[^/]+\.)?log)\.(?P<number>\d{1,4})$")
-_NODE_IN_PATH = re.compile(r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5})(?=[/._-]|$)", re.I)
+_NODE_IN_PATH = re.compile(
+    r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5}"
+    r"|(?:node|host|server|machine)(?:[-_](?!x86|v\d)[a-z]\d{0,4}|(?-i:(?<=[a-z])[A-Z])))(?=[/._-]|$)",
+    re.I,
+)
 _ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\d{1,4})(?=[/_.-]|$)", re.I)
 _NODE_IN_NAME = re.compile(
     r"(?<=[._-])(?<!loader[._-])((?:node|host|worker|trainer|pod|server|machine)[-_]?\d{1,5})(?=[._-]|$)", re.I

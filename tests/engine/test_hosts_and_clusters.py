@@ -74,6 +74,35 @@ def test_folders_of_other_things_are_no_hosts(tmp_path: Path, folder: str) -> No
     assert root(tmp_path, files).node is None
 
 
+ANNOUNCED = "| distributed init (rank {rank}): env://, gpu {local}\n"
+
+
+@pytest.mark.parametrize("hosts", ["gpu0{n}", "dgx-{n}", "host{n}"])
+def test_ranks_in_names_that_repeat_are_local_where_the_logs_announce_others(tmp_path: Path, hosts: str) -> None:
+    files = {
+        f"{hosts.format(n=1 + rank // 2)}/rank{rank % 2}.log": ANNOUNCED.format(rank=rank, local=rank % 2) + steps()
+        for rank in range(4)
+    }
+    failed = f"{hosts.format(n=2)}/rank1.log"
+    found = root(tmp_path, files | {failed: files[failed] + raised("KeyError: 'image'")})
+    assert (found.ranks, found.node) == ((3,), hosts.format(n=2))
+
+
+def test_ranks_in_names_that_repeat_are_local_in_a_world_as_large_as_all(tmp_path: Path) -> None:
+    files = {f"gpu0{n}/rank{r}.log": "world_size=4\n" + steps() for n in (1, 2) for r in range(2)}
+    files["gpu01/rank0.log"] = "Initialized process group: rank 0/4 local_rank 0\n" + steps()
+    files["gpu02/rank1.log"] += raised("KeyError: 'image'")
+    found = root(tmp_path, files)
+    assert (found.ranks, found.local_ranks, found.node) == (None, (1,), "gpu02")
+
+
+def test_runs_side_by_side_with_the_same_ranks_are_no_hosts(tmp_path: Path) -> None:
+    files = {f"{n}/rank{r}.log": steps() for n in ("bert-1", "bert-2") for r in range(2)}
+    files["bert-2/rank1.log"] += raised("KeyError: 'image'")
+    found = root(tmp_path, files)
+    assert (found.ranks, found.node) == ((1,), None)
+
+
 def test_folders_written_one_after_the_other_are_no_hosts(tmp_path: Path) -> None:
     files = {f"cn-{n}/local_rank_{r}.log": steps(begin=3600 * (n - 1)) for n in (1, 2) for r in range(2)}
     files["cn-2/local_rank_1.log"] += raised("KeyError: 'image'")

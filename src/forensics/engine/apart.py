@@ -28,7 +28,8 @@ def runs(data: RunData, folders: Sequence[str]) -> tuple[str, ...]:
 
     folders: relative to the run, with slashes. Left out are folders without a log, those in which nothing trains or
     raises (monitors), those that go on from a checkpoint (attempts of one run lie side by side), and machines of one
-    run: those whose ranks begin where another's end. There are none where a log beside the folders records training.
+    run: those whose ranks begin where another's end, or that bear the name of the host of their logs. There are none
+    where a log beside the folders records training.
     """
     sources = set(data.metrics["source"].unique().to_list()) if data.metrics.height else set()
     if any(s.kind is Kind.LOG and "/" not in s.path and s.path in sources for s in data.sources):
@@ -46,7 +47,9 @@ def runs(data: RunData, folders: Sequence[str]) -> tuple[str, ...]:
     own = tuple(
         folder
         for folder, held in parts.items()
-        if folder not in machines and not any(o.signature == "run-resumed" for o in held.observations)
+        if folder not in machines
+        and {s.identity.node for s in held.sources} != {folder.rpartition("/")[2]}
+        and not any(o.signature == "run-resumed" for o in held.observations)
     )
     return own if len(own) > 1 else ()
 

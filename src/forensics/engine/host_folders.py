@@ -2,7 +2,8 @@
 
 A name alone says nothing, as folders of runs, seeds and folds look the same. It is a host's where the processes in them
 can only be of one world on several hosts: the same local ranks stand in each of them, and they wrote at the same time,
-or each holds a block of the ranks that are there.
+or each holds a block of the ranks that are there. Ranks in names (`gpu01/rank0.log`, `gpu02/rank0.log`) are read as
+local ones where what the logs say makes one world of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from forensics.engine.identity import kernel_sources
+from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.whose import scheme
 from forensics.model import Identity, Kind, RunData, Source
 
@@ -36,9 +37,23 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
         for s in logs:
             if (name := name_of.get(s.path)) is not None:
                 groups[name].append(s)
-        if len(groups) > 1 and _alike(groups) and _one_world(groups, data):
-            return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
+        named = len(groups) > 1 and _repeated(groups)
+        if len(groups) > 1 and _alike(groups, named) and _one_world(groups, data, named):
+            return {s.path: _on(name, s.identity, named) for name, own in groups.items() for s in own}
     return {}
+
+
+def _on(node: str, identity: Identity, named: bool) -> Identity:
+    """An identity on a host; its rank is the local one where the `named` ranks repeat from host to host."""
+    if named and identity.rank is not None:
+        return replace(identity, node=node, rank=None, local_rank=identity.rank)
+    return replace(identity, node=node)
+
+
+def _repeated(groups: Mapping[str, Sequence[Source]]) -> bool:
+    """Whether the names of files bear the same ranks in each folder."""
+    ranks = [{s.identity.rank for s in own} for own in groups.values()]
+    return None not in ranks[0] and all(own == ranks[0] for own in ranks)
 
 
 def _folders(logs: Sequence[Source]) -> dict[str, str]:
@@ -60,9 +75,14 @@ def _names(logs: Sequence[Source]) -> dict[str, str]:
     return {path: _LOCAL.split(name)[0] if _LOCAL.search(name) else name.split(".")[0] for path, name in names.items()}
 
 
-def _alike(groups: Mapping[str, Sequence[Source]]) -> bool:
-    """Whether the names are made in one way, with numbers, and of no word for something else than a host."""
-    plain = all(_DIGIT.search(n) and not n.isdigit() and not _OTHER.search(n) for n in groups)
+def _alike(groups: Mapping[str, Sequence[Source]], named: bool) -> bool:
+    """Whether the names are made in one way, with numbers, and of no word for something else than a host.
+
+    named: ranks stand in the names of files; then `gpu01` is a host, as a process has no others in it, and what the
+    logs say of the world tells more than a number.
+    """
+    other = (name for name in groups if _OTHER.search(re.sub("(?i)gpu", "", name) if named else name))
+    plain = all((named or _DIGIT.search(name)) and not name.isdigit() for name in groups) and not any(other)
     return plain and len({scheme(name) for name in groups}) == 1
 
 
@@ -79,8 +99,12 @@ def _at_once(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
     return not spans or max(begins) <= min(ends)
 
 
-def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
-    """Whether the same local ranks stand in each, and no rank; or blocks of ranks, which make a whole together."""
+def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool) -> bool:
+    """Whether the same local ranks stand in each, and no rank; or blocks of ranks, which make a whole together.
+
+    named: the names of files bear the same ranks in each. Then a world as large as all of them together, or a rank
+    that no name bears, tells hosts from runs side by side.
+    """
     ranks: dict[str, set[int]] = {name: set() for name in groups}
     local: dict[str, set[int]] = {name: set() for name in groups}
     of_path = {s.path: name for name, own in groups.items() for s in own}
@@ -91,9 +115,12 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
         if (name := of_path.get(path)) is not None:
             ranks[name].update([identity.rank] if identity.rank is not None else [])
             local[name].update([identity.local_rank] if identity.local_rank is not None else [])
-    if not any(ranks.values()):
-        return bool(set.intersection(*local.values())) and _at_once(groups, data)
     everyone = set().union(*ranks.values())
+    if named:
+        in_names = {s.identity.rank for own in groups.values() for s in own}
+        return stated_size(data.observations) == len(in_names) * len(groups) or not everyone <= in_names
+    if not everyone:
+        return bool(set.intersection(*local.values())) and _at_once(groups, data)
     blocks = all(own and max(own) - min(own) + 1 == len(own) for own in ranks.values())
     disjoint = sum(map(len, ranks.values())) == len(everyone) and everyone == set(range(len(everyone)))
     return blocks and disjoint and max(map(len, ranks.values())) > 1

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import polars as pl
+
 from forensics.archives.formats import without_compression
 from forensics.engine import declared, host_folders, numbered
 from forensics.engine.environment import stated_world
@@ -166,11 +168,24 @@ def _with(data: RunData, identities: Mapping[str, Identity]) -> RunData:
         new = identities.get(path)
         if new is None:
             return identity
-        node = new.node if identity.node == before[path].node else identity.node
-        return replace(identity, node=node, rank=identity.rank if identity.rank is not None else new.rank)
+        old = before[path]
+        node = new.node if identity.node == old.node else identity.node
+        rank, local = identity.rank, identity.local_rank
+        if rank is None or (new.rank is None and rank == old.rank):
+            rank = new.rank  # also none, where the name's rank is the local one
+        return replace(identity, node=node, rank=rank, local_rank=local if local is not None else new.local_rank)
 
+    not_global = [path for path, new in identities.items() if new.rank is None and before[path].rank is not None]
+    metrics = data.metrics
+    if not_global and metrics.height:
+        named_so = pl.col("source").is_in(not_global) & (
+            pl.col("rank")
+            == pl.col("source").replace_strict(not_global, [before[path].rank for path in not_global], default=None)
+        )
+        metrics = metrics.with_columns(pl.when(named_so).then(None).otherwise(pl.col("rank")).alias("rank"))
     return replace(
         data,
+        metrics=metrics,
         sources=tuple(replace(s, identity=named(s.identity, s.path)) for s in data.sources),
         observations=tuple(
             replace(o, identity=named(o.identity, o.evidence[0].file)) if o.evidence[0].file in identities else o

@@ -133,7 +133,7 @@ def analyse_with_data(
     catalogue = catalogue if catalogue is not None else load_catalogue(examples=False)
     data = read(run, Matcher(catalogue, use_cache=options.cache), options)
     found = explain_with_data(data, catalogue)
-    if runs := tuple(run.jobs) or (apart.runs(data, options.folders) if options.folders else ()):
+    if runs := tuple(run.jobs) or (apart.runs(named.confirmed(data), options.folders) if options.folders else ()):
         told, name = apart.not_absolved(found.diagnosis, data, runs, lambda part: explain(part, catalogue), run.jobs)
         found = replace(found, diagnosis=told, runs=runs, told_of=name, of_array=bool(run.jobs))
     if options.sources:
