@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -283,3 +284,14 @@ def test_a_guess_does_not_hide_the_folder_that_failed(tmp_path: Path, end: str, 
         log.write_text(log.read_text().replace(raised, "INFO done\n"))
     (found,) = triage([str(jobs)], Options(store=tmp_path / "s2", engine=here, limits=Limits())).results
     assert found.verdict == "healthy"
+
+
+def test_a_guess_does_not_hide_the_compressed_log_that_failed(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    steps = "".join(f"2026-11-20 03:{m:02d}:00,000 INFO train.py:9 step {m} loss {2 - m / 99:.3f}\n" for m in range(30))
+    for n, end in ((1, f"{RAISED}{OOM}\n"), (2, "2026-11-20 03:30:00,000 INFO train.py:9 Training complete\n")):
+        (jobs / f"exp{n}.log.gz").write_bytes(gzip.compress((steps + end).encode()))
+    (found,) = triage([str(jobs)], Options(store=tmp_path / "s", engine=here, limits=Limits())).results
+    assert (found.verdict, found.root) == ("failed", "cuda-oom")
+    assert "In exp1.log.gz, one of 2 logs read as one job" in found.summary

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -801,3 +805,18 @@ def test_guild_runs(tmp_path: Path) -> None:
 def test_a_home_of_guild_is_no_run(tmp_path: Path) -> None:
     tree(tmp_path, ".guild/runs/5feceb66/.guild/opref", "exp1/train.log", "exp2/train.log")
     assert [layout for _, layout in names(tmp_path)] == ["folder", "folder"]
+
+
+@pytest.mark.parametrize(("pack", "end"), [(gzip.compress, "gz"), (lzma.compress, "xz"), (bz2.compress, "bz2")])
+def test_compressed_logs_are_jobs_as_the_plain_ones_are(
+    tmp_path: Path, pack: Callable[[bytes], bytes], end: str
+) -> None:
+    for n in (7000, 7003, 7004):
+        (tmp_path / f"job-{n}.log.{end}").write_bytes(pack(b"step 1 loss 2.0\n" * 20_000))
+    assert [name for name, _ in names(tmp_path)] == ["job-7000", "job-7003", "job-7004"]
+
+
+def test_compressed_logs_of_ranks_are_one_job(tmp_path: Path) -> None:
+    for n in (7000, 7003):
+        (tmp_path / f"job-{n}.log.gz").write_bytes(gzip.compress(b"[rank3]: step 1 loss 2.0\n"))
+    assert names(tmp_path) == [(".", "folder")]

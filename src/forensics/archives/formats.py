@@ -30,9 +30,8 @@ def format_of(head: bytes, name: str) -> str | None:
     of torch are zip files too; a zip is an archive of files only where it is named .zip and its first member is none of
     a checkpoint.
     """
-    for magic, what in _MAGIC:
-        if head.startswith(magic):
-            return what
+    if (what := compression(head)) is not None:
+        return what
     if head.startswith(b"PK\x03\x04") and name.lower().endswith(".zip") and not is_torch_zip(head):
         return "zip"
     if looks_like_jobs(head):
@@ -46,6 +45,11 @@ def format_of(head: bytes, name: str) -> str | None:
     if (form := records.form_of(head)) is not None:
         return form.system
     return "tar" if tar_header(head[:512]) else None
+
+
+def compression(head: bytes) -> str | None:
+    """How the one file is compressed that begins so: "gzip", "xz", "bzip2" or "zstd"; None where it is not."""
+    return next((what for magic, what in _MAGIC if head.startswith(magic)), None)
 
 
 def is_torch_zip(head: bytes) -> bool:

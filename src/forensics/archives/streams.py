@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import importlib
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -110,6 +111,22 @@ def decoder(what: str, raw: Any, limits: Limits) -> Iterator[bytes]:
     if what == "xz":
         return _decompress(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=limits.memory), what)
     return _zstd(raw, limits)
+
+
+def unpacked_start(head: bytes, what: str, size: int) -> bytes:
+    """Up to `size` bytes of what a file holds whose first bytes are `head`; b"" where these cannot be unpacked.
+
+    what: "gzip", "bzip2", "xz" or "zstd".
+    """
+    found = bytearray()
+    try:
+        for chunk in decoder(what, io.BytesIO(head), Limits()):
+            found += chunk
+            if len(found) >= size:
+                break
+    except (Stop, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError):
+        pass  # a head ends in the middle
+    return bytes(found[:size])
 
 
 def _inflate(raw: Any, bits: int) -> Iterator[bytes]:

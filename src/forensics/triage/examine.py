@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forensics.archives.formats import MARK
 from forensics.triage.model import (
     FAULT,
     NOTHING,
@@ -238,8 +239,8 @@ def _of_a_folder(result: JobResult, job: Job, inside: Mapping[str, Collection[st
     file = result.evidence.file
     if name := next((name for name, files in inside.items() if file in files), None):
         return f"In {name}, one of {len(inside)} jobs in one archive: {result.summary}"
-    at = next((guess for guess in _folders(job) if file == guess or file.startswith(f"{guess}/")), None)
-    what = "logs" if at == file else "folders"
+    at = next((guess for guess in _folders(job) if file == guess or file.startswith((f"{guess}/", guess + MARK))), None)
+    what = "logs" if at == file.partition(MARK)[0] else "folders"
     return f"In {at}, one of {len(job.guessed)} {what} read as one job: {result.summary}" if at else result.summary
 
 
@@ -250,12 +251,21 @@ def _not_absolved(
     from forensics.engine import apart, pipeline
 
     guesses = _folders(job)
-    logs: Mapping[str, Collection[str]] = inside or {s.path: (s.path,) for s in data.sources if s.path in guesses}
+    logs: Mapping[str, Collection[str]] = inside or _of_files(guesses, data)
     own = _first_raised(logs, data) or apart.runs(data, guesses)
     told, folder = apart.not_absolved(
         whole.diagnosis, data, own, lambda part: pipeline.explain(part, tools.catalogue), logs
     )
     return replace(whole, diagnosis=told, runs=own, told_of=folder) if folder is not None else None
+
+
+def _of_files(guesses: Collection[str], data: RunData) -> dict[str, list[str]]:
+    """Those of the guesses that are files -> what is read of each: itself, or what it held where it is packed."""
+    found: dict[str, list[str]] = {}
+    for source in data.sources:
+        if (file := source.path.partition(MARK)[0]) in guesses:
+            found.setdefault(file, []).append(source.path)
+    return found
 
 
 def _first_raised(logs: Mapping[str, Collection[str]], data: RunData) -> tuple[str, ...]:

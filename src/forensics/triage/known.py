@@ -212,7 +212,7 @@ class Known:
             return Found()
         if len(layouts.numbered_logs([f"{stem}.log" for stem in stems])) == len(stems) and names.counted_within(stems):
             return Found()
-        heads = [self._files.head(self._joined(path, cut.entries[0]), HEAD) for cut in cuts[:FIRST]]
+        heads = [self._tree.head(self._joined(path, cut.entries[0])) for cut in cuts[:FIRST]]
         trained = sum(map(of_training, heads))
         if trained < 2 or 2 * trained < len(heads) or any(map(tells_a_rank, heads)):
             return Found()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
+from forensics.archives.formats import compression
 from forensics.triage import folders as names
 from forensics.triage import layouts
 from forensics.triage.layouts import Listing
@@ -37,6 +38,15 @@ def of_training(head: bytes) -> bool:
     return _TRAINING.search(head) is not None
 
 
+def _unpacked(head: bytes) -> bytes:
+    what = compression(head)
+    if what is None:
+        return head
+    from forensics.archives.streams import unpacked_start
+
+    return unpacked_start(head, what, HEAD)
+
+
 class Tree:
     """Reads below the given paths. joined: makes a path of a folder's and a name. Not to be shared between threads."""
 
@@ -60,7 +70,11 @@ class Tree:
         return [n for n in shown if not any(fnmatch.fnmatch(self._joined(path, n), glob) for glob in self._exclude)]
 
     def heads(self, paths: Iterable[str]) -> list[bytes]:
-        return [self._files.head(path, HEAD) for path in list(paths)[:HEADS]]
+        return [self.head(path) for path in list(paths)[:HEADS]]
+
+    def head(self, path: str) -> bytes:
+        """The first bytes of a file, unpacked where it is compressed."""
+        return _unpacked(self._files.head(path, HEAD))
 
     def first_log(self, path: str, levels: int = 2) -> str | None:
         """A log in a folder or in its sub-folders; None where the first few hold none."""
