@@ -67,7 +67,7 @@ def test_blocks_of_ranks_are_of_hosts(tmp_path: Path) -> None:
     assert (found.ranks, found.node) == ((6,), "dgx-12")
 
 
-@pytest.mark.parametrize("folder", ["seed{n}", "run{n}", "{n}"])
+@pytest.mark.parametrize("folder", ["seed{n}", "run{n}", "{n}", "exp{n}", "exp-{n}", "my-run-{n}"])
 def test_folders_of_other_things_are_no_hosts(tmp_path: Path, folder: str) -> None:
     files = {f"{folder.format(n=11 + rank // 4)}/rank{rank}.log": steps() for rank in range(8)}
     files[f"{folder.format(n=12)}/rank6.log"] += raised("KeyError: 'image'")
@@ -101,6 +101,42 @@ def test_runs_side_by_side_with_the_same_ranks_are_no_hosts(tmp_path: Path) -> N
     files["bert-2/rank1.log"] += raised("KeyError: 'image'")
     found = root(tmp_path, files)
     assert (found.ranks, found.node) == ((1,), None)
+
+
+REFUSED = LOST + "\nLast error:\nsocketPollConnect: connect to 10.0.0.13<40011> returned Connection refused"
+
+
+@pytest.mark.parametrize("host", ["gpu01{n}", "gpu-1{n}", "exp-3-2{n}", "gpunode{n}", "catalog-{n}"])
+def test_a_process_of_a_host_that_its_peers_could_not_reach_any_more_is_the_cause(tmp_path: Path, host: str) -> None:
+    files = {f"{host.format(n=n)}/local_rank_{r}.log": steps() + raised(REFUSED) for n in (4, 5) for r in range(3)}
+    files[f"{host.format(n=5)}/local_rank_2.log"] = steps() + raised("KeyError: 'image'")
+    found = root(tmp_path, files)
+    assert (found.name, found.ranks, found.local_ranks) == ("python-exception", None, (2,))
+    assert found.node == host.format(n=5)
+
+
+def test_folders_of_one_device_each_are_no_hosts(tmp_path: Path) -> None:
+    files = {f"gpu-{n}/local_rank_0.log": steps() for n in (0, 1)}
+    files["gpu-1/local_rank_0.log"] += raised("KeyError: 'image'")
+    assert root(tmp_path, files).node is None
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (
+            "AssertionError: Rank 3: found NaN in local grad norm for bucket #4 in backward pass before data-parallel communication collective. Device: 3, node: gpu-19",
+            "nan-gradients",
+        ),
+        ("KeyError: 'image'", "python-exception"),
+    ],
+)
+def test_refused_connections_follow_from_the_rank_that_raised_something_else(
+    tmp_path: Path, error: str, name: str
+) -> None:
+    files = {f"rank{r}.log": steps() + raised(REFUSED) for r in range(4)} | {"rank3.log": steps() + raised(error)}
+    found = diagnosed(tmp_path, files)
+    assert [(f.name, f.ranks) for f in found.of_role(Role.ROOT)] == [(name, (3,))]
 
 
 def test_folders_written_one_after_the_other_are_no_hosts(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forensics.engine.hangs import hang_came_first
-from forensics.engine.identity import World
+from forensics.engine.identity import World, of_other_processes
 from forensics.engine.steps import StepClock
 from forensics.model import Observation
 from forensics.patterns import lazy
@@ -21,24 +21,26 @@ UNREACHED = "nccl-connect-failed"
 LIMIT = "scheduler-time-limit"
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 _OF_OTHERS = frozenset({"nccl", "collectives", "network"})
+_RAISED = lazy(r"(?:Error|Exception)(?::|$)")
 _REFUSED = lazy(r"(?i)connection refused")
 
 
 def is_death(c: Candidate) -> bool:
     """Whether it ends a rank by that rank's own doing."""
     s = c.signature
-    return (
-        s.kind in ("cause", "symptom")
-        and s.verdict == "failed"
-        and (s.severity == "fatal" or bool(c.subject))
-        and s.area not in _OF_OTHERS
-    )
+    if s.kind not in ("cause", "symptom") or s.area in _OF_OTHERS:
+        return False
+    if s.verdict == "diverged":  # a check that raises as it finds a NaN ends its rank
+        return any(_RAISED.search(e.text) for o in c.observations for e in o.evidence)
+    return s.verdict == "failed" and (s.severity == "fatal" or bool(c.subject))
 
 
 def refused_by(c: Candidate, death: Candidate, world: World) -> bool:
     """Whether connections that were refused lead to a rank that had died of something else."""
-    if c.signature.name != UNREACHED or not death.ranks or not all(_is_refusal(o) for o in c.observations):
+    if c.signature.name != UNREACHED or not all(_is_refusal(o) for o in c.observations):
         return False
+    if not death.ranks:
+        return of_other_processes(c.observations, death.observations, world)
     tried = {rank for o in c.observations if (rank := world.of(o)) is not None}
     return not tried & set(death.ranks)
 

@@ -19,8 +19,12 @@ from forensics.model import Identity, Kind, RunData, Source
 
 # Words in names of folders that are of something else than a host. `run.identity_of` knows node_0 and worker-1.
 _OTHER = re.compile(
-    r"rank|attempt|proc|gpu|local|run|exp|trial|seed|fold|task|epoch|step|job|version|slurm|log|stage|try|part", re.I
+    r"(?<![a-z])(?:rank|attempt|proc|local|run|trial|seed|fold|task|epoch|step|job|version|slurm|log|stage|try|part"
+    r"|exp(?:eriment)?(?![-_]?\d+[-_]\d))s?(?![a-z])",
+    re.I,
 )
+# A process on this device, or a host: gpu-14, gpu003. Only what is in it tells.
+_GPU = re.compile(r"(?<![a-z])gpu(?![a-z])", re.I)
 _DIGIT = re.compile(r"\d")
 # What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
 _LOCAL = re.compile(r"[._-]local[_-]?rank[_-]?\d", re.I)
@@ -76,13 +80,11 @@ def _names(logs: Sequence[Source]) -> dict[str, str]:
 
 
 def _alike(groups: Mapping[str, Sequence[Source]], named: bool) -> bool:
-    """Whether the names are made in one way, with numbers, and of no word for something else than a host.
+    """Whether the names are made in one way, and of no word for something else than a host.
 
-    named: ranks stand in the names of files; then `gpu01` is a host, as a process has no others in it, and what the
-    logs say of the world tells more than a number.
+    named: ranks stand in the names of files; then what the logs say of the world tells more than a number in a name.
     """
-    other = (name for name in groups if _OTHER.search(re.sub("(?i)gpu", "", name) if named else name))
-    plain = all((named or _DIGIT.search(name)) and not name.isdigit() for name in groups) and not any(other)
+    plain = all((named or _DIGIT.search(name)) and not name.isdigit() and not _OTHER.search(name) for name in groups)
     return plain and len({scheme(name) for name in groups}) == 1
 
 
@@ -120,7 +122,9 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: boo
         in_names = {s.identity.rank for own in groups.values() for s in own}
         return stated_size(data.observations) == len(in_names) * len(groups) or not everyone <= in_names
     if not everyone:
-        return bool(set.intersection(*local.values())) and _at_once(groups, data)
+        shared = set.intersection(*local.values())
+        # A process of a device has one local rank at most.
+        return len(shared) > any(map(_GPU.search, groups)) and _at_once(groups, data)
     blocks = all(own and max(own) - min(own) + 1 == len(own) for own in ranks.values())
     disjoint = sum(map(len, ranks.values())) == len(everyone) and everyone == set(range(len(everyone)))
     return blocks and disjoint and max(map(len, ranks.values())) > 1

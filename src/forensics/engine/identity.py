@@ -28,6 +28,7 @@ PEER_LOST = ("nccl-remote-error", "nccl-watchdog-abort", "gloo-connection-closed
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
 _Launch = tuple[str, int]  # a launch folder, and the number of the attempt in its path
+_STREAM = re.compile(r"(?:[._-]?(?:std)?(?:out|err))(?=\.log$|\.txt$|$)")  # in the name of a file
 _RUN_FOLDER = re.compile(
     r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$"
 )
@@ -86,6 +87,27 @@ class World:
                 if key in self.rank_of_bus:
                     return self.rank_of_bus[key]
         return self.global_rank(observation.identity)
+
+
+def of_other_processes(some: Sequence[Observation], others: Sequence[Observation], world: World) -> bool:
+    """Whether no process is behind signs of both kinds: by their ranks, else by hosts and local ranks, else by files.
+
+    False where that cannot be told. The two streams of one process lie in two files.
+    """
+    for process in (world.of, _place, _file):
+        known, other = {process(o) for o in some}, {process(o) for o in others}
+        if None not in known | other:
+            return not known & other
+    return False
+
+
+def _place(o: Observation) -> tuple[str, int] | None:
+    node, local = o.identity.node, o.identity.local_rank
+    return (node, local) if node is not None and local is not None else None
+
+
+def _file(o: Observation) -> str:
+    return _STREAM.sub("", o.evidence[0].file)
 
 
 def pci_bus(text: str) -> str | None:
