@@ -180,6 +180,21 @@ def test_of_an_end_without_a_cause_the_launcher_and_the_last_error_are_told(tmp_
     assert root.evidence[0].line == 41 and "rank 2 end first" in root.notes[0] and "509 present" in root.notes[0]
 
 
+@pytest.mark.parametrize(("minute", "named"), [("10:00:50", (9,)), ("10:01:02", None)])
+def test_of_several_launchers_tables_the_first_counts_where_the_others_tell_of_aborts(
+    tmp_path: Path, minute: str, named: tuple[int, ...] | None
+) -> None:
+    table = TABLE.replace("10:01:02\n", "{time}\n").replace("rank      : 2", "rank      : {rank}")
+    table = table.replace("7781", "{pid}").replace("node-7", "{host}")
+    rows = ((9, 1, minute), (2, -6, "10:01:02"), (14, -6, "10:01:03"))
+    for rank, code, time in rows:
+        text = table.format(rank=rank, code=code, time=time, pid=7700 + rank, host=f"trn-{rank // 4}")
+        (tmp_path / f"agent-{rank // 4}.log").write_text(text)
+    root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert (root.ranks == named) if named else root.name == "rank-sigabrt"
+    assert named is None or (root.name, root.node) == ("insufficient-evidence", "trn-2")
+
+
 def test_an_exit_code_that_any_exception_gives_names_no_rank(tmp_path: Path) -> None:
     root = run(tmp_path, STEPS + TABLE.format(code=1)).findings[0]
     assert (root.name, root.ranks) == ("insufficient-evidence", None)

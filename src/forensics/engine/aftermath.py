@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from forensics.engine import order
 from forensics.engine.hangs import hang_came_first
 from forensics.engine.identity import World, of_other_processes
 from forensics.engine.steps import StepClock
@@ -21,6 +22,7 @@ UNREACHED = "nccl-connect-failed"
 LIMIT = "scheduler-time-limit"
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 _OF_OTHERS = frozenset({"nccl", "collectives", "network"})
+_LAUNCHERS = lazy(r"exitcode\s*: -6|Signal 6 \(SIGABRT\) received by PID")
 _RAISED = lazy(r"(?:Error|Exception)(?::|$)")
 _REFUSED = lazy(r"(?i)connection refused")
 
@@ -50,6 +52,22 @@ def waited_after(limit: Candidate, death: Candidate, steps: StepClock) -> bool:
     if limit.signature.name != LIMIT or not hang_came_first(death, limit):
         return False
     return steps.idle_since(death.observations[-1])
+
+
+def aborted_after(abort: Candidate, report: Candidate) -> bool:
+    """Whether ranks of whose abort only a launcher tells had a peer that ended of itself before them.
+
+    The watchdogs of ranks that lost a peer abort them, and the first of several launchers' tables tells whose peer.
+    """
+    if abort.signature.name != "rank-sigabrt" or report.signature.name != "child-failed-error":
+        return False
+    if not all(_LAUNCHERS.search(o.evidence[0].text) for o in abort.observations):
+        return False
+    if not abort.ranks or not report.ranks or set(abort.ranks) & set(report.ranks):
+        return False
+    if abort.time is None or report.time is None:
+        return False
+    return report.time + order.SAME_CLOCK < abort.time
 
 
 def _is_refusal(o: Observation) -> bool:

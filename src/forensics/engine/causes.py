@@ -612,7 +612,7 @@ def _link_checks(live: Sequence[Candidate]) -> None:
 
 
 def _link_aftermath(live: Sequence[Candidate], steps: StepClock, world: World) -> None:
-    """Connections that a dead rank's host refused, and the time limit that ended ranks which waited for it."""
+    """Connections that a dead rank's host refused, the time limit that ended ranks which waited for it, and aborts."""
     deaths = [o for o in live if o.explained_by is None and aftermath.is_death(o)]
     for c in live if deaths else ():
         if c.explained_by is not None:
@@ -620,6 +620,11 @@ def _link_aftermath(live: Sequence[Candidate], steps: StepClock, world: World) -
         for o in deaths:
             follows = aftermath.refused_by(c, o, world) or aftermath.waited_after(c, o, steps)
             if o is not c and o.attempt == c.attempt and follows and _before(o, c) and not _depends(o, c):
+                _link(o, c)
+                break
+    for c in live:
+        for o in live if c.explained_by is None else ():
+            if o.attempt == c.attempt and aftermath.aborted_after(c, o) and not _depends(o, c):
                 _link(o, c)
                 break
 

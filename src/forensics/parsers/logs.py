@@ -541,6 +541,8 @@ def _observation(
     if "local_rank" in places and captures.get("rank") is None:
         # The line speaks of another process than the one that wrote it (a launcher's report).
         identity = replace(identity, rank=None)
+        if captures.get("pid", "").isdecimal():
+            identity = replace(identity, pid=int(captures["pid"]))
     if places:
         identity = replace(identity, **places)  # type: ignore[arg-type]
     policy = rule.evidence.culprit or rule.signature.culprit
