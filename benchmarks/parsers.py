@@ -421,6 +421,154 @@ def _read_dumped(path: Path) -> int:
     return len(starts)
 
 
+def _failed_workers(folder: Path, count: int = 4_000) -> Path:
+    """torchelastic's table of failed workers, a row each."""
+    row = (
+        "[{n}]:\n  time      : 2026-11-27_21:47:17\n  host      : node-{host}\n  rank      : {n} (local_rank: {local})\n"
+        "  exitcode  : -9 (pid: {pid})\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID {pid}\n"
+    )
+    rows = (row.format(n=n, host=n // 8, local=n % 8, pid=20_000 + n) for n in range(count))
+    return _settings(folder, "launcher.log", "".join(rows))
+
+
+def _read_workers(path: Path) -> int:
+    from forensics.parsers.launchers import SIGNATURE
+    from forensics.parsers.logs import read_log
+
+    source, scan = _read_stream(path)
+    found = [o for o in read_log(source, scan, _matcher(), reference=1.7e9).observations if o.signature == SIGNATURE]
+    assert found
+    return len(found)
+
+
+def _error_file(folder: Path, frames: int = 4_000) -> Path:
+    """The error file of a worker that failed in a deep recursion."""
+    stack = "".join(
+        f'  File "/workspace/train/part{n}.py", line {n}, in f{n}\n    return g(x)\n' for n in range(frames)
+    )
+    told = f"Traceback (most recent call last):\n{stack}ValueError: bad value\n"
+    extra = {"py_callstack": told, "timestamp": "1700000000"}
+    return _settings(
+        folder, "error.json", json.dumps({"message": {"message": "ValueError: bad value", "extraInfo": extra}})
+    )
+
+
+def _read_error_file(path: Path) -> int:
+    from forensics.model import Kind, Source
+    from forensics.parsers import error_files
+
+    source = Source(path.name, path, Kind.ERROR_FILE, path.stat().st_size)
+    found = error_files.read(source, _matcher(), reference=1.7e9)
+    assert found.problem is None and found.tracebacks
+    return len(found.tracebacks)
+
+
+def _json_records(folder: Path, count: int = 20_000) -> Path:
+    """Records of a logger in JSON, a hundredth of which quote a traceback."""
+    frames = "".join(f'  File "/workspace/train/part{n}.py", line {n}, in f{n}\n    return g(x)\n' for n in range(20))
+    stack = f"Traceback (most recent call last):\n{frames}ValueError: bad value"
+    records = (
+        {"ts": 1.7e9 + n, "level": "ERROR" if n % 100 == 0 else "INFO", "rank": n % 8, "msg": f"step {n}"}
+        | ({"exc_info": stack} if n % 100 == 0 else {})
+        for n in range(count)
+    )
+    return _settings(folder, "train.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+
+
+def _read_json_records(path: Path) -> int:
+    from forensics.model import Kind, Source
+    from forensics.parsers import json_logs
+
+    source = Source(path.name, path, Kind.LOG, path.stat().st_size)
+    found = json_logs.read(source, _matcher(), reference=1.7e9)
+    assert found.tracebacks
+    return len(found.tracebacks)
+
+
+def _pod_list(folder: Path, count: int = 400) -> Path:
+    """`kubectl get pods -o json`: workers of a job with their specification and how they ended."""
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "labels": {f"app.example/label-{k}": f"value-{k}" for k in range(20)},
+                "name": f"llm-worker-{n}",
+            },
+            "spec": {
+                "containers": [
+                    {
+                        "env": [{"name": f"NCCL_OPTION_{k}", "value": str(k)} for k in range(40)],
+                        "name": "trainer",
+                        "resources": {"limits": {"memory": "64Gi", "nvidia.com/gpu": "8"}},
+                    }
+                ],
+                "nodeName": f"pool-{n}",
+            },
+            "status": {
+                "containerStatuses": [
+                    {"name": "trainer", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
+                ],
+                "phase": "Failed",
+            },
+        }
+        for n in range(count)
+    ]
+    return _settings(folder, "pods.json", json.dumps({"apiVersion": "v1", "items": pods, "kind": "List"}, indent=4))
+
+
+def _read_pods(path: Path) -> int:
+    from forensics.parsers import pods
+
+    found = pods.read(path.read_text())
+    assert all(pod.node and pod.ends for pod in found)
+    return len(found)
+
+
+def _event_rows(folder: Path, count: int = 20_000) -> Path:
+    rows = (
+        f"{n % 60}m   Normal   Scheduled   pod/llm-{n}-worker-0   Successfully assigned ml/llm-{n}-worker-0 to gpu-{n % 99}\n"
+        for n in range(count)
+    )
+    return _settings(folder, "events.txt", "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n" + "".join(rows))
+
+
+def _read_event_rows(path: Path) -> int:
+    from forensics.parsers import pods
+
+    return len(pods.listed(path.read_text()))
+
+
+def _accounted(folder: Path, count: int = 20_000) -> Path:
+    """`sacct -P` of a user's month."""
+    rows = (f"{4000 + n}|train|gpu|ml|32|{'FAILED' if n % 7 == 0 else 'COMPLETED'}|1:0\n" for n in range(count))
+    return _settings(folder, "sacct.txt", "JobID|JobName|Partition|Account|AllocCPUS|State|ExitCode\n" + "".join(rows))
+
+
+def _read_accounted(path: Path) -> int:
+    from forensics.parsers.accounting import rows
+
+    return len(list(rows(path.read_text())))
+
+
+def _stored(folder: Path) -> Path:
+    """A log that is then put into fsspec's store in memory: what fetching costs apart from the network."""
+    import fsspec
+
+    path = _metric_log(folder, "plain", 30_000_000)
+    fsspec.filesystem("memory").pipe("/bench/train.log", path.read_bytes())
+    return path
+
+
+def _read_stored(path: Path) -> int:
+    from forensics.remote import Choice, fetch
+
+    anything = Choice(lambda name: None, lambda head, name: None, lambda name: False)
+    found = [one.file for one in fetch("memory://bench", anything)]
+    assert [file.stat().st_size for file in found if file is not None] == [path.stat().st_size]
+    return len(found)
+
+
 def _packed(folder: Path, kind: str) -> Path:
     log = _metric_log(folder, "plain", 30_000_000)
     path = folder / ("train.log.gz" if kind == "gzip" else "logs.tar")
@@ -459,6 +607,13 @@ PARSERS: dict[str, Parser] = {
     "flight recorder pickle": Parser(_recorder_pickle, _read_recorder),
     "flight recorder json": Parser(_recorder_json, _read_recorder),
     "checkpoints deep": Parser(_weights, _read_weights),
+    "launchers": Parser(_failed_workers, _read_workers),
+    "error files": Parser(_error_file, _read_error_file),
+    "json logs": Parser(_json_records, _read_json_records),
+    "pods json": Parser(_pod_list, _read_pods),
+    "pods events": Parser(_event_rows, _read_event_rows),
+    "accounting": Parser(_accounted, _read_accounted),
+    "remote": Parser(_stored, _read_stored),
     "archives gz": Parser(functools.partial(_packed, kind="gzip"), _read_archive),
     "archives tar": Parser(functools.partial(_packed, kind="tar"), _read_archive),
     "run files json": Parser(_json_settings, _read_settings),

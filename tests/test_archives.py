@@ -163,7 +163,19 @@ def test_zstd_frames_one_after_the_other(tmp_path: Path) -> None:
     assert "cut off" in (row.reason or "") and row.status is not Status.READ
 
 
-@pytest.mark.parametrize("name", ["../evil.log", "/etc/evil.log", "a/../../evil.log", "C:\\evil.log", "..\\evil.log"])
+def test_a_zstd_window_above_the_limit_is_no_damage(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    long = zstandard.ZstdCompressionParameters.from_level(3, window_log=30, enable_ldm=True)
+    packer = zstandard.ZstdCompressor(compression_params=long).compressobj()  # no size, as zstd writes of a pipe
+    (tmp_path / "rank0.log.zst").write_bytes(packer.compress(LOG) + packer.flush())
+    damaged = zstandard.compress(LOG)
+    (tmp_path / "rank1.log.zst").write_bytes(damaged[:6] + b"\xff" * 40)
+    reasons = {c.path: c.reason or "" for c in find(tmp_path).skipped}
+    assert "--long" in reasons["rank0.log.zst"] and "damaged" not in reasons["rank0.log.zst"]
+    assert "damaged" in reasons["rank1.log.zst"] and "--long" not in reasons["rank1.log.zst"]
+
+
+@pytest.mark.parametrize("name", ["../evil.log", "/../evil.log", "a/../../evil.log", "C:\\evil.log", "..\\evil.log"])
 def test_no_member_leaves_the_archive(tmp_path: Path, name: str) -> None:
     home = tmp_path / "run"
     home.mkdir()
@@ -174,6 +186,22 @@ def test_no_member_leaves_the_archive(tmp_path: Path, name: str) -> None:
     assert sum("leads out" in (c.reason or "") for c in run.skipped) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     assert all(s.file.name.isdigit() for s in run.sources)
+
+
+def test_absolute_names_are_kept_without_their_slash(tmp_path: Path) -> None:
+    home = tmp_path / "run"
+    home.mkdir()
+    tar_of(home / "a.tar", {"/var/log/rank0.log": LOG, "//srv/rank1.log": LOG})
+    zip_of(home / "b.zip", {"/var/log/rank0.log": LOG, "\\share\\rank1.log": LOG})
+    run = find(home)
+    assert {s.path for s in run.sources} == {
+        "a.tar!/var/log/rank0.log",
+        "a.tar!/srv/rank1.log",
+        "b.zip!/var/log/rank0.log",
+        "b.zip!/share/rank1.log",
+    }
+    assert not [c for c in run.skipped if "leads out" in (c.reason or "")]
+    assert all(s.file.name.isdigit() and s.file.read_bytes() == LOG for s in run.sources)
 
 
 def test_links_and_devices_are_skipped_and_said(tmp_path: Path) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.archives import slurm
 from forensics.archives.formats import format_of
+from forensics.archives.limits import Stop
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Role
 
@@ -144,3 +147,39 @@ def test_a_document_that_is_cut_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jobs", [[None, 3, {}], "x", [{"job_id": {"set": False}, "job_state": None}], [{"state": []}]])
 def test_any_shape_gives_no_row(jobs: Any) -> None:
     assert [r for r in rows({"jobs": jobs}) if "4242" in r] == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["job_id", "state", "job_state", "steps", "step", "id", "exit_code", "number", "set", "nodes"]
+            ),
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(JSON, max_size=3), st.lists(JSON, max_size=3))
+def test_a_job_is_found_among_any_values(above: list[Any], below: list[Any]) -> None:
+    # What has a `job_state` is of scontrol, whose documents are read another way.
+    above, below = ([v for v in some if not isinstance(v, dict) or "job_state" not in v] for some in (above, below))
+    document = new("FAILED")
+    document["jobs"] = [*above, *document["jobs"], *below]
+    said = b"".join(slurm.text(io.BytesIO(json.dumps(document).encode()))).decode()
+    assert any(line.startswith("4242|") and "|FAILED|" in line for line in said.splitlines())
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.binary(max_size=60), st.integers(0, 400))
+def test_any_bytes_are_rows_or_damage(data: bytes, cut: int) -> None:
+    for document in (data, json.dumps(new("FAILED")).encode()[:cut] + data):
+        try:
+            list(slurm.text(io.BytesIO(document)))
+        except Stop as stop:
+            assert "JSON document" in str(stop)

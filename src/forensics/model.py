@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # A number from here on that is called a rank or a world size is none: the largest jobs known have some 100,000
 # processes, and what is counted up to it must fit into memory.
 MAX_RANKS = 1 << 18
+BYSTANDER = "bystander"  # capture of a sign about a job, pod, node or container that is none of the run's: which
 POD_SUCCEEDED = "pod_succeeded"  # capture of a sign that stands in the account of a pod that came to its end
 
 

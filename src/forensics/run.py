@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from forensics import arrays
+from forensics import arrays, quoted
 from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, format_of, is_torch_zip, without_compression
 from forensics.files import beginning
 from forensics.model import Coverage, Identity, Kind, Source, Status
@@ -131,6 +131,7 @@ _SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
 
 
 NOTEBOOK = ".ipynb"
+PROGRAM = "program source"
 NOT_THERE = "no such file or directory"
 
 
@@ -371,7 +372,7 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
         zeros = not head.strip(b"\0")  # of a long file, `head` is then its end
         return Kind.BINARY, "zero bytes, at its beginning and at its end" if zeros else "binary file of unknown format"
     if suffix in _PROGRAM_SUFFIXES:
-        return Kind.CONFIG, "program source"
+        return Kind.CONFIG, PROGRAM
     if is_report(head):
         return Kind.CONFIG, "a report of this program"
     if suffix in _DOCUMENT_SUFFIXES:
@@ -525,7 +526,7 @@ class _Walk:
             if not _SKIPPED_FOLDERS.isdisjoint(name.split("/")[:-1]):
                 return "holds programs, not traces of a run"
             if suffix in _PROGRAM_SUFFIXES:
-                return "program source"
+                return PROGRAM
             data = suffix in _DATA_SUFFIXES and not _CHECKPOINT_NAME.search(name)
             return "data, which are not fetched" if data else None
 
@@ -614,6 +615,7 @@ def discover(
     path = _go_through(walk, paths)
     if not any(given.lower().endswith(NOTEBOOK) for given in paths):
         _leave_notebooks(walk)
+    _leave_quotes(walk, paths)
     jobs = jobs_of_arrays(walk.sources)
     placed = restarted(local_names(number_tasks(rotated(walk.sources), jobs)))
     return Run(path, tuple(placed), tuple(walk.skipped), jobs)
@@ -631,6 +633,28 @@ def _leave_notebooks(walk: _Walk) -> None:
         walk.skip(
             path, "a notebook beside logs; give its path to have it read", kind=Kind.CONFIG.value, size=source.size
         )
+
+
+def _leave_quotes(walk: _Walk, paths: Sequence[str]) -> None:
+    """Leave out what quotes messages of other runs, where the run has logs: notes, and what comes with its code."""
+    programs = {row.path.rpartition("/")[0] for row in walk.skipped if row.reason == PROGRAM}
+    given = [os.path.normpath(path) for path in paths]
+
+    def is_quote(source: Source) -> bool:
+        if quoted.is_prose(source.path) and source.kind is Kind.LOG:
+            return not any(os.path.normpath(source.file) == path for path in given)
+        return quoted.comes_with_code(source.path, programs)
+
+    quotes: list[Source] = []
+    rest: list[Source] = []
+    for source in walk.sources:
+        (quotes if is_quote(source) else rest).append(source)
+    if not quotes or not any(s.kind is Kind.LOG and quoted.is_named_as_log(s.path) for s in rest):
+        return
+    walk.sources[:] = rest
+    for source in quotes:
+        why_not = "a document or what comes with code, beside logs; give its path to have it read"
+        walk.skip(source.path, why_not, kind=Kind.CONFIG.value, size=source.size)
 
 
 def listing(paths: Sequence[str], *, exclude: Sequence[str] = ()) -> list[tuple[Path, str]]:

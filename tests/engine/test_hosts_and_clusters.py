@@ -96,6 +96,27 @@ def test_ranks_in_names_that_repeat_are_local_in_a_world_as_large_as_all(tmp_pat
     assert (found.ranks, found.local_ranks, found.node) == (None, (1,), "gpu02")
 
 
+@pytest.mark.parametrize("hosts", [("hgx-a", "hgx-b"), ("gpu-alpha", "gpu-beta")])
+def test_hosts_without_numbers_hold_blocks_of_ranks(tmp_path: Path, hosts: tuple[str, str]) -> None:
+    files = {f"{hosts[r // 2]}/{r % 2}.out": f"rank={r} local_rank={r % 2} world_size=4\n" + steps() for r in range(4)}
+    files[f"{hosts[1]}/1.out"] += raised("KeyError: 'image'")
+    found = root(tmp_path, files)
+    assert (found.ranks, found.node) == ((3,), hosts[1])
+
+
+def test_variants_of_a_model_are_no_hosts(tmp_path: Path) -> None:
+    files = {f"bert-{name}/local_rank_{r}.log": steps() for name in ("small", "large") for r in range(2)}
+    files["bert-large/local_rank_1.log"] += raised("KeyError: 'image'")
+    assert root(tmp_path, files).node is None
+
+
+def test_ranks_of_a_host_that_went_down_are_known_by_what_its_processes_print(tmp_path: Path) -> None:
+    ready = "".join(f"{r}: host gpu-b{r // 2} rank {r} local_rank {r % 2} ready\n" for r in range(6))
+    text = ready + steps(prefix="0: ") + "srun: error: Node failure on gpu-b1\n"
+    found = root(tmp_path, {"train.out": text})
+    assert (found.name, found.ranks, found.node) == ("node-failure", (2, 3), "gpu-b1")
+
+
 def test_runs_side_by_side_with_the_same_ranks_are_no_hosts(tmp_path: Path) -> None:
     files = {f"{n}/rank{r}.log": steps() for n in ("bert-1", "bert-2") for r in range(2)}
     files["bert-2/rank1.log"] += raised("KeyError: 'image'")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
 from forensics.model import Diagnosis, Role
@@ -118,3 +121,26 @@ def test_rows_are_told_from_other_lines() -> None:
     assert len(found) == 5
     assert len(list(rows(TABLE + table("FAILED")))) == 3
     assert not list(rows(table("FAILED")))  # no head above it
+
+
+LINES = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        [*HEAD.splitlines(), *TABLE.splitlines(), *parsable("FAILED", "7").splitlines(), "JobState=FAILED"]
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(LINES, max_size=8), st.lists(LINES, max_size=8), st.sampled_from([parsable, table, block]))
+def test_a_job_is_found_among_any_lines(above: list[str], below: list[str], form: Callable[[str], str]) -> None:
+    head = TABLE if form is table else ""
+    own = form("NODE_FAIL").splitlines()
+    text = "\n".join([*above, head + "\n".join(own), *below])
+    found = list(rows(text))
+    count = text.count("\n") + 1
+    assert [row.line for row in found] == sorted({row.line for row in found})
+    assert all(1 <= row.line <= count for row in found)
+    assert form is block or all(row.base in text.split("\n")[row.line - 1] for row in found)
+    wanted = sum("JobState=" in line for line in own) if form is block else len(own)
+    assert sum(row.base == "4242" for row in found) >= wanted

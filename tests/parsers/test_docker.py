@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.model import Evidence, Identity, Kind, Observation, Source
 from forensics.parsers import docker
@@ -56,3 +58,22 @@ def test_what_tells_of_no_one_end_adds_nothing(tmp_path: Path, value: object) ->
 
 def test_a_sign_of_another_exit_is_not_of_this_container(tmp_path: Path) -> None:
     assert refined(tmp_path, [{"State": state()}], exitcode="143").time is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["State", "ExitCode", "OOMKilled", "Running", "Name", "FinishedAt"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(JSON, max_size=3), st.lists(JSON, max_size=3), st.integers(0, 200))
+def test_a_container_is_found_among_any_values(above: list[object], below: list[object], cut: int) -> None:
+    known = {"Name": "/train-1", "State": state()}
+    text = json.dumps([*above, known, *below])
+    assert docker.Ended("train-1", 137, False, "2026-11-17T03:16:02.991Z") in docker.read(text)
+    docker.read(text[:cut])  # cut anywhere

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.model import Identity, Kind, Source
 from forensics.parsers import metric_files, metric_lines
@@ -149,3 +151,25 @@ def test_iterations_of_mmengines_validation_are_no_steps() -> None:
 
 def test_bars_of_a_data_set_are_no_metrics() -> None:
     assert lines("Map:  12%|#1        | 120/1000 [00:01<00:02, 500.00 examples/s]\nMap: 100\n") == []
+
+
+WORDS = st.sampled_from(
+    ["val", "recall", "mAP", "f1", "ema", "raw", "dead", "zero_frac", "grad_norm", "logits", "max", "cat"]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(max_size=40), st.lists(WORDS, min_size=1, max_size=4).map("/".join)))
+def test_any_name_is_told_once_and_for_all(name: str) -> None:
+    found = name_of(name)
+    assert found is None or (0 < len(found) <= 120 and name_of(found) == found)
+    assert name not in raw_names(name)
+    own = recall_class(name)
+    assert own is None or "recall" in name.lower()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.from_regex(r"[a-z]{3,9}", fullmatch=True))
+def test_the_class_of_a_recall_is_found_beside_any_phase(word: str) -> None:
+    own = recall_class(f"val/recall/{word}")
+    assert own in (word, None) and (own is None) == (recall_class(f"{word}_recall") is None)

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from forensics.engine.matcher import Matcher
 from forensics.engine.pipeline import analyse
-from forensics.model import Diagnosis, Role
+from forensics.model import Diagnosis, Kind, Role, Source
+from forensics.parsers.json_logs import read
 
 FRAMES = """  File "/app/train.py", line 120, in <module>
     main()
@@ -139,3 +143,28 @@ def test_other_objects_are_no_traceback(tmp_path: Path, exception: Any, level: s
     record = {**STRUCTLOG, "event": "quotes", "level": level, "exception": exception}
     found = of(tmp_path, "train.log", [*steps(0, 40), record, *steps(40, 45)])
     assert not found.of_role(Role.ROOT)
+
+
+RECORD = st.dictionaries(
+    st.sampled_from(["ts", "level", "msg", "rank", "exc_info", "exception", "error", "time", "message"]),
+    st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=20), st.sampled_from(["ERROR", STAMP, STACK]),
+              st.just({"type": "E", "stack_trace": FRAMES}), st.just([{"exc_type": "E", "frames": [1]}])),
+)  # fmt: skip
+LINES = st.one_of(
+    st.binary(max_size=60).map(lambda b: b.replace(b"\n", b"")), RECORD.map(lambda r: json.dumps(r).encode())
+)
+MATCHER = Matcher({}, use_cache=False)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(LINES, max_size=6), st.lists(LINES, max_size=6), st.sampled_from([Kind.LOG, Kind.METRICS]))
+def test_a_traceback_is_found_among_any_lines(
+    tmp_path_factory: pytest.TempPathFactory, above: list[bytes], below: list[bytes], kind: Kind
+) -> None:
+    lines = [*above, json.dumps({**PYTHON_JSON_LOGGER, "rank": 7}).encode(), *below]
+    file = tmp_path_factory.getbasetemp() / "records.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    found = read(Source("records.jsonl", file, kind, file.stat().st_size), MATCHER, reference=1.7e9)
+    assert len(above) + 1 in [t.header.line for t in found.tracebacks if t.exception == "KeyError"]
+    places = [e.line for o in found.observations for e in o.evidence] + [t.final.line for t in found.tracebacks]
+    assert all(line is not None and 1 <= line <= len(lines) for line in places)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
 from forensics.model import Identity, Role
@@ -112,3 +115,41 @@ def test_hydras_block_names_the_rank_of_the_signal(tmp_path: Path, signal: str, 
 )
 def test_a_process_that_hydra_stopped_is_not_blamed(text: str) -> None:
     assert row(text) is None
+
+
+KNOWN = [  # a record, and the process that it is about
+    (TABLE_OF_1_9.format("rank", -9), Identity(rank=5, local_rank=1, pid=40111)),
+    (NOTICED.format("prterun", 22019, "11 (Segmentation fault)"), Identity(rank=5, node="node-2", pid=22019)),
+    (HYDRA.format(5, "11 (Segmentation fault)"), Identity(rank=5, node="cn0412", pid=441120)),
+]
+# Anything, and what records are made of with numbers of any size.
+PIECES = st.one_of(
+    st.binary(max_size=60),
+    st.builds(
+        lambda form, n: form.format(n).encode(),
+        st.sampled_from(
+            ["  rank      : {0} (local_rank: {0})", "  exitcode  : -{0} (pid: {0})", "  time      : {0}", "  host: {0}",
+             "x noticed that process rank {0} with PID {0} on node n exited on", "signal {0}.",
+             "=   RANK {0} PID {0} RUNNING AT n", "=   KILLED BY SIGNAL: {0} (x)"]
+        ),
+        st.integers(0, 10**12),
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PIECES, max_size=8), st.sampled_from(KNOWN), st.lists(PIECES, max_size=8))
+def test_a_record_is_found_among_any_lines(above: list[bytes], known: tuple[str, Identity], below: list[bytes]) -> None:
+    before = b"".join(line + b"\n" for line in above)
+    data = before + known[0].encode() + b"\n".join(below)
+    found = []
+    for m in re.finditer(launchers.ROW.encode(), data):
+        one = launchers.read_row(
+            data[max(0, m.start() - launchers.BEFORE) : m.start()], data[m.start() : m.start() + launchers.AFTER],
+            path="out.log", offset=m.start(), line=data.count(b"\n", 0, m.start()) + 1, reference=0.0,
+        )  # fmt: skip
+        if one is not None:
+            found.append(one)
+            assert one.evidence[0].text.split("\n")[0][:4] in data[m.start() :].decode("utf-8", "replace")
+    rows = [o for o in found if len(before) <= o.evidence[0].offset < len(before) + len(known[0].encode())]
+    assert known[1] in [o.identity for o in rows]

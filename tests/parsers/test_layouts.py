@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.model import Identity, Kind, Source
 from forensics.parsers.launchers import worker_of
@@ -114,3 +116,25 @@ def test_an_equals_sign_before_the_number_of_a_rank():
     assert identity_of("rank=3.log") == Identity(rank=3)
     assert identity_of("local_rank=1.log") == Identity(local_rank=1)
     assert identity_of("lorank=3.log").rank is None
+
+
+PARTS = st.one_of(
+    st.text(st.characters(blacklist_characters="/", blacklist_categories=("Cs",)), max_size=12),
+    st.sampled_from(
+        ["attempt_0", "rank", "node-1", "worker-2_ml_x", "0.log", ".err", "fr_", "job_9.out", "pods", "9" * 30]
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(PARTS, min_size=1, max_size=3).map("".join), min_size=1, max_size=4).map("/".join))
+def test_any_path_names_a_process_or_none(path: str) -> None:
+    found = identity_of(path)
+    for number in (found.rank, found.local_rank, found.attempt, found.task, found.pid):
+        assert number is None or (0 <= number < 2**31 and str(number) in path)
+    assert found.node is None or found.node in path
+
+
+@given(st.integers(0, 4095), st.sampled_from(["logs/rank{}.log", "x/y/rank_{}.err", "out-rank-{}.txt"]))
+def test_a_rank_in_a_name_is_found(rank: int, form: str) -> None:
+    assert identity_of(form.format(rank)).rank == rank

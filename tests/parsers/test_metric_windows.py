@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import random
@@ -10,11 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.engine.matcher import NONFINITE
 from forensics.engine.scan import Hit, Scan
 from forensics.model import Identity, Kind, Source
-from forensics.parsers import logs, metric_lines
+from forensics.parsers import logs, metric_lines, metric_windows
 from forensics.parsers.metric_lines import neighbours, templates
 
 STAMP = "2026-11-27 21:48:19,411"
@@ -195,3 +198,26 @@ def test_the_onset_of_non_finite_values_is_read_exactly(tmp_path):
 def test_importing_the_module_loads_nothing_heavy():
     code = "import sys, forensics.parsers.metric_lines; sys.exit('polars' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from([b"", b"step 1", b"x" * 20, b'{"loss": NaN}', b"a,nan,1"]), max_size=400), st.booleans()
+)
+def test_every_line_of_a_part_stands_where_it_says(lines, ended):
+    """Of lines that are shorter than half a window; of longer ones a piece may be read."""
+    data = b"\n".join(lines) + b"\n" * ended
+    sizes = {"WHOLE": 600, "EDGE": 100, "WINDOW": 50, "BLOCK": 128}
+    with pytest.MonkeyPatch.context() as patched, io.BytesIO(data) as file:
+        for name, size in sizes.items():
+            patched.setattr(metric_windows, name, size)
+        part = metric_windows.read_part(file)
+    assert part.size == len(data) and part.whole is (len(data) <= sizes["WHOLE"])
+    if part.whole:
+        assert part.data == data
+        return
+    shown = part.data.split(b"\n")[:-1]
+    whole = data.split(b"\n")
+    assert [whole[part.line(n) - 1] for n in range(1, len(shown) + 1)] == shown
+    for value in (b"NaN", b",nan"):
+        assert (value in part.data) is (value in data)

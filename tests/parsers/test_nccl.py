@@ -216,6 +216,13 @@ def test_the_host_and_the_ranks_behind_an_address_are_named() -> None:
     assert told([*bridge, replace(closed, captures={"peer": "172.17.0.1"})])[-1].note is None
 
 
+@pytest.mark.parametrize("name", ["nccl-connect-failed", "nccl-env-mismatch"])
+def test_the_peer_of_a_failed_connection_is_named_by_its_address(name: str) -> None:
+    lines = [environment_line("node-1", bootstrap="eth0:10.0.1.9<0>"), *(born("node-1", rank, 8) for rank in (4, 5))]
+    failed = replace(seen(name, "x"), captures={"peer": "::ffff:10.0.1.9"})
+    assert told([*lines, failed])[-1].note == "The peer is node-1 (ranks 4-5)."
+
+
 def test_some_on_sockets_and_others_not() -> None:
     mixed = [environment_line("node-0", network="IB"), environment_line("node-1", network="Socket")]
     (found,) = [o for o in told(mixed) if o.signature == "nccl-socket-network"]
@@ -225,6 +232,20 @@ def test_some_on_sockets_and_others_not() -> None:
 
 
 # Facts
+
+
+@pytest.mark.parametrize(
+    ("told", "adapters"),
+    [
+        ("[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB bond0:10.3.0.21<0>", "[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE"),
+        ("[0]mlx5_0:1/IB ; OOB ib0:10.3.0.21<0>", "[0]mlx5_0:1/IB"),  # NCCL up to 2.11 has no [RO]
+        ("[0]mlx5_0:1/IB [RO]", "[0]mlx5_0:1/IB"),
+        ("[0]mlx5_0:1/IB [1]mlx5_1:1/IB", "[0]mlx5_0:1/IB [1]mlx5_1:1/IB"),
+    ],
+)
+def test_adapters_are_told_without_what_follows_them(told: str, adapters: str) -> None:
+    (fact,) = environment([environment_line("node-0", adapters=told)])
+    assert (fact.name, fact.value) == ("nccl.adapters", adapters)
 
 
 def test_facts() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forensics.engine.collectives import desync
 from forensics.engine.pipeline import analyse
@@ -313,3 +316,48 @@ def test_another_last_call_at_the_same_place_is_found_without_a_watchdog(
     file.write_text("".join(lines))
     (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
     assert (root.name, root.ranks) == (name, (2,))
+
+
+@pytest.mark.parametrize(("stated", "known"), [(WORLD, True), (2 * WORLD, False), (None, False)])
+def test_ranks_of_rccl_calls_whose_communicators_birth_was_not_logged(
+    tmp_path: Path, stated: int | None, known: bool
+) -> None:
+    def called(rank: int) -> str:
+        lines = (call(rank, n, pid=900 + 7 * rank, comm=f"0x22{rank}").rstrip("\n") for n in range(3))
+        return "".join(f"{line} task {n} globalrank {WORLD - 1 - rank}\n" for n, line in enumerate(lines))
+
+    file = tmp_path / "all.log"
+    file.write_text("".join(called(rank) for rank in range(WORLD)))
+    frame, _ = collective_calls([Source("all.log", file, Kind.LOG, file.stat().st_size)], stated)
+    assert (frame is not None) is known
+    if frame is not None:
+        pairs = set(frame.select("rank", "line").rows())
+        assert {(3, 1), (2, 4), (1, 7), (0, 10)} <= pairs and len(pairs) == 3 * WORLD
+
+
+OTHERS = st.one_of(
+    st.binary(max_size=80).map(lambda b: b.replace(b"\n", b"")),
+    st.sampled_from([
+        b"NCCL INFO AllReduce: opCount zz", b"x opCount 0 - Init START", b"h:1:1 [0] NCCL INFO - Init COMPLETE",
+        b"h:7:7 [0] NCCL INFO Send: opCount 1 sendbuff a recvbuff b count 1 datatype 99 op 0 root 0 comm 0x1 [nranks=0]",
+    ]),
+)  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), OTHERS), max_size=10))
+def test_calls_are_found_among_any_lines(
+    tmp_path_factory: pytest.TempPathFactory, others: list[tuple[int, bytes]]
+) -> None:
+    lines = log(0, 5).encode().splitlines()
+    for at, line in others:
+        lines.insert(min(at, len(lines)), line)
+    odd, *peers = sources(tmp_path_factory.getbasetemp(), *(log(rank, 5) for rank in range(WORLD)))
+    odd.file.write_bytes(b"\n".join(lines) + b"\n")
+    frame, cut = collective_calls([replace(odd, size=odd.file.stat().st_size), *peers], WORLD)
+    assert frame is not None and not cut
+    own = frame.filter(pl.col("op") == "all_reduce", pl.col("rank") == 0)
+    wanted = [
+        n for n, line in enumerate(lines, 1) if b"AllReduce: opCount " in line and line.startswith(b"node-0:500:")
+    ]
+    assert own["line"].to_list() == wanted

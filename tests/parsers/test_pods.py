@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Diagnosis, Role, Verdict
-from forensics.parsers.pods import read
+from forensics.parsers.pods import assigned, read
 
 DESCRIBED = """\
 Name:             llm-worker-{n}
@@ -153,6 +153,27 @@ def test_rows_of_events_name_pod_or_node(tmp_path: Path) -> None:
     )
     root = run(tmp_path, "events.txt", "LAST SEEN TYPE REASON OBJECT MESSAGE\n" + row).findings[0]
     assert (root.name, root.captures["pod"]) == ("pod-evicted", "llm-worker-1")
+
+
+EVENTS = """\
+LAST SEEN   TYPE      REASON      OBJECT             MESSAGE
+42m         Normal    Scheduled   pod/llm-worker-2   Successfully assigned ml/llm-worker-2 to pool-9.example.internal
+41m         Normal    Scheduled   pod/llm-worker-3   Successfully assigned llm-worker-3 to pool-3
+3m10s       Warning   Evicted     pod/llm-worker-{n}   The node was low on resource: ephemeral-storage.
+"""
+
+
+def test_events_say_where_a_pod_ran(tmp_path: Path) -> None:
+    root = run(tmp_path, "events.txt", EVENTS.format(n=2)).findings[0]
+    assert (root.name, root.node, root.captures["pod"]) == ("pod-evicted", "pool-9.example.internal", "llm-worker-2")
+    assert root.notes[0] == "pod llm-worker-2 on pool-9.example.internal"
+
+
+def test_a_pod_that_was_moved_or_never_placed_has_no_node(tmp_path: Path) -> None:
+    again = "2m   Normal   Scheduled   pod/llm-worker-2   Successfully assigned ml/llm-worker-2 to pool-4\n"
+    assert assigned(EVENTS) == {"llm-worker-2": "pool-9.example.internal", "llm-worker-3": "pool-3"}
+    assert assigned(EVENTS + again) == {"llm-worker-3": "pool-3"}
+    assert run(tmp_path, "events.txt", EVENTS.format(n=5)).findings[0].node is None
 
 
 @pytest.mark.parametrize(("phase", "verdict"), [("Succeeded", Verdict.HEALTHY), ("Failed", Verdict.FAILED)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Identity
-from forensics.parsers.prefixes import VOTED, clean, parse_time, segments, vote
+from forensics.parsers.prefixes import VOTED, clean, may_be_timed, parse_time, segments, vote
 
 NOV27 = 1_795_824_000.0  # 2026-11-28T00:00:00Z
 
@@ -162,3 +162,25 @@ def test_a_traceback_in_a_units_journal_is_of_its_host(tmp_path: Path) -> None:
     log.write_text("".join(f"Nov 27 21:48:20 gpu3 train.sh[4410]: {line}\n" for line in (*steps, *raised)))
     root = analyse([str(log)], Options(threads=1)).findings[0]
     assert (root.name, root.node, root.step) == ("python-exception", "gpu3", 19)
+
+
+@pytest.mark.parametrize(
+    ("line", "time"),
+    [
+        ("libfabric:4242:1753871244::core:core:fi_getinfo_():1385<info> provider efa returned -61", 1753871244.0),
+        ("libfabric:4242:1753871244:ofi_rxm:core:core:ofi_layering_ok():1275<info> Skipping util;efa", 1753871244.0),
+        ("libfabric:4242:efa:core:efa_check_hints():176<warn> Unsupported capabilities", None),  # before 1.11
+    ],
+)
+def test_libfabrics_own_lines_name_process_and_time(line: str, time: float | None) -> None:
+    found = clean(f"[1,3]<stderr>:{line}")
+    assert (found.identity.pid, found.identity.rank, found.time) == (4242, 3, time)
+    assert found.zone_known is (time is not None)
+    assert found.text.endswith(line.split("<", 1)[1]) and "libfabric:" not in found.text
+    assert may_be_timed(line.encode()) or time is None
+
+
+def test_what_only_begins_like_libfabrics_lines_is_left_as_it_is() -> None:
+    for line in ("libfabric: 1.22.0", "libfabric:4242: loaded", "libfabric:4242:1753871244:no function here"):
+        found = clean(line)
+        assert (found.text, found.identity.pid) == (line, None)

@@ -124,6 +124,104 @@ def test_listings(collected: run_files.Collected) -> None:
     assert (log["nccl.version"], log["deepspeed.version"]) == ("2.19.3+cuda12.3", "0.14.2")
 
 
+COLLECT_ENV = """\
+PyTorch version: 2.9.1+cu130
+CUDA used to build PyTorch: 13.0
+{cudnn}
+Is XPU available: False
+
+Versions of relevant libraries:
+[pip3] numpy==2.3.4
+[pip3] nvidia-nccl-cu13==2.27.7
+[pip3] flake8==7.0.0
+[pip3] triton==3.5.1
+[conda] torchvision               0.20.1          py310_cu126    pytorch
+[conda] Could not collect
+"""
+
+
+@pytest.mark.parametrize(
+    ("cudnn", "version"),
+    [
+        (
+            "cuDNN version: Probably one of the following:\n/usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0\n"
+            "/usr/lib/x86_64-linux-gnu/libcudnn_adv.so.9.14.0",
+            "9.14.0",
+        ),
+        ("cuDNN version: /usr/local/cuda/lib64/libcudnn.so.7.6.5", "7.6.5"),
+        (
+            "cuDNN version: Probably one of the following:\n/usr/lib/libcudnn.so.8.9.2\n/opt/lib/libcudnn.so.9.1.0",
+            None,  # either may be loaded
+        ),
+        ("cuDNN version: Could not collect", None),
+    ],
+)
+def test_packages_and_cudnn_of_collect_env(cudnn: str, version: str | None) -> None:
+    found = {i.path: i for i in run_files.read_head(COLLECT_ENV.format(cudnn=cudnn))}
+    packages = {p.removesuffix(".version") for p in found} - {"torch.cuda", "cudnn"}
+    assert packages == {"torch", "numpy", "nvidia-nccl-cu13", "triton", "torchvision"}
+    assert found["nvidia-nccl-cu13.version"].value == "2.27.7" and found["torchvision.version"].value == "0.20.1"
+    assert found["numpy.version"].line == COLLECT_ENV.format(cudnn=cudnn).split("\n").index("[pip3] numpy==2.3.4") + 1
+    assert (found["cudnn.version"].value if "cudnn.version" in found else None) == version
+
+
+def test_collect_env_of_rocm() -> None:
+    text = (
+        "PyTorch version: 2.7.0+rocm6.3\nCUDA used to build PyTorch: N/A\nROCM used to build PyTorch: 6.3.42131-fa1d09cbd\n"
+        "GPU models and configuration: AMD Instinct MI300X (gfx942:sramecc+:xnack-)\ncuDNN version: Could not collect\n"
+        "HIP runtime version: 6.3.42131\nMIOpen runtime version: 3.3.0\n"
+    )
+    assert {i.path: i.value for i in run_files.read_head(text)} == {
+        "torch.version": "2.7.0+rocm6.3",
+        "torch.rocm": "6.3.42131-fa1d09cbd",
+        "gpu.name": "AMD Instinct MI300X",
+        "hip.version": "6.3.42131",
+        "miopen.version": "3.3.0",
+    }
+    cuda = "GPU models and configuration: \nGPU 0: NVIDIA B200\nHIP runtime version: N/A\n"
+    assert {i.path: i.value for i in run_files.read_head(cuda)} == {"gpu.count": "1", "gpu.name": "NVIDIA B200"}
+
+
+SMI = """\
+| NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4     |
+|===============================+======================+======================|
+|   4  {first:16}    On   | 00000000:8C:00.0 Off |                    0 |
+| N/A   34C    P0    60W / 400W |      0MiB / 81920MiB |      0%      Default |
+|   5  ERR!                On   | 00000000:91:00.0 Off |                 ERR! |
+|ERR!  ERR! ERR!    ERR! / ERR! |      0MiB / 81920MiB |    ERR!      Default |
+"""
+
+
+def test_a_gpu_of_which_nothing_can_be_read_is_counted_and_told() -> None:
+    found = {i.path: i for i in run_files.read_head(SMI.format(first="NVIDIA A100-SXM"))}
+    assert (found["gpu.count"].value, found["gpu.name"].value) == ("2", "NVIDIA A100-SXM")
+    assert (found["gpu.unreadable"].value, found["gpu.unreadable"].line) == ("5", 5)
+    both = {i.path: i.value for i in run_files.read_head(SMI.format(first="ERR!"))}
+    assert (both["gpu.count"], both["gpu.unreadable"]) == ("2", "4, 5") and "gpu.name" not in both
+    # One cell that cannot be read is a sensor's matter.
+    fan = SMI.format(first="NVIDIA A100-SXM").split("|   5")[0].replace("| N/A ", "|ERR! ")
+    assert "gpu.unreadable" not in {i.path for i in run_files.read_head(fan)}
+
+
+def test_package_lists_in_json() -> None:
+    pip = '[{"name": "deepspeed", "version": "0.15.4"}, {"name": "six", "version": "1.16.0"}]'
+    assert run_files.looks_like_run_file(pip.encode(), "pip.json")
+    assert {i.path: i.value for i in run_files.read_text(pip, "env/pip.json").items} == {"deepspeed.version": "0.15.4"}
+    conda = """[
+  {
+    "base_url": "https://conda.anaconda.org/conda-forge",
+    "build_number": 0,
+    "name": "python",
+    "platform": "linux-64",
+    "version": "3.10.14"
+  }
+]"""
+    (python,) = run_files.read_text(conda, "conda.json").items
+    assert (python.path, python.value, python.line) == ("python.version", "3.10.14", 5)
+    for other in ('[{"name": "loss", "value": 0.5}]', '{"name": "torch", "version": "2.1"}', '[{"version": "2.1"}]'):
+        assert not run_files.looks_like_run_file(other.encode(), "x.json")
+
+
 def test_pip_freeze_in_a_log_needs_lines_that_stand_together() -> None:
     block = "a==1\nb==2\nnumpy==1.26.4\ntorch==2.2.2+cu121\nmine @ git+https://example.com/x\n"
     found = {i.path: i for i in run_files.read_head("start\n" + block + "step 1\n")}

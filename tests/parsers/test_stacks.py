@@ -16,7 +16,7 @@ from forensics.archives.pyspy import looks_like_stacks, text
 from forensics.engine.pipeline import analyse, sniffers
 from forensics.model import Diagnosis, Identity, Kind, Role, Source
 from forensics.parsers import stacks
-from forensics.parsers.stacks import Stack, in_log, in_text, is_users, main_threads, observations
+from forensics.parsers.stacks import Stack, in_log, in_text, is_native, is_users, main_threads, observations
 from forensics.run import discover
 
 _STARTS = re.compile("|".join(stacks.HEADERS))
@@ -321,7 +321,7 @@ def dumped(folder: Path, stacks_of: list[tuple[tuple[str, str, int], ...]], *, n
     shown = []
     for n, frames in enumerate(stacks_of):
         rank = f" --local-rank={n}" if named else ""
-        lines = "".join(f"    {name} ({file}:{line})\n" for name, file, line in frames)
+        lines = "".join(f"    {name} ({file}{f':{line}' * bool(line)})\n" for name, file, line in frames)
         head = f"Process {7000 + n}: python train.py{rank}\nPython v3.11.9 (/usr/bin/python3.11)\n\n"
         helper = f'Thread {7100 + n} (idle): "Thread-1"\n    wait (threading.py:331)\n'
         shown.append(f'{head}Thread {7000 + n} (active): "MainThread"\n{lines}{helper}')
@@ -337,6 +337,18 @@ def test_the_odd_process_of_one_file_is_named(tmp_path: Path) -> None:
     (root,) = dumped(tmp_path / "ranks", stood, named=True).of_role(Role.ROOT)
     assert (root.name, root.ranks) == ("straggler-rank", (6,))
     assert not any("The last line of rank 6" in note for note in root.notes)  # frames are no line of its log
+
+
+def test_native_frames_are_no_place_in_the_program(tmp_path: Path) -> None:
+    native = (
+        'Process 1: python train.py\n\nThread 1 (active): "MainThread"\n    pread64 (libc.so.6)\n    read (data.py:7)\n'
+    )
+    (stack,) = parse(native)
+    assert [is_native(frame.file) for frame in stack.frames] == [True, False]
+    waits = (("cuEventSynchronize", "libcuda.so.1", 0), *WAITS)
+    reads = (("pread64", "libc.so.6", 0), *READS)
+    (root,) = dumped(tmp_path / "native", [waits] * 6 + [reads, waits], named=False).of_role(Role.ROOT)
+    assert any("The stack of process 7006 is at data.py:77 read_index" in note for note in root.notes)
 
 
 def test_processes_that_stand_together_or_are_two_tell_of_nobody(tmp_path: Path) -> None:

@@ -209,6 +209,33 @@ def test_the_days_between_attempts_do_not_count(tmp_path: Path) -> None:
     assert only(tmp_path, files).gpu_hours == 4.0
 
 
+def test_the_queue_between_requeued_runs_of_one_log_does_not_count(tmp_path: Path) -> None:
+    head = "2026-11-20 {0}:00:00,000 INFO train: rank 0 of world_size 1\n"
+    steps = "".join(f"2026-11-20 {{0}}:{m:02d}:00,000 INFO train: step {{1}}{m} loss 1.{m}\n" for m in (10, 20, 30, 40))
+    end = "slurmstepd: error: *** JOB 9120 ON gpu-001 CANCELLED AT 2026-11-20T{0}:50:00 DUE TO PREEMPTION ***\n"
+    first = head.format("09") + steps.format("09", 1) + end.format("09")
+    resumed = "2026-11-20 15:00:01,000 INFO train: resumed from checkpoint at step 140\n"
+    text = first + head.format("15") + resumed + steps.format("15", 2) + "2026-11-20 15:50:00,000 Training finished\n"
+    found = only(tmp_path, {"train.log": "device=cuda:0\n" + text})
+    assert found.attempts == 2
+    assert found.gpu_hours == pytest.approx(1.6, abs=0.1)
+
+
+def test_the_queue_between_jobs_of_one_run_does_not_count(tmp_path: Path) -> None:
+    head = "world_size=1 device=cuda:0\n"
+    later = STEPS.replace("2026-11-20", "2026-11-22")
+    files = {"config.yaml": "lr: 1\n", "slurm-7700.out": head + STEPS, "slurm-7713.out": head + later}
+    assert only(tmp_path, files).gpu_hours == 4.0
+    monitor = "".join(f"2026-11-2{d} 00:00:00,000 INFO monitor: temperature 40\n" for d in (0, 1, 2, 3))
+    assert only(tmp_path / "b", {**files, "monitor.log": monitor}).gpu_hours > 40.0
+
+
+def test_pods_of_one_attempt_are_more_than_one_process(tmp_path: Path) -> None:
+    text = "".join(f"[pod/llm-a-worker-{n}/pytorch] {line}\n" for line in STEPS.splitlines() for n in range(3))
+    lost = "".join(f"[pod/llm-a-worker-{n}/pytorch] {line}\n" for line in (ECC + FAILED).splitlines() for n in (1, 2))
+    assert only(tmp_path, {"all.log": "Using device: cuda:0\n" + text + lost}).gpu_hours in (None, 6.0)
+
+
 def test_a_log_that_goes_on_between_attempts_counts(tmp_path: Path) -> None:
     def writer(source: str, attempt: int | None, first: float, last: float) -> Writer:
         identity = Identity(attempt=attempt)

@@ -187,7 +187,7 @@ def test_numbered_logs_are_one_job_with_a_note(tmp_path: Path) -> None:
 def test_array_beside_job_folders(tmp_path: Path) -> None:
     tree(tmp_path, "exp0/a.log", "exp1/a.log", "55_0/a.log", *(f"slurm-55_{n}.out" for n in range(3)), "todo.txt")
     found, notes = found_in(tmp_path)
-    assert found == ["55_0", "exp0", "exp1", "slurm-55_0.out", "55_1", "55_2"]
+    assert found == ["55_0", "exp0", "exp1", "55_1", "55_2"]  # a folder that is named by the id is the job's
     assert "todo.txt" in notes
 
 
@@ -503,7 +503,10 @@ def test_runs_within_a_run_are_spoken_of(tmp_path: Path) -> None:
 def test_settings_in_the_name_of_a_folder_are_labels(tmp_path: Path) -> None:
     tree(tmp_path, "bs=64,optim.lr=1e-3/train.log", "bs64_lr3/train.log")
     labels = {Path(job.path).name: dict(job.labels) for job in find([str(tmp_path)])}
-    assert labels == {"bs=64,optim.lr=1e-3": {"hparam.bs": "64", "hparam.optim.lr": "1e-3"}, "bs64_lr3": {}}
+    assert labels == {
+        "bs=64,optim.lr=1e-3": {"hparam.bs": "64", "hparam.optim.lr": "1e-3"},
+        "bs64_lr3": {"hparam.bs": "64"},
+    }
 
 
 def test_experiments_beside_a_folder_of_logs(tmp_path: Path) -> None:

@@ -173,6 +173,16 @@ def _decompress(raw: Any, make: Callable[[], Any], what: str) -> Iterator[bytes]
             yield chunk
 
 
+def _refused(error: Exception, limits: Limits) -> Exception:
+    """What a zstd decoder's error is to the reader: the limit of its memory, or damage."""
+    if "too much memory" not in str(error):  # ZSTD_error_frameParameter_windowTooLarge
+        return ValueError(str(error))
+    most = f"{limits.memory >> 20} MiB"
+    return Stop(
+        f"packed with a window of more than {most} (zstd --long); to have it read, unpack it: zstd -d --long=31"
+    )
+
+
 def _zstd(raw: Any, limits: Limits) -> Iterator[bytes]:
     window = limits.memory.bit_length() - 1
     try:
@@ -184,7 +194,7 @@ def _zstd(raw: Any, limits: Limits) -> Iterator[bytes]:
         try:
             yield from _decompress(raw, lambda: native.ZstdDecompressor(options=options), "zstd")
         except native.ZstdError as error:
-            raise ValueError(str(error)) from None
+            raise _refused(error, limits) from None
         return
     try:
         package: Any = importlib.import_module("zstandard")
@@ -203,6 +213,6 @@ def _zstd(raw: Any, limits: Limits) -> Iterator[bytes]:
             if chunk:
                 yield chunk
     except package.ZstdError as error:
-        raise ValueError(str(error)) from None
+        raise _refused(error, limits) from None
     if not decoder.eof:
         raise Stop("cut off in the middle of its zstd data")

@@ -151,7 +151,7 @@ class Unpacker:
             if entry.kind == "folder":
                 continue
             if entry.kind != "file":
-                found.skip(entry.name, entry.kind, self.limits)
+                found.skip(entry.name.lstrip("/"), entry.kind, self.limits)
                 continue
             if (name := self._judge(entry.name, found, wanted)) is None:
                 continue
@@ -232,8 +232,10 @@ def _reason(error: Exception) -> str:
 
 
 def _leaves(name: str) -> bool:
-    parts = name.replace("\\", "/").split("/")
-    return ".." in parts or parts[0] == "" or re.match(r"[A-Za-z]:", name) is not None
+    """Whether a name means a place outside. What tar stores under `-P` (`/var/log/x`) is kept without its "/", as
+    tar itself unpacks it.
+    """
+    return ".." in name.replace("\\", "/").split("/") or re.match(r"[A-Za-z]:", name) is not None
 
 
 def _checked(stream: Stream, entry: ZipEntry) -> Iterator[bytes]:

@@ -26,6 +26,7 @@ _OTHER = re.compile(
 # A process on this device, or a host: gpu-14, gpu003. Only what is in it tells.
 _GPU = re.compile(r"(?<![a-z])gpu(?![a-z])", re.I)
 _DIGIT = re.compile(r"\d")
+_FIRST_WORD = re.compile(r"[A-Za-z]{2,}[-_](?=[A-Za-z]{1,10}$)")
 # What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
 _LOCAL = re.compile(r"[._-]local[_-]?rank[_-]?\d", re.I)
 
@@ -42,7 +43,7 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
             if (name := name_of.get(s.path)) is not None:
                 groups[name].append(s)
         named = len(groups) > 1 and _repeated(groups)
-        if len(groups) > 1 and _alike(groups, named) and _one_world(groups, data, named):
+        if len(groups) > 1 and _alike(groups) and _one_world(groups, data, named):
             return {s.path: _on(name, s.identity, named) for name, own in groups.items() for s in own}
     return {}
 
@@ -79,13 +80,17 @@ def _names(logs: Sequence[Source]) -> dict[str, str]:
     return {path: _LOCAL.split(name)[0] if _LOCAL.search(name) else name.split(".")[0] for path, name in names.items()}
 
 
-def _alike(groups: Mapping[str, Sequence[Source]], named: bool) -> bool:
+def _alike(groups: Mapping[str, Sequence[Source]]) -> bool:
     """Whether the names are made in one way, and of no word for something else than a host.
 
-    named: ranks stand in the names of files; then what the logs say of the world tells more than a number in a name.
+    They have numbers (dgx-11), or begin with the same word (hgx-a, hgx-b).
     """
-    plain = all((named or _DIGIT.search(name)) and not name.isdigit() and not _OTHER.search(name) for name in groups)
-    return plain and len({scheme(name) for name in groups}) == 1
+    if any(name.isdigit() or _OTHER.search(name) for name in groups):
+        return False
+    if all(map(_DIGIT.search, groups)):
+        return len({scheme(name) for name in groups}) == 1
+    words = [_FIRST_WORD.match(name) for name in groups]
+    return len({word[0] if word is not None else None for word in words}) == 1 and words[0] is not None
 
 
 def _at_once(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
@@ -123,6 +128,8 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: boo
         return stated_size(data.observations) == len(in_names) * len(groups) or not everyone <= in_names
     if not everyone:
         shared = set.intersection(*local.values())
+        if not all(map(_DIGIT.search, groups)):  # bert-small, bert-large
+            return False
         # A process of a device has one local rank at most.
         return len(shared) > any(map(_GPU.search, groups)) and _at_once(groups, data)
     blocks = all(own and max(own) - min(own) + 1 == len(own) for own in ranks.values())

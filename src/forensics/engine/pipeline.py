@@ -53,8 +53,10 @@ from forensics.model import (
 )
 from forensics.parsers import (
     accounting,
+    bystanders,
     docker,
     error_files,
+    exit_files,
     json_logs,
     kernel,
     kube_events,
@@ -295,7 +297,9 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         if source.path in files.problems:
             problem = files.problems[source.path]
             coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
+    observations += exit_files.told(run.sources)
     observations = accounting.of_this_job(observations, run.sources, [fact.value for fact in facts])
+    observations = bystanders.marked(observations, run.sources, facts)
     return RunData(
         path=run.path,
         sources=run.sources,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, absolved, finished_after, last_of_each_file, was_over
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
-from forensics.model import POD_SUCCEEDED, Observation
+from forensics.model import BYSTANDER, POD_SUCCEEDED, Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
             c.context = "the kernel said so long before the run began"
         elif all(POD_SUCCEEDED in o.captures for o in c.observations):
             c.context = "Kubernetes says that the pod succeeded: what ended was started again, or not needed"
+        elif all(BYSTANDER in o.captures for o in c.observations):
+            c.context = f"it is about {c.observations[0].captures[BYSTANDER]}, which is none of the run's"
         elif all(_is_text(o, steps) for o in c.observations):
             c.context = "it stands in a text that the run reads or writes, and no program says it"
     own = [c.attempt for c in live if c.context is None and c.signature.kind != "echo"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -30,6 +30,11 @@ _EVENT = re.compile(r"(?:Warning|Normal)\s+\w+\s+(?P<what>pod|node)/(?P<name>[a-
 _ROW = re.compile(
     r"(?:[a-z0-9][a-z0-9-]{0,62}\s+)?(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s+\d+/\d+\s+(?P<status>[A-Z][\w:/-]{2,60})\s+"
     r"\d+(?: \([^)]{1,40}\))?\s+(?:\d+[a-z])+(?:\s+(?P<ip>[0-9a-f.:]{3,45}|<none>)\s+(?P<node>\S{1,253}))?(?:\s|$)"
+)
+# The scheduler's message (pkg/scheduler/schedule_one.go: "Successfully assigned %v/%v to %v"); older ones lack "ns/".
+_ASSIGNED = re.compile(
+    r"Successfully assigned (?:[a-z0-9][a-z0-9-]{0,62}/)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) to "
+    r"(?P<node>[a-z0-9][a-z0-9.-]{0,252})"
 )
 _RFC1123 = "%a, %d %b %Y %H:%M:%S %z"  # describe's times: time.RFC1123Z of Go
 _INDEX = ("job-completion-index", "replica-index", "replica-type")
@@ -97,10 +102,51 @@ def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> 
     head: the first bytes of the file. Raises OSError where it cannot be read again.
     """
     observations = [_of_row(_of_event(o)) for o in observations]
+    unplaced = any("pod" in o.captures and _EVENT.search(o.evidence[0].text[:600]) for o in observations)
+    if not unplaced and not _tells(head):
+        return observations
+    text = beginning(source.file, MAX_BYTES).decode("utf-8", "replace")
+    if unplaced:
+        nodes = assigned(text)
+        observations = [_placed(o, nodes) for o in observations]
     if not _tells(head):
         return observations
-    pods = read(beginning(source.file, MAX_BYTES).decode("utf-8", "replace"))
+    pods = read(text)
     return [_refined(o, pods) for o in observations]
+
+
+def listed(text: str) -> dict[str, set[str]]:
+    """Pod -> the nodes that it is said to be on, of the rows of events and of pods in a text."""
+    found: dict[str, set[str]] = {}
+    for m in _ASSIGNED.finditer(text):
+        found.setdefault(m["pod"], set()).add(m["node"])
+    for line in text.split("\n"):
+        if (event := _EVENT.search(line[:600])) is not None and event["what"] == "pod":
+            found.setdefault(event["name"], set())
+        elif (row := _ROW.match(line[:600])) is not None:
+            found.setdefault(row["name"], set()).update(() if row["node"] in (None, "<none>") else (row["node"],))
+    return found
+
+
+def assigned(text: str) -> dict[str, str]:
+    """Pod -> the node that it is on, by the rows of a text; none for one that was on two."""
+    return {pod: nodes.pop() for pod, nodes in listed(text).items() if len(nodes) == 1}
+
+
+def node_of_event(text: str) -> str | None:
+    """The node that a row of `kubectl get events` is about; None for rows about anything else."""
+    m = _EVENT.search(text[:600])
+    return m["name"] if m is not None and m["what"] == "node" else None
+
+
+def _placed(o: Observation, nodes: Mapping[str, str]) -> Observation:
+    """A row of an event of a pod, with the node that other rows say it is on."""
+    pod = o.captures.get("pod", "")
+    node = nodes.get(pod)
+    if node is None or not _EVENT.search(o.evidence[0].text[:600]):
+        return o
+    note = f"pod {pod} on {node}" if o.note == f"pod {pod}" else o.note
+    return replace(o, identity=replace(o.identity, node=node), note=note)
 
 
 def read(text: str) -> list[Pod]:

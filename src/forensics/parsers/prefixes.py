@@ -118,6 +118,10 @@ HEADS: dict[str, str] = {
         r"^(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] )?(?P<host>[^\s:\[\]]+):(?P<pid>\d+):\d+ "
         r"(?:\[(?P<device>\d+)\] )?(?P<message>(?:\S+?:\d+ (?:\([^)]*\) )?)?NCCL (?:WARN|INFO|CALL|TRACE|ABORT).*)$"
     ),
+    # libfabric (src/log.c): pid, since 1.11 seconds since the epoch, since 1.13 who called (often nobody), the provider
+    "libfabric": (
+        r"^libfabric:(?P<pid>\d+):(?:(?P<ts>\d{10}):)?(?P<message>[\w:;.-]{1,80}:\w{1,80}\(\):\d{1,9}<\w{1,8}> .*)$"
+    ),
 }
 _HEADS = {name: lazy(pattern, re.S) for name, pattern in HEADS.items()}
 _SOME_HEAD = _any_of(HEADS, re.S)
@@ -156,6 +160,7 @@ _MD_CLOCK = lazy(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
 # `%m/%d/%Y %H:%M:%S` of many examples of Hugging Face, and rich's handler, which prints two digits of the year.
 _US = lazy(r"\b(\d\d)/(\d\d)/(\d{4}|\d\d) (\d\d):(\d\d):(\d\d)")
 _UNIX = lazy(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
+_LIBFABRIC = re.compile(r"libfabric:\d{1,10}:(1[5-9]\d{8}):")
 _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
@@ -265,7 +270,10 @@ _MINUTES = re.compile(rb":\d\d:")  # in every clock; a pattern that begins with 
 def may_be_timed(data: bytes) -> bool:
     """Whether `parse_time` may find a time anywhere in these lines: most programs' output has none at all."""
     return (
-        not data.isascii() or b"\x1b" in data or b'":' in data or (b":" in data and _MINUTES.search(data) is not None)
+        not data.isascii()
+        or b"\x1b" in data
+        or b'":' in data
+        or (b":" in data and (_MINUTES.search(data) is not None or b"libfabric:" in data))
     )
 
 
@@ -282,6 +290,8 @@ def parse_time(text: str, reference: float) -> tuple[float | None, bool]:
     if _CLOCK.search(text, 0, 160) and (found := _clock(text[:160], reference)) is not None:
         return found[:2]
     if '":' in text and (m := _UNIX.search(text[:400])):
+        return float(m.group(1)), True
+    if text.startswith("libfabric:") and (m := _LIBFABRIC.match(text)):
         return float(m.group(1)), True
     return None, False
 

@@ -169,7 +169,7 @@ class Stack(NamedTuple):
 
 def is_users(file: str) -> bool:
     """Whether a frame's file is the user's own, and neither the standard library nor an installed package."""
-    if not file or any(part in file for part in _INSTALLED) or _COMPILED.search(file) or _TORCH.search(file):
+    if not file or any(part in file for part in _INSTALLED) or is_native(file) or _TORCH.search(file):
         return False
     if file[0] == "/" or file[1:2] == ":":
         return True
@@ -179,6 +179,11 @@ def is_users(file: str) -> bool:
 def is_standard(file: str) -> bool:
     """Whether a path that is shortened to what is imported, as py-spy prints it, is the standard library's."""
     return _top(file) in sys.stdlib_module_names
+
+
+def is_native(file: str) -> bool:
+    """Whether a frame's file is compiled code, as `py-spy dump --native` shows it between those of Python."""
+    return _COMPILED.search(file) is not None
 
 
 def _top(file: str) -> str:

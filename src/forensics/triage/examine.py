@@ -276,7 +276,13 @@ def _first_raised(logs: Mapping[str, Collection[str]], data: RunData) -> tuple[s
 
 def placed(result: JobResult, job: Job, modified: float | None) -> JobResult:
     """A row whose content is known, at the place of a job: its path, layout, time, and what the place states."""
+    from forensics.triage.layouts import NODES
+    from forensics.triage.result import node_of
+
     labels: Mapping[str, str] = result.labels
-    if job.labels:
-        labels = dict(sorted((dict(labels) | dict(job.labels)).items()))
-    return replace(result, path=job.path, layout=job.layout, modified=modified, labels=labels)
+    if stated := {name: value for name, value in job.labels.items() if name != NODES}:
+        labels = dict(sorted((dict(labels) | stated).items()))
+    placed = replace(result, path=job.path, layout=job.layout, modified=modified, labels=labels)
+    if result.nodes or not (nodes := tuple(job.labels.get(NODES, "").split())):
+        return placed
+    return replace(placed, nodes=nodes, node=node_of(result.root, result.node, nodes))

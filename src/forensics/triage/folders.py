@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 # Folders that hold programs or caches: run.py skips them within a job too.
 _NO_JOBS = frozenset({".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache", ".cache"})
+# Folders that file servers, desktops and package managers make beside whatever lies there.
+_OF_A_SYSTEM = re.compile(
+    r"@eaDir|__MACOSX|lost\+found|[#@]Recycle|\$RECYCLE\.BIN|System Volume Information|[#@]snapshot"
+    r"|(?:(?:mini|ana)(?:conda|forge)|mambaforge|micromamba)\d?\Z|.*\.(?:egg-info|dist-info)\Z",
+    re.I,
+)
 # Folders that are parts of one run, and never a job each.
 _PART = re.compile(
     r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry|"
@@ -43,7 +49,7 @@ _STATE = re.compile(r"(?:checkpoint|ckpt|step|epoch|global_step|iter)s?[-_.=]?\d
 _INERT = re.compile(
     r"(?:configs?|conf|code|src|source|data(?:sets?)?|checkpoints?|ckpts?|models?|weights|plots?|figures|images|"
     r"artifacts?|tests?|notebooks?|docs?|scripts?|tools?|utils?|libs?|assets|docker|requirements|wandb|tokenizers?|"
-    r"pretrained|downloads|corpus|corpora|_.*)\Z",
+    r"pretrained|downloads|corpus|corpora|build|dist|_.*)\Z",
     re.I,
 )
 _LOGS = re.compile(r"(?:[\w-]*[-_])?logs?\Z|slurm\Z|sbatch\Z", re.I)
@@ -58,6 +64,11 @@ _VARIANT = re.compile(
 _TRIAL = re.compile(r"(?:trials?|seeds?)[-_.]?\d[\w.+-]*\Z|[\w.-]+=[^=]+(?:,[\w.-]+=[^=]+)*\Z", re.I)
 _RUN = re.compile(r"(?:trials?|seeds?|runs?|jobs?)[-_.]?\d[\w.+-]*\Z|[1-9]\d{3,11}\Z", re.I)
 _SETTINGS = re.compile(r"\+?[A-Za-z][\w.-]{0,60}=[^=,]{1,60}(?:,\+?[A-Za-z][\w.-]{0,60}=[^=,]{1,60}){0,20}\Z")
+_WRITTEN_SETTING = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?P<key>lr|wd|dropout|momentum|beta[12]?|gamma|alpha|temp|weight_?decay)"
+    r"[-_]?(?P<value>\d+(?:\.\d+(?:e-?\d+)?|e-?\d+))|(?P<count>bs|batch_?size)[-_]?(?P<number>[1-9]\d*))(?![A-Za-z0-9.])",
+    re.I,
+)
 _FOLD = re.compile(r"folds?[-_.=]?\d+\Z", re.I)
 _TRAINING = re.compile(r"(?:pre|fine[-_]?)?(?:train(?:ing|er)?|tun(?:e|ing))\Z", re.I)
 _EVALUATIONS = re.compile(r"(?:evals?|evaluations?|benchmarks?|validations?)\Z", re.I)
@@ -80,7 +91,7 @@ _POD = re.compile(r"[^_/]+_[^_/]+_[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\
 
 def may_hold_jobs(name: str) -> bool:
     """Whether a folder is looked at: it is not hidden, and holds no programs or caches of a tool."""
-    return not name.startswith(".") and name not in _NO_JOBS
+    return not name.startswith(".") and name not in _NO_JOBS and not _OF_A_SYSTEM.match(name)
 
 
 def is_part(name: str) -> bool:
@@ -159,9 +170,13 @@ def is_variant(name: str) -> bool:
 
 
 def settings(name: str) -> dict[str, str]:
-    """The settings that a folder is named by: "lr=0.1,bs=8" gives lr and bs; {} where it is not named so."""
+    """The settings that a folder is named by: "lr=0.1,bs=8" and "vit_lr0.1_bs8" give lr and bs; {} where none.
+
+    Without a sign between, only what is usually written so counts: fractions (`lr3` may be the third), batch sizes.
+    """
     if not _SETTINGS.match(name):
-        return {}
+        found = _WRITTEN_SETTING.finditer(name)
+        return {(m["key"] or m["count"]).lower(): m["value"] or m["number"] for m in found}
     pairs = (part.partition("=") for part in name.split(","))
     return {key.strip("+~"): value for key, _, value in pairs}
 

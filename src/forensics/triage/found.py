@@ -111,6 +111,34 @@ def with_settings(job: Job, given: str) -> Job:
     return replace(job, labels={**stated, **job.labels}) if stated else job
 
 
+def in_one(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """The jobs, with what a scheduler wrote of one put to the folder that the job itself named by its id.
+
+    Nothing is put together where several folders, or logs, bear the id.
+    """
+    logs: dict[str, list[Job]] = {}
+    folders: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.layout == "slurm":
+            task = job.labels.get("array_task")
+            name = job.labels.get("job_id", "") + (f"_{task}" if task is not None else "")
+            logs.setdefault(name, []).append(job)
+        else:
+            folders.setdefault(job.path.rpartition("/")[2], []).append(job)
+    pairs = {name: (logs[name][0], folders[name][0]) for name in logs.keys() & folders.keys() if name}
+    pairs = {name: pair for name, pair in pairs.items() if len(logs[name]) == len(folders[name]) == 1}
+    whole = {
+        folder.path: replace(folder, parts=(*folder.parts, *log.parts), labels={**log.labels, **folder.labels})
+        for log, folder in pairs.values()
+    }
+    put = {log.path for log, _ in pairs.values()}
+    return tuple(
+        whole.get(job.path, job) if job.layout != "slurm" else job
+        for job in jobs
+        if job.layout != "slurm" or job.path not in put
+    )
+
+
 def some(listed: Sequence[str]) -> str:
     """A few names for a note."""
     more = ", ..." if len(listed) > NAMED else ""

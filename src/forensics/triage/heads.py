@@ -6,6 +6,8 @@ import enum
 import re
 from collections.abc import Iterable, Sequence
 
+from forensics.archives.formats import RECORDS, format_of, without_compression
+
 # How a launcher or a framework says how many processes there are: torch's init lines, NCCL's, Slurm's variables,
 # Lightning's "GLOBAL_RANK: 0, MEMBER: 1/8", DeepSpeed's and Megatron's tables.
 _WORLD = re.compile(
@@ -25,6 +27,18 @@ _RANK_OF = re.compile(
 
 # A rank without the size of its world: torch's and Lightning's prefixes, `local_rank=2`.
 _OF_A_RANK = re.compile(rb"\[(?:[Rr]ank|default)[: ]? ?\d|\b(?:global_|local_)?rank[\"']?[=:] ?\d", re.I)
+
+
+def is_read(head: bytes, name: str) -> bool:
+    """Whether the analysis reads a file as a log or as metrics, by its first bytes (unpacked) and its name."""
+    from forensics.engine.pipeline import sniffers
+    from forensics.model import Kind
+    from forensics.run import classify
+
+    if format_of(head, name) in RECORDS:
+        return True
+    kind, why_not = classify(head, without_compression(name), sniffers())
+    return why_not is None and kind in (Kind.LOG, Kind.METRICS)
 
 
 class Writers(enum.Enum):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from forensics.engine.identity import prints_its_rank
 from forensics.engine.kernel.places import LISTED
-from forensics.model import Fact, Finding, RunData, Traceback, Writer
+from forensics.model import Fact, Finding, Identity, RunData, Traceback, Writer
 
 # What machines and programs state only where there is a GPU, or where one is used.
 _ACCELERATORS = frozenset({"gpu.name", "gpu.count", "wandb.gpu", "device.used"})
@@ -29,6 +30,15 @@ _OF_SEVERAL = ("nccl-", "child-failed", "torchelastic-", "elastic-", "collective
 # Where start and end lie further apart, one of them is of something else: a kernel's build, an unset clock.
 _LONGEST = 366 * 24  # hours
 _CUDA_FRAME = re.compile(r"[/\\]torch[/\\]cuda[/\\]")
+
+
+class Part(NamedTuple):
+    """What one log holds of one attempt: from its first time to its last (seconds since the epoch)."""
+
+    source: str
+    attempt: int | None
+    first: float
+    last: float
 
 
 def gpus(world_size: int | None, findings: Sequence[Finding], data: RunData) -> int | None:
@@ -60,19 +70,32 @@ def gpu_hours(number: int | None, started: str | None, ended: str | None, idle: 
     return round(number * max(hours - idle / 3600, 0.0), 3) if 0 <= hours <= _LONGEST else None
 
 
-def between_attempts(writers: Sequence[Writer]) -> float:
+def between_attempts(writers: Sequence[Writer], parts: Sequence[Part] = ()) -> float:
     """Seconds from the end of an attempt to the start of the next in which no log was written; 0 where one goes on.
 
-    A log that bears no attempt, such as a scheduler's, counts by itself: the job had its GPUs while it was written.
+    parts: what each log holds of each attempt, where that is known. Logs of different attempts, and those that trained
+    and follow each other, are attempts. A log that bears none, such as a scheduler's, counts by itself: the job had its
+    GPUs while it was written.
     """
+    of_source: dict[str, set[int | None]] = {}
+    for part in parts:
+        of_source.setdefault(part.source, set()).add(part.attempt)
     spans: dict[int | str, tuple[float, float]] = {}
     for writer in writers:
         if writer.first_time is None or writer.last_time is None:
             continue
-        key = writer.identity.attempt if writer.identity.attempt is not None else writer.source
-        first, last = spans.get(key, (writer.first_time, writer.last_time))
-        spans[key] = (min(first, writer.first_time), max(last, writer.last_time))
-    if sum(isinstance(key, int) for key in spans) < 2:
+        held = of_source.get(writer.source, {None}) - {None}
+        numbered = sorted(attempt for attempt in held if attempt is not None)
+        if len(numbered) > 1:  # it was written on and on, and not while the job waited
+            _widen(spans, numbered[0], writer.first_time, writer.first_time)
+            _widen(spans, numbered[-1], writer.last_time, writer.last_time)
+            continue
+        attempt = writer.identity.attempt if writer.identity.attempt is not None else next(iter(numbered), None)
+        _widen(spans, writer.source if attempt is None else attempt, writer.first_time, writer.last_time)
+    for part in parts:
+        if part.attempt is not None:
+            _widen(spans, part.attempt, part.first, part.last)
+    if sum(isinstance(key, int) or key in of_source for key in spans) < 2:
         return 0.0
     ordered = sorted(spans.values())
     idle, end = 0.0, ordered[0][1]
@@ -80,6 +103,34 @@ def between_attempts(writers: Sequence[Writer]) -> float:
         idle += max(first - end, 0.0)
         end = max(end, last)
     return idle
+
+
+def _widen(spans: dict[int | str, tuple[float, float]], key: int | str, first: float, last: float) -> None:
+    low, high = spans.get(key, (first, last))
+    spans[key] = (min(low, first), max(high, last))
+
+
+def parts_of(data: RunData) -> tuple[Part, ...]:
+    """What each log that trained holds of each attempt: steps, and what was told of the attempt beside them."""
+    import polars as pl
+
+    logs = {writer.source for writer in data.writers}
+    found: list[Part] = []
+    if data.metrics.height:
+        steps = data.metrics.filter(pl.col("time").is_not_null() & pl.col("source").is_in(list(logs)))
+        ends = steps.group_by("source", "attempt", maintain_order=True).agg(
+            pl.col("time").min().alias("first"), pl.col("time").max().alias("last")
+        )
+        found += [Part(*row) for row in ends.select("source", "attempt", "first", "last").iter_rows()]
+    trained = {part.source for part in found}
+    told = [(o.evidence[0].file, o.identity.attempt, o.time) for o in data.observations if o.evidence and o.timed]
+    told += [(t.header.file, t.identity.attempt, t.time) for t in data.tracebacks if t.timed]
+    found += [
+        Part(file, attempt, time, time)
+        for file, attempt, time in told
+        if attempt is not None and time is not None and file in trained
+    ]
+    return tuple(found)
 
 
 def _stated(facts: Sequence[Fact], name: str) -> int | None:
@@ -116,7 +167,7 @@ def _several(findings: Sequence[Finding], data: RunData) -> bool:
         *(o.identity for o in data.observations),
         *(t.identity for t in data.tracebacks),
     ]
-    if any(map(prints_its_rank, identities)):
+    if any(map(prints_its_rank, identities)) or _on_several_hosts(identities):
         return True
     return any(name.startswith(_OF_SEVERAL) for name in names) or any(
         fact.name in ("nccl.version", "rccl.version", "launch.distributed")
@@ -125,6 +176,15 @@ def _several(findings: Sequence[Finding], data: RunData) -> bool:
         or (fact.name == _VISIBLE and "," in fact.value)
         for fact in data.facts
     )
+
+
+def _on_several_hosts(identities: Iterable[Identity]) -> bool:
+    """Whether one attempt ran on two hosts or pods; a job that was started again can have moved."""
+    hosts: dict[int | None, set[str]] = {}
+    for identity in identities:
+        if identity.node is not None:
+            hosts.setdefault(identity.attempt, set()).add(identity.node)
+    return any(len(names) > 1 for names in hosts.values())
 
 
 def _used_a_gpu(findings: Sequence[Finding], data: RunData) -> bool:

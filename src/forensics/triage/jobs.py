@@ -5,10 +5,11 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forensics.triage import layouts
 from forensics.triage.found import archive, readable
 from forensics.triage.layouts import Listing, natural
 from forensics.triage.model import Job
@@ -88,9 +89,10 @@ def find(paths: Sequence[str], *, exclude: Sequence[str] = (), notes: Notes | No
         if not _is_url(path) and not os.path.lexists(path or "\0"):
             raise NoJobs(f"{path[:300]}: no such file or directory" if path else "an empty path was given")
     seen: set[tuple[str, ...]] = set()
+    together = _given_together(paths)
     for path in paths:
         base = path if _is_url(path) else os.path.realpath(path)
-        for job in _below(path, exclude, notes):
+        for job in _below(path, exclude, notes, together):
             place = tuple(_under(base, path, part) for part in job.parts)
             if place not in seen:
                 seen.add(place)
@@ -111,7 +113,25 @@ def _is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
-def _below(path: str, exclude: Sequence[str], notes: Notes) -> Iterator[Job]:
+def _given_together(paths: Sequence[str]) -> dict[str, Job]:
+    """Given file -> the job that it is of together with others of the given files: the streams of one."""
+    of_folder: dict[str, dict[str, str]] = {}
+    for path in paths:
+        if not _is_url(path) and Path(path).is_file() and not archive(path):
+            of_folder.setdefault(str(Path(path).parent), {})[Path(path).name] = path
+    found: dict[str, Job] = {}
+    for folder, files in of_folder.items():
+        jobs, rest = layouts.scheduler_jobs(sorted(files, key=natural))
+        named = [("slurm", cut) for cut in jobs] + [("file", cut) for cut in layouts.by_stem(rest)]
+        for layout, cut in named:
+            if len(cut.entries) > 1:
+                parts = tuple(files[entry] for entry in cut.entries)
+                job = Job(path=_slashes(_joined(folder, cut.name)), layout=layout, parts=parts, labels=cut.labels)
+                found |= dict.fromkeys(parts, job)
+    return found
+
+
+def _below(path: str, exclude: Sequence[str], notes: Notes, together: Mapping[str, Job]) -> Iterator[Job]:
     if _is_url(path):
         from forensics.triage.urls import RemoteFiles
 
@@ -121,6 +141,9 @@ def _below(path: str, exclude: Sequence[str], notes: Notes) -> Iterator[Job]:
         found = Search(LocalFiles(exclude), exclude, _joined, _slashes).given(path.rstrip("/") or "/")
     elif any(fnmatch.fnmatch(Path(path).name, glob) for glob in exclude):
         notes.add("given file left out by --exclude")
+        return
+    elif path in together:
+        yield together[path]
         return
     else:
         yield Job(path=_slashes(path), layout="archive" if archive(path) else "file", parts=(path,))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from forensics.triage import folders as names
 from forensics.triage import layouts
+from forensics.triage.accounts import with_accounts
 from forensics.triage.found import Found, Rows, total
 from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, writers
 from forensics.triage.layouts import Cut, Listing, natural
@@ -52,6 +53,13 @@ class Known:
         if pods := layouts.operator_jobs(listing.files):
             taken = {entry for cut in pods for entry in cut.entries}
             return self._make.cut(path, pods, "pods") + self._make.archives(
+                path, [n for n in listing.files if n not in taken]
+            )
+        layout, launched = layouts.launched_jobs(listing.files)
+        heads = self._tree.heads(self._joined(path, cut.entries[0]) for cut in launched)
+        if launched and writers(heads, len(launched)) is not Writers.RANKS:
+            taken = {entry for cut in launched for entry in cut.entries}
+            return self._make.cut(path, launched, layout) + self._make.archives(
                 path, [n for n in listing.files if n not in taken]
             )
         if layouts.is_snakemake(listing) and len((rules := self._rule_logs(path, 0)).jobs) > 1:
@@ -147,7 +155,7 @@ class Known:
         listing = self._tree.listing(folder)
         if listing is None:
             return Found()
-        logs = [name for name in listing.files if layouts.may_be_log(name)]
+        logs = self._tree.logs(folder, listing)
         inner = [self._joined(folder, n) for n in self._tree.visible(folder, listing)] if depth < DEEPEST else []
         return self._make.each(folder, logs, "snakemake") + total(self._rule_logs(child, depth + 1) for child in inner)
 
@@ -169,6 +177,7 @@ class Known:
         whole = self.whole(path, cuts)
         if len(whole) == 1:  # the whole folder is one job, with whatever else lies in it
             return self._make.one(path, "folder", whole[0].labels)
+        whole, rest = with_accounts(whole, rest, lambda name: self._tree.head(self._joined(path, name)))
         return self._make.cut(path, whole, "slurm") + self._make.archives(path, rest)
 
     def whole(self, path: str, cuts: Sequence[Cut]) -> list[Cut]:
@@ -190,10 +199,11 @@ class Known:
 
     def apart(self, path: str, files: Sequence[str]) -> Found:
         """Jobs of which each wrote one log, with a number in its name, and said that it was alone; none where not."""
-        logs = layouts.numbered_logs(files)
+        every = self._tree.logs(path, Listing((), tuple(files)))
+        logs = layouts.numbered_logs(every)
         if not runs_of_one(self._tree.heads(self._joined(path, name) for name in logs)):
             return Found()
-        cuts = layouts.by_stem([name for name in files if layouts.may_be_log(name)])
+        cuts = layouts.by_stem(every)
         taken = {entry for cut in cuts for entry in cut.entries}
         return self._make.cut(path, cuts, "file") + self._make.archives(
             path, [name for name in files if name not in taken]
@@ -205,7 +215,10 @@ class Known:
         Their names are those of no kind of log, machine or process, most of them trained, and none says that it is of
         several. What is numbered from 0 or 1 without a gap may be ranks.
         """
-        logs = [name for name in files if layouts.may_be_log(name) and not layouts.is_study_log(name)]
+        logs = [n for n in self._tree.logs(path, Listing((), tuple(files))) if not layouts.is_study_log(n)]
+        if ranked := layouts.ranks_of_jobs(logs):
+            left = [name for name in files if name not in logs]
+            return self._make.cut(path, ranked, "file") + self._make.archives(path, left)
         cuts = layouts.by_stem(logs)
         stems = [cut.name for cut in cuts]
         if len(cuts) < 2 or any(layouts.is_kind_of_log(n) or names.is_part(n) or names.is_host(n) for n in stems):

@@ -29,6 +29,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from forensics.triage.folders import is_host
+
+NODES = "nodes"  # the label for the machines that the files of a job are named by, separated by spaces
+
 _WANDB_RUN = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-[\w.-]{1,128}\Z")
 _TORCHRUN = re.compile(r"(?P<id>.+)_[a-z0-9_]{8}\Z")
 _ATTEMPT = re.compile(r"attempt_\d+\Z")
@@ -40,7 +44,7 @@ _ARRAY = re.compile(
 )
 # slurm-123_4-gpu-07.out, slurm-123-gpu-07.out: Slurm's %N behind the ids, one file a machine
 _ON_HOST = re.compile(
-    r"(?:.*[^0-9A-Za-z])?(?P<job>[1-9]\d{3,11})(?:_(?P<task>\d{1,7}))?[-_.](?P<host>[A-Za-z][\w-]*\d)"
+    r"(?:.*[^0-9A-Za-z])?(?!20\d{6}[-_.])(?P<job>[1-9]\d{3,11})(?:_(?P<task>\d{1,7}))?[-_.](?P<host>[A-Za-z][\w-]*\d)"
     r"\.(?:out|err)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
 # train.4821.7.out, train-4821-7.log: the same with other marks between, which dates and counters have too
@@ -64,6 +68,10 @@ _SUBMITIT = re.compile(r"(?P<job>\d{1,12})_(?P<task>\d{1,7})(?:_\d{1,6})?_log\.(
 _SHORT = re.compile(r"(?P<stem>.*[^0-9A-Za-z])(?P<id>[1-9]\d{2})\.(?:out|err|o|e)\Z")
 # SGE's and PBS's: train.o123, train.e123.4
 _PBS = re.compile(r"(?P<stem>.+)\.(?:o|e|po|pe)(?P<job>\d{3,12})(?:[.-](?P<task>\d{1,7}))?\Z")
+# PBS Professional's, where they are still in its spool: 8812.server.OU, 8812[3].server.ER
+_PBS_SPOOLED = re.compile(
+    r"(?P<job>\d{3,12})(?:\[(?P<task>\d{1,7})\])?(?:\.[A-Za-z][\w-]*){1,6}\.(?:OU|ER)(?:\.(?:gz|xz|bz2|zst))?\Z"
+)
 _JOB_FOLDER = re.compile(r"[1-9]\d{3,11}\Z")
 _TASK_FILE = re.compile(rf"(?:task[-_.]?)?(?P<task>\d{{1,7}}){_END}")
 _DOCUMENT = re.compile(
@@ -73,7 +81,7 @@ _DOCUMENT = re.compile(
 _LOG_FILE = re.compile(r"\.(?:log|out|err)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
 _LOG_TEXT = re.compile(
     r"(?:.*[-_.])?(?:logs?|stdout|stderr|output|c?out|err|train|console)(?:[-_.].*)?\.txt(?:\.(?:gz|xz|bz2|zst))?\Z"
-    r"|(?:stdout|stderr|std_?log|logs?|output)\Z|.+\.(?:stdout|stderr)\Z|.+\.log\.\d{1,4}\Z",
+    r"|(?:stdout|stderr|std_?log|logs?|output)\Z|.+\.(?:stdout|stderr)(?:\.\d{1,4})?\Z|.+\.log\.\d{1,4}\Z",
     re.I,
 )
 # What starts or follows several runs, and is none.
@@ -109,9 +117,22 @@ _CONTAINER_LOG = re.compile(
     r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler)-\d+"
     r"_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{64}\.log\Z"
 )
+# supervisord's (supervisor/options.py): <program>-stdout---supervisor-<random>.log. Ray's dashboard (job_manager.py):
+# job-driver-<submission id>.log.
+_LAUNCHED = (
+    ("supervisor", re.compile(r"(?P<job>.+)-(?:stdout|stderr)---[\w-]+-\w{6,12}\.log(?:\.\d{1,4})?\Z")),
+    ("ray-job", re.compile(r"job-driver-(?P<job>[\w.-]{1,128})\.log\Z")),
+)
+_RANK_OF_JOB = re.compile(
+    r"(?P<job>.*[A-Za-z].*?)[-_.](?:global_?)?rank[-_.=]?(?P<rank>\d{1,6})(?:\.(?:log|out|err|txt))?(?:\.(?:gz|xz|bz2|zst))?\Z"
+)
+_PREVIOUS = re.compile(r"[-_.]prev(?:ious)?\Z", re.I)
+_ARCHIVE = re.compile(r"\.(?:tar(?:\.(?:gz|xz|bz2|zst))?|t(?:gz|xz|bz2|zst)|zip|7z|rar)\Z", re.I)
 _MLFLOW = frozenset({"metrics", "params", "tags", "artifacts"})
 _TRACES = re.compile(r"hparams\.ya?ml\Z|metrics\.csv\Z|events\.out\.tfevents\.")
-_LOG_END = re.compile(r"\.(?:log|out|err|txt|std(?:out|err))(?:\.\d{1,4})?(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
+_LOG_END = re.compile(
+    r"\.(?:log|out|err|OU|ER|txt|jsonl?|ipynb|std(?:out|err))(?:\.\d{1,4})?(?:\.(?:gz|xz|bz2|zst))?\Z", re.I
+)
 _ENDINGS = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4})+\Z")
 _RANKED = re.compile(
     r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry)s?[-_.]?\d",
@@ -227,6 +248,11 @@ def is_data(name: str) -> bool:
     return _DATA.search(name) is not None and not may_be_log(name)
 
 
+def is_unread(name: str) -> bool:
+    """Whether a file beside archives is a text about them, by its ending, or an archive that nothing here unpacks."""
+    return is_document(name) or name.lower().endswith((".txt", ".7z", ".rar"))
+
+
 def is_script(name: str) -> bool:
     """Whether a file's name is that of what people submit, or of a text about it."""
     return name.endswith((".sh", ".sbatch", ".slurm", ".job", ".md"))
@@ -262,12 +288,53 @@ def operator_jobs(files: Sequence[str]) -> tuple[Cut, ...]:
     )
 
 
+def launched_jobs(files: Sequence[str]) -> tuple[str, tuple[Cut, ...]]:
+    """(layout, jobs) of what one daemon started and wrote a log each of; ("", ()) where these are not two."""
+    for layout, shape in _LAUNCHED:
+        found: dict[str, list[str]] = {}
+        for file in files:
+            if m := shape.match(file):
+                found.setdefault(m["job"], []).append(file)
+        if len(found) > 1:
+            return layout, tuple(Cut(job, tuple(members)) for job, members in sorted(found.items(), key=_by_job))
+    return "", ()
+
+
+def _by_job(item: tuple[str, list[str]]) -> list[tuple[int, int, str]]:
+    return natural(item[0])
+
+
+def ranks_of_jobs(logs: Sequence[str]) -> tuple[Cut, ...]:
+    """Jobs of which each rank wrote a log under the job's name (`bert_rank0.log`); () where that is not sure.
+
+    Then there are two names or more, those of no kind of log, and each has the same ranks, from 0 on.
+    """
+    found: dict[str, dict[int, str]] = {}
+    for file in logs:
+        m = _RANK_OF_JOB.match(file)
+        if m is None or is_kind_of_log(m["job"]) or is_host(m["job"]):
+            return ()
+        found.setdefault(m["job"], {})[int(m["rank"])] = file
+    ranks = {tuple(sorted(members)) for members in found.values()}
+    if len(found) < 2 or len(ranks) != 1 or (numbers := ranks.pop()) != tuple(range(max(len(numbers), 2))):
+        return ()
+    return tuple(Cut(job, tuple(members.values())) for job, members in found.items())
+
+
 def by_stem(files: Sequence[str]) -> tuple[Cut, ...]:
-    """One cut a name without its ending: the streams of a job lie side by side."""
+    """One cut a name without its ending: the streams of a job lie side by side, and what `--previous` showed of it."""
+    stems = set(map(stem, files))
     found: dict[str, list[str]] = {}
     for file in files:
-        found.setdefault(_LOG_END.sub("", file), []).append(file)
-    return tuple(Cut(stem, tuple(members)) for stem, members in found.items())
+        name = stem(file)
+        before = _PREVIOUS.sub("", name)
+        found.setdefault(before if before in stems else name, []).append(file)
+    return tuple(Cut(name, tuple(members)) for name, members in found.items())
+
+
+def stem(file: str) -> str:
+    """A log's name without its ending."""
+    return _LOG_END.sub("", file)
 
 
 def is_log(name: str) -> bool:
@@ -277,7 +344,20 @@ def is_log(name: str) -> bool:
 
 def may_be_log(name: str) -> bool:
     """Whether a file's name is that of a log, `log.txt` and the like among them."""
-    return is_log(name) or _LOG_TEXT.match(name) is not None or _PBS.match(name) is not None
+    return is_log(name) or any(shape.match(name) for shape in (_LOG_TEXT, _PBS, _PBS_SPOOLED))
+
+
+def may_hold_log(name: str) -> bool:
+    """Whether a file may be a log though its name is not that of one: no document, data, settings or archive.
+
+    Notebooks are among them, which programs run as jobs, and files without an ending.
+    """
+    if name.startswith(".") or may_be_log(name):
+        return False
+    if name.endswith(".ipynb"):
+        return True
+    other = _DOCUMENT.match(name) or _DATA.search(name) or _SETTINGS.match(name) or _TRACES.match(name)
+    return not other and not _ARCHIVE.search(name)
 
 
 def is_study_log(name: str) -> bool:
@@ -306,11 +386,11 @@ def is_kind_of_log(stem: str) -> bool:
     return _KIND_OF_LOG.match(stem) is not None or _RANKED.search(stem) is not None
 
 
-def numbered_logs(files: Sequence[str]) -> tuple[str, ...]:
+def numbered_logs(logs: Sequence[str]) -> tuple[str, ...]:
     """Logs whose names differ in numbers alone, which do not count ranks or the like; () where there are not two."""
     groups: dict[str, list[str]] = {}
-    for name in files:
-        if may_be_log(name) and not _RANKED.search(name):
+    for name in logs:
+        if not _RANKED.search(name):
             groups.setdefault(_NUMBER.sub("0", name), []).append(name)
     most = max(groups.values(), key=lambda members: len(members), default=[])
     return tuple(most) if len(most) > 1 else ()
@@ -343,18 +423,22 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
     submitted again.
     """
     found: dict[tuple[str, str | None], list[str]] = {}
+    hosts: dict[tuple[str, str | None], dict[str, None]] = {}
     rest: list[str] = []
     slurm = any(file.startswith("slurm-") for file in files)
     for file in files:
         m = _OWN_ARRAY.match(file) or _SUBMITIT.match(file) or _ARRAY.match(file) or _PBS.match(file)
-        m = m or _SINGLE.match(file) or (_ON_HOST.match(file) if file.startswith("slurm-") else None)
+        m = m or _PBS_SPOOLED.match(file) or _SINGLE.match(file) or _on_host(file)
         if m is None and not _RANKED.search(file) and not _COUNTED.search(file):
             m = _ARRAY_OTHER.match(file) or _SINGLE_LOG.match(file) or (_SHORT.match(file) if slurm else None)
         if m is None:
             rest.append(file)
             continue
         parts = m.groupdict()
-        found.setdefault((parts.get("job") or parts["id"], parts.get("task")), []).append(file)
+        key = (parts.get("job") or parts["id"], parts.get("task"))
+        found.setdefault(key, []).append(file)
+        if host := parts.get("host"):
+            hosts.setdefault(key, {})[host] = None
     if arrays_only:
         rest += [file for (_, task), members in found.items() if task is None for file in members]
         found = {key: members for key, members in found.items() if key[1] is not None}
@@ -364,11 +448,19 @@ def scheduler_jobs(files: Sequence[str], *, arrays_only: bool = False) -> tuple[
         Cut(
             job if task is None else f"{job}_{task}",
             tuple(sorted(members, key=natural)),
-            {"job_id": job} if task is None else {"job_id": job, "array_task": task},
+            {"job_id": job}
+            | ({} if task is None else {"array_task": task})
+            | ({NODES: " ".join(hosts[job, task])} if (job, task) in hosts else {}),
         )
         for (job, task), members in found.items()
     )
     return tuple(sorted(cuts, key=lambda cut: natural(cut.name))), tuple(rest)
+
+
+def _on_host(file: str) -> re.Match[str] | None:
+    """A name with a job id and the machine's name behind it: Slurm's own, or any where the machine is named as such."""
+    m = _ON_HOST.match(file)
+    return m if m and (file.startswith("slurm-") or (is_host(m["host"]) and not _COUNTED.search(file))) else None
 
 
 def may_be_ranks(cuts: Sequence[Cut]) -> dict[str, list[Cut]]:

@@ -6,10 +6,13 @@ what crosses the network is paths one way and rows the other. Paths must mean th
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TextIO, cast
 
 from forensics.triage.batch import Engine
 from forensics.triage.examine import Outcome, Setup, Task, Tools, examine
@@ -48,9 +51,33 @@ def ray_engine(workers: int | None, limits: Limits) -> Engine:
             ray.init(num_cpus=None if _has_address() else workers, log_to_driver=False, include_dashboard=False)
         shared = replace(setup, store=None)  # a file of this machine
         remote = ray.remote(num_cpus=1, max_retries=RETRIES, memory=_memory(limits))(_work)
-        return _run(ray, remote, iter(tasks), shared, limits)
+        with quiet_threads():
+            yield from _run(ray, remote, iter(tasks), shared, limits)
 
     return run
+
+
+class _ByThread:
+    """A standard output that is one thread's; what others print goes to another stream."""
+
+    def __init__(self, own: TextIO, others: TextIO) -> None:
+        self._thread = threading.get_ident()
+        self._own = own
+        self._others = others
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own if threading.get_ident() == self._thread else self._others, name)
+
+
+@contextlib.contextmanager
+def quiet_threads() -> Iterator[None]:
+    """Keep what Ray's threads print of dead workers out of the results: it goes to standard error.
+
+    Ray prints it also where `log_to_driver` is off (ray/_private/worker.py, print_to_stdstream).
+    """
+    own = sys.stdout
+    with contextlib.redirect_stdout(cast("TextIO", _ByThread(own, sys.stderr))):
+        yield
 
 
 def _has_address() -> bool:

@@ -15,7 +15,7 @@ from forensics.parsers.run_files.whereabouts import Whereabouts, whereabouts
 from forensics.triage.aborts import BY_WORDS, last_words
 from forensics.triage.endings import ending, passes_on
 from forensics.triage.hosts import one_name
-from forensics.triage.hours import between_attempts, gpu_hours, gpus
+from forensics.triage.hours import between_attempts, gpu_hours, gpus, parts_of
 from forensics.triage.insight.hardware import is_hardware
 from forensics.triage.labels import labels_of
 from forensics.triage.model import IN_A_WORKER, VAGUE, Device, JobResult, Place, Sign, Unexplained
@@ -79,7 +79,10 @@ def result_of(
         started=started,
         ended=ended,
         gpu_hours=gpu_hours(
-            gpus(run.world_size, diagnosis.findings, data), started, ended, between_attempts(data.writers)
+            gpus(run.world_size, diagnosis.findings, data),
+            started,
+            ended,
+            between_attempts(data.writers, parts_of(data)),
         ),
         signs=tuple(map(_sign, diagnosis.findings[:MOST_SIGNS])),
         nodes=nodes,
@@ -132,9 +135,14 @@ def _node(first: Finding | None, nodes: tuple[str, ...]) -> str | None:
     """The node of a cause; of one that lies in a machine, the only node of its job."""
     if first is None:
         return None
-    if len(nodes) == 1 and (first.node is not None or is_hardware(first.name) or first.name.startswith(_OF_A_MACHINE)):
-        return nodes[0]
-    return first.node
+    return node_of(first.name, first.node, nodes)
+
+
+def node_of(cause: str | None, node: str | None, nodes: tuple[str, ...]) -> str | None:
+    """The node of a cause (a slug); of one that lies in a machine, the only one of its job's."""
+    if cause is None or len(nodes) != 1:
+        return node
+    return nodes[0] if node is not None or is_hardware(cause) or cause.startswith(_OF_A_MACHINE) else node
 
 
 def _span(diagnosis: Diagnosis, data: RunData, told: Whereabouts) -> tuple[str | None, str | None]:

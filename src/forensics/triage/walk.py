@@ -13,7 +13,8 @@ from itertools import chain
 
 from forensics.triage import folders as names
 from forensics.triage import layouts
-from forensics.triage.found import Found, Note, Rows, archive, some, total, with_settings
+from forensics.triage.accounts import with_accounts
+from forensics.triage.found import Found, Note, Rows, archive, in_one, some, total, with_settings
 from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, writers
 from forensics.triage.known import DEEPEST, Known
 from forensics.triage.layouts import Cut, Listing
@@ -33,7 +34,7 @@ class _Inside:
     runs: Mapping[str, Found]  # folders that hold jobs, and by their names are no parts of one
     kept: Mapping[str, Found]  # `outputs/`, `runs/`, `logs/` and the like with what they hold
     processes: tuple[str, ...]  # ranks, machines, attempts
-    logs: tuple[str, ...]  # further parts that hold logs
+    logs: Mapping[str, Found]  # further parts that hold logs
     rest: tuple[str, ...]  # no logs
 
 
@@ -63,8 +64,25 @@ class Search:
                 notes if self._exclude or listing.links else Found(notes=(Note(1, "given folder that holds nothing"),))
             )
         found = self._folder(path, "", listing, 0) + notes
+        if len(found.jobs) == 1 and (below := self._without_any_log(path, listing)).jobs:
+            found = below + notes
         found = found if found.jobs else self._make.one(path, "folder") + found
-        return Found(tuple(with_settings(job, place) for job in found.jobs), found.notes)
+        return Found(tuple(with_settings(job, place) for job in in_one(found.jobs)), found.notes)
+
+    def _without_any_log(self, path: str, listing: Listing) -> Found:
+        """The jobs of the only folder in a given one, where no log lies at all and they are several; none where not.
+
+        Then names alone tell, as they do in a folder that is given itself.
+        """
+        visible = self._tree.visible(path, listing)
+        if len(visible) != 1 or listing.files or self._tree.first_log(path, DEEPEST):
+            return Found()
+        child = self._joined(path, visible[0])
+        below = self._tree.listing(child)
+        found = self._folder(child, "", below, 0) if below is not None else Found()
+        if below is not None and len(found.jobs) == 1:
+            found = self._without_any_log(child, below)
+        return found if len(found.jobs) > 1 else Found()
 
     # The rule
 
@@ -78,7 +96,7 @@ class Search:
             return self._leaf(path, name, listing, depth)
         inside = self._inside(path, visible, depth)
         held = [*inside.runs.values(), *inside.kept.values()]
-        own = [file for file in listing.files if layouts.may_be_log(file)]
+        own = self._tree.logs(path, listing)
         apart = [job for found in held for job in found.jobs if job.layout in _SURE - ({"mlflow"} if own else set())]
         if len(apart) > 1:
             return self._collection(path, listing, inside, depth)
@@ -215,7 +233,7 @@ class Search:
         runs: dict[str, Found] = {}
         kept: dict[str, Found] = {}
         processes: list[str] = []
-        logs: list[str] = []
+        logs: dict[str, Found] = {}
         rest: list[str] = []
         for number, name in enumerate(visible):
             child = self._joined(path, name)
@@ -239,7 +257,7 @@ class Search:
                 elif version or not names.is_part(name) or len(found.jobs) > 1:
                     runs[name] = found
                 else:
-                    logs.append(name)
+                    logs[name] = found
         machines = self._machines(path, [name for name in processes if names.is_machine(name)], depth)
         kept |= machines
         processes = [name for name in processes if name not in machines]
@@ -250,7 +268,7 @@ class Search:
         ids = {layouts.wandb_id(job.parts[0].rpartition("/")[2]) for job in kept.get("wandb", Found()).jobs}
         if len(ids) == 1:  # one run, which may have been resumed
             kept["wandb"] = Found(kept["wandb"].jobs[:1])
-        return _Inside(runs, kept, tuple(processes), tuple(logs), tuple(rest))
+        return _Inside(runs, kept, tuple(processes), logs, tuple(rest))
 
     def _machines(self, path: str, machines: Sequence[str], depth: int) -> Mapping[str, Found]:
         """What folders of machines or GPUs hold, where it was collected from several and one of them holds jobs.
@@ -301,7 +319,7 @@ class Search:
 
     def _inert(self, path: str, name: str) -> bool:
         """Whether a folder is one of code, settings, data or checkpoints, and holds no log."""
-        return names.is_inert(name) and not names.is_container(name) and not self._tree.first_log(path)
+        return names.is_inert(name) and not names.is_container(name) and not self._tree.first_log(path, named=True)
 
     def _alone(self, path: str, counted: Sequence[str]) -> list[str]:
         """Folders named as parts are (`gpu4`, `gpu8`, `epoch10`), of which each holds the log of a job that was alone.
@@ -368,16 +386,19 @@ class Search:
         notes = total(self._make.note(self._joined(path, name), number) for name, number in several.items())
         notes += self._make.note(path, count) if count > 1 else Found()
         held = [*inside.runs.values(), *(inside.kept[name] for name in several)]
+        if not held and not self._tree.logs(path, listing):  # what is unsure of its parts is so of it
+            parts = (*inside.kept.values(), *inside.logs.values())
+            held = [found for found in parts if any(note.guess for note in found.notes)]
         if not held and (unsure := self._unsure(path, listing, inside)):
             held = [self._make.one(self._joined(path, name), "folder") for name in unsure]
             notes += self._make.note(path, len(unsure))
         found = self._merged(path, total(held), notes)
-        return found + self._note_logs(path, listing) if depth == 0 else found
+        return found if held else self._with_guessed_logs(path, listing, found)
 
     def _unsure(self, path: str, listing: Listing, inside: _Inside) -> tuple[str, ...]:
         """Folders named as machines or GPUs, of which each can be a job: they trained, and none says it is a rank."""
         logs = {name: self._tree.first_log(self._joined(path, name)) for name in inside.processes}
-        if len(logs) < 2 or not all(map(names.is_machine, logs)) or any(map(layouts.may_be_log, listing.files)):
+        if len(logs) < 2 or not all(map(names.is_machine, logs)) or self._tree.logs(path, listing):
             return ()
         heads = self._tree.heads(log for log in logs.values() if log)
         unsure = sum(map(of_training, heads)) > 1 and not any(map(tells_a_rank, heads))
@@ -396,21 +417,24 @@ class Search:
         """A folder without folders: archives, logs of jobs that were alone, or one job if it holds a log."""
         archives = [file for file in listing.files if archive(file)]
         if archives and (depth == 0 or len(archives) > 1):
-            documents = all(map(layouts.is_document, (n for n in listing.files if n not in archives)))
+            documents = all(map(layouts.is_unread, (n for n in listing.files if n not in archives)))
+            documents = documents and not self._tree.logs(path, listing)
             if documents and (depth == 0 or layouts.alike(archives)):
                 return self._make.archives(path, listing.files)
         if depth == 0 or (depth == 1 and names.is_logs(name)):
             for cut in (self._layouts.apart, self._layouts.flat):
                 if (apart := cut(path, listing.files)).jobs:
                     return apart
-        if depth > 0 and not archives and not any(map(layouts.may_be_log, listing.files)):
+        elif self._own_words(listing) and (flat := self._layouts.flat(path, listing.files)).jobs:
+            return flat
+        if depth > 0 and not archives and not self._tree.logs(path, listing):
             return Found()
-        noted = self._note_logs(path, listing)
-        (job,) = self._make.one(path, "folder").jobs
-        if noted.notes:
-            logs = layouts.numbered_logs(listing.files)
-            job = replace(job, guessed=tuple(self._joined(path, name) for name in logs))
-        return Found((job,)) + noted
+        return self._with_guessed_logs(path, listing, self._make.one(path, "folder"))
+
+    @staticmethod
+    def _own_words(listing: Listing) -> bool:
+        """Whether files are not those of one run, by its settings, nor told apart by numbers alone."""
+        return not layouts.has_settings(listing.files) and not layouts.alike(listing.files)
 
     def _with_folders(self, path: str, listing: Listing, own: Sequence[str]) -> Found:
         """Jobs of which each left a log and a folder of one name (`sft-a.log`, `sft-a/`); none where most did not."""
@@ -441,16 +465,31 @@ class Search:
             cut if cut.name not in taken else Cut(cut.entries[0], cut.entries, cut.labels)
             for cut in self._layouts.whole(path, cuts)
         ]
+        whole, rest = with_accounts(whole, rest, lambda name: self._tree.head(self._joined(path, name)))
         return self._make.cut(path, whole, "slurm") + self._make.archives(path, rest)
 
-    def _note_logs(self, path: str, listing: Listing) -> Found:
-        """A note where logs that are taken for one job's can be of several, since nothing but the user can tell."""
-        alike = layouts.numbered_logs(listing.files)
-        if not alike or writers(self._tree.heads(self._joined(path, n) for n in alike), len(alike)) is Writers.RANKS:
-            return Found()
-        what = f"logs of {self._shown(path)} are read as one job ({some(alike)})"
+    def _with_guessed_logs(self, path: str, listing: Listing, found: Found) -> Found:
+        """A row with a note where the logs of a folder can be of several jobs, since nothing but the user can tell."""
+        logs = self._guessed_logs(path, listing)
+        if not logs:
+            return found
+        what = f"logs of {self._shown(path)} are read as one job ({some(logs)})"
         text = f"{what}; name the files in place of the folder to have one job each"
-        return Found(notes=(Note(len(alike), text, guess=True),))
+        (job,) = found.jobs
+        job = replace(job, guessed=job.guessed or tuple(self._joined(path, name) for name in logs))
+        return Found((job,), (*found.notes, Note(len(logs), text, guess=True)))
+
+    def _guessed_logs(self, path: str, listing: Listing) -> tuple[str, ...]:
+        """Logs of which each can be a job: those under numbers, or under names of their own of which two trained."""
+        logs = self._tree.logs(path, listing)
+        alike = layouts.numbered_logs(logs)
+        if alike:
+            wrote = writers(self._tree.heads(self._joined(path, name) for name in alike), len(alike))
+            return () if wrote is Writers.RANKS else alike
+        own = [name for name in logs if not layouts.is_kind_of_log(layouts.stem(name))]
+        heads = {name: self._tree.head(self._joined(path, name)) for name in own[:FIRST]}
+        trained = {layouts.stem(name) for name, head in heads.items() if of_training(head)}
+        return tuple(own) if len(trained) > 1 and not any(map(tells_a_rank, heads.values())) else ()
 
 
 def _evaluated(runs: Mapping[str, Found]) -> bool:

@@ -25,7 +25,7 @@ _OF_RESULTS = {
     5: "nccl-invalid-usage", 6: LOST_A_PEER,
 }  # fmt: skip
 SLOW_NETWORK = "nccl-socket-network"
-PEERS = ("nccl-peer-closed", "nccl-connect-failed")  # their lines name a peer's address
+PEERS = ("nccl-peer-closed", "nccl-connect-failed", "nccl-env-mismatch")  # their lines name a peer's address
 # Signatures whose lines can be about a failed transfer.
 TRANSFERS = (
     "nccl-network-timeout", "nccl-flush-error", "ib-local-protection-error", "ib-remote-error",

@@ -24,7 +24,7 @@ from forensics.engine.collectives.observations import (
 )
 from forensics.engine.steps import StepClock
 from forensics.model import Identity, Observation, Traceback
-from forensics.parsers.stacks import SIGNATURE, is_standard, is_users
+from forensics.parsers.stacks import SIGNATURE, is_native, is_standard, is_users
 from forensics.patterns import lazy
 
 # What a thread does, by the innermost frames that are not the user's: the first rule that fits one of them, from the
@@ -110,6 +110,8 @@ def position(rank: int, frames: Sequence[str]) -> Position:
 
 
 def _is_plumbing(frame: str) -> bool:
+    if is_native(frame.partition(":")[0]):
+        return True
     return _PLUMBING.search(frame.replace("\\", "/").split("-packages/")[-1]) is not None or is_standard(frame)
 
 

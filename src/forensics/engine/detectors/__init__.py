@@ -21,6 +21,7 @@ from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import (
     data_order,
     dynamics,
+    gradient_histograms,
     held_out,
     instruments,
     loss_reset,
@@ -86,6 +87,7 @@ REGISTRY: Mapping[str, Detector] = {
         dynamics.majority_class,
         dynamics.average_lost,
         modules_nonfinite.nonfinite_module,
+        gradient_histograms.gradients_always_zero,
         units.units_silent,
         units.distribution_collapse,
         updates.modules_not_updated,

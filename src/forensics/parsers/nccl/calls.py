@@ -35,9 +35,9 @@ _WANTED = lazy(rb"opCount [0-9a-f]|- Init (?:START|COMPLETE)")
 _CALL = lazy(
     r"(?P<op>[A-Z]\w*): opCount (?P<count>[0-9a-f]{1,16}) sendbuff \S+ recvbuff \S+ count (?P<size>\d{1,18}) "
     r"datatype (?P<dtype>\d+) op \d+ root -?\d+ comm (?P<comm>0x[0-9a-f]+) "
-    r"\[nranks=(?P<ranks>\d{1,7})\]",
+    r"\[nranks=(?P<ranks>\d{1,7})\](?: stream \S+ task \d+ globalrank (?P<rank>\d{1,7})\b)?",
     re.ASCII,
-)
+)  # RCCL (enqueue.cc) ends the line with what it calls the global rank: that in the communicator
 # ncclDataType_t, as the recorder of PyTorch names them.
 DTYPES = (
     "Char", "Byte", "Int", "UInt32", "Long", "UInt64", "Half", "Float", "Double", "BFloat16", "Float8_e4m3fn",
@@ -75,6 +75,7 @@ class _Process:
     made: Counter[str] = field(default_factory=Counter)
     same: dict[str, tuple[int, int]] = field(default_factory=dict)  # key -> (count, calls with it)
     sizes: dict[str, int] = field(default_factory=dict)  # key -> ranks of the communicator
+    told: dict[str, int] = field(default_factory=dict)  # key -> rank in it, as RCCL's calls bear it
     p2p: set[str] = field(default_factory=set)
 
 
@@ -185,6 +186,8 @@ def _called(process: _Process, call: re.Match[str], line: int | None) -> None:
             process.unknown[comm] = _nameless(process, ranks)
         key = process.unknown[comm]
     process.sizes[key] = ranks
+    if call["rank"] is not None:
+        process.told[key] = int(call["rank"])
     if call["op"] in P2P:
         process.p2p.add(key)
         return
@@ -203,7 +206,10 @@ def _called(process: _Process, call: re.Match[str], line: int | None) -> None:
 
 
 def _ranks(processes: Sequence[_Process], stated: int | None) -> dict[int, int]:
-    """Place in `processes` -> global rank: that in a communicator of all ranks, else the one that the file bears."""
+    """Place in `processes` -> global rank: that in a communicator of all ranks, else the one that the file bears.
+
+    The rank in a communicator is known by its birth, or by RCCL's calls in one that is of the stated size.
+    """
     world = stated or max((b.size for p in processes for b in p.births.values()), default=0)
     of_file = Counter(p.source.path for p in processes)
     member_of = [frozenset(key for key, b in p.births.items() if b.size == world) for p in processes]
@@ -213,6 +219,8 @@ def _ranks(processes: Sequence[_Process], stated: int | None) -> dict[int, int]:
     found = {}
     for n, process in enumerate(processes):
         rank = next((process.births[key].rank for key in sorted(member_of[n])), None) if trusted else None
+        if rank is None and stated is not None:
+            rank = next((r for key, r in sorted(process.told.items()) if process.sizes[key] == stated), None)
         if rank is None and of_file[process.source.path] == 1:
             rank = process.source.identity.rank
         if rank is not None and rank < MAX_RANKS:

@@ -21,6 +21,8 @@ NAMES = {
     "interfaces": "nccl.interfaces",
 }
 MOST = 2000  # facts of a run
+# Behind the adapters (NCCL: src/transport/net_ib*): relaxed ordering, and the interface that the bootstrap goes over.
+_BEHIND_ADAPTERS = lazy(r"\s*(?:\[RO\])?\s*; OOB \S.*|\s*\[RO\]\s*$")
 # Captures that hold an interface and its address: "eth0:10.0.0.5<0>".
 _ADDRESSES = ("interfaces", "adapters", "bootstrap")
 _ADDRESS = lazy(r"[\w.-]+:\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]{4,45}?)\]?(?:%\w+)?<\d+>", re.ASCII)
@@ -41,6 +43,8 @@ def environment(observations: Iterable[Observation]) -> list[Fact]:
             stated["cuda.driver"] = _driver(o.captures["driver_version"])
         if (name := o.captures.get("variable")) is not None:
             stated[f"nccl.env.{name}"] = o.captures.get("value", "")
+        if "adapters" in o.captures:
+            stated["nccl.adapters"] = _BEHIND_ADAPTERS.sub("", o.captures["adapters"])
         for fact, value in stated.items():
             found.setdefault((place.file, fact, value), Fact(fact, value[:400], place.file, place.line))
     return list(found.values())

@@ -1,11 +1,12 @@
-"""Configurations of DeepSpeed, Accelerate, Lightning, Hydra and Megatron, and of programs not known by name."""
+"""Configurations of DeepSpeed, Accelerate, Lightning, Hydra and Megatron, of programs not known by name; pip's JSON."""
 
 from __future__ import annotations
 
 import re
 
 from forensics.parsers.run_files.base import Family, Reading, base_name, item, reading
-from forensics.parsers.run_files.documents import read_json, read_toml, read_yaml
+from forensics.parsers.run_files.documents import Item, read_json, read_toml, read_yaml
+from forensics.parsers.run_files.listings import PACKAGES, normal
 from forensics.patterns import lazy
 
 _YAML = (".yaml", ".yml")
@@ -97,6 +98,29 @@ def named_settings(path: str) -> bool:
     return name == _JSON_IN_TEXT or (name.endswith(".json") and _NAMED.search(name) is not None)
 
 
+# `pip list --format=json`, `uv pip list --format=json` and `conda list --json`: a list of objects, each of one package.
+_PACKAGE = lazy(r'\s*\[\s*\{[^{}\[\]]{0,400}?"name"\s*:\s*"[^"]+"\s*,[^{}\[\]]{0,200}?"version"\s*:\s*"[^"\s]+"\s*[,}]')
+
+
+def _is_package_list(path: str, head: str) -> bool:
+    return path.endswith(".json") and _PACKAGE.match(head.removeprefix("\ufeff")) is not None
+
+
+def _package_list(text: str, path: str) -> Reading:
+    """The versions that such a list holds, of the packages that matter to training (`listings.PACKAGES`)."""
+    document = read_json(text)
+    rows: dict[str, dict[str, Item]] = {}
+    for found in document.items:
+        number, _, key = found.path.partition(".")
+        rows.setdefault(number, {})[key] = found
+    kept = [
+        item(f"{normal(row['name'].value)}.version", row["version"].value, row["name"].line)
+        for row in rows.values()
+        if "name" in row and "version" in row and normal(row["name"].value) in PACKAGES
+    ]
+    return Reading(tuple(kept), document.problem)
+
+
 def _settings(text: str, path: str) -> Reading:
     if path.lower().endswith(".toml"):
         return reading("config", read_toml(text))
@@ -113,6 +137,7 @@ KNOWN = (
         lambda path, head: base_name(path) == "hparams.yaml" and looks_like_yaml(head),
         lambda text, _: reading("hparams", read_yaml(text)),
     ),
+    Family("list of packages", _is_package_list, _package_list),
     _is_pointer("latest", r"[\w.+=-]{1,120}"),
     _is_pointer("latest_checkpointed_iteration.txt", r"\d{1,12}|release"),
 )

@@ -28,7 +28,7 @@ PACKAGES = frozenset(
     " stable-baselines3 ultralytics sentencepiece nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13 nvidia-cudnn-cu11"
     " nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cuda-runtime-cu11 nvidia-cuda-runtime-cu12 nvidia-cublas-cu12"
     " cupy-cuda11x cupy-cuda12x protobuf grpcio pydantic setuptools pytorch cudatoolkit nccl cudnn opencv-python"
-    " pillow".split()
+    " pillow python".split()
 )
 # Names under which another tool lists the same package.
 _SAME = {"pytorch": "torch", "flash_attn": "flash-attn", "megatron_core": "megatron-core", "nccl": "nccl"}
@@ -118,12 +118,15 @@ _BANNERS: tuple[tuple[str, str, str], ...] = (
     ("RCCL version ", "rccl.version", r"\bRCCL version (\d[\w.+-]*)"),
     # torch.utils.collect_env
     ("PyTorch version: ", "torch.version", r"^\W{0,3}PyTorch version: (\d[\w.+-]*)"),
-    ("CUDA used to build PyTorch: ", "torch.cuda", r"CUDA used to build PyTorch: (\d[\w.]*|None|N/A)"),
+    ("CUDA used to build PyTorch: ", "torch.cuda", r"CUDA used to build PyTorch: (\d[\w.]*|None)"),
     ("ROCM used to build PyTorch: ", "torch.rocm", r"ROCM used to build PyTorch: (\d[\w.-]*)"),
+    ("HIP runtime version: ", "hip.version", r"HIP runtime version: (\d[\w.]*)"),
+    ("MIOpen runtime version: ", "miopen.version", r"MIOpen runtime version: (\d[\w.]*)"),
+    # One line for each kind of device under ROCm, a list below the words under CUDA (`gpus`)
+    ("GPU models and configuration: ", "gpu.name", r"^GPU models and configuration: (\S[^\n(]{0,78}[^\s(])"),
     ("Is CUDA available: ", "cuda.available", r"Is CUDA available: (True|False)"),
     ("CUDA runtime version: ", "cuda.version", r"CUDA runtime version: (\d[\w.]*)"),
     ("Nvidia driver version: ", "driver.version", r"Nvidia driver version: (\d[\w.]*)"),
-    ("cuDNN version: ", "cudnn.version", r"cuDNN version: (?:Could not|Probably one of[^\n]*|(\d[\w.]*))"),
     ("Python version: ", "python.version", r"^\W{0,3}Python version: (\d[\w.]*)"),
     ("Python platform: ", "platform", r"^Python platform: ([^\n]{1,120})"),
     # transformers-cli env, accelerate env
@@ -180,20 +183,59 @@ def banners(text: str) -> Iterator[Item]:
             yield item(name, m[1].replace(",", "") if name.startswith("trainer.") else m[1], _line(text, m.start()))
 
 
-_SMI_GPU = lazy(r"^\| +(\d{1,2}) +([A-Z][\w .-]{3,40}?) {2,}(?:On|Off|N/A|ERR!) +\|", re.M)
+_CUDNN = lazy(
+    r"^cuDNN version: (\d[\w.]*)?(?:Probably one of the following:[ \t]*\n)?"
+    r"((?:\S{0,300}libcudnn\S{0,100}[ \t]*(?:\n|\Z)){0,60})",
+    re.M,
+)
+_CUDNN_LIBRARY = lazy(r"libcudnn\w*\.so\.(\d[\d.]*)[ \t]*$", re.M)
+_COLLECTED = lazy(
+    r"^\[(?:pip3?|conda)\] ([A-Za-z0-9][\w.-]{0,80})(?:==|[ \t]+)(\d[\w.!+-]{0,60})(?:[ \t]+\S+){0,3}[ \t]*$", re.M
+)
+
+
+def collected_environment(text: str) -> Iterator[Item]:
+    """What `torch.utils.collect_env` finds beside its own lines: the packages of pip and conda, and cuDNN's libraries.
+
+    Libraries of several versions tell none of them: which one is loaded, their paths do not say.
+    """
+    if "cuDNN version: " in text and (m := _CUDNN.search(text)):
+        libraries = list(_CUDNN_LIBRARY.finditer(text, m.start(2), m.end(2)))
+        if m[1]:
+            yield item("cudnn.version", m[1], _line(text, m.start(1)))
+        elif len({found[1] for found in libraries}) == 1:
+            yield item("cudnn.version", libraries[0][1], _line(text, libraries[0].start()))
+    if "\n[pip" in text or "\n[conda] " in text:
+        for m in _COLLECTED.finditer(text):
+            if normal(m[1]) in PACKAGES:
+                yield _version(m[1], m[2], _line(text, m.start()))
+
+
+_UNREADABLE = "ERR!"  # in place of what the driver could not read; of a card that it lost, in place of all
+_SMI_GPU = lazy(
+    rf"^\| +(\d{{1,2}}) +({_UNREADABLE}|[A-Z][\w .-]{{3,40}}?) {{2,}}(?:On|Off|N/A|{_UNREADABLE}) +\|", re.M
+)
 _LISTED_GPU = lazy(r"^(?:\[\d+\] )?GPU (\d{1,2}): ([A-Z][\w .()-]{3,60}?)(?: \(UUID: [^)\n]*\))?\s*$", re.M)
 
 
 def gpus(text: str) -> Iterator[Item]:
-    """The devices that nvidia-smi, `nvidia-smi -L` and collect_env list: their number and the first one's name."""
+    """The devices that nvidia-smi, `nvidia-smi -L` and collect_env list: their number and the first one's name.
+
+    `gpu.unreadable` holds the indices of those of which nvidia-smi could not even read the name.
+    """
     for literal, pattern in (("| NVIDIA-SMI ", _SMI_GPU), ("GPU 0: ", _LISTED_GPU)):
         if literal not in text:
             continue
         found = list(pattern.finditer(text))
         if found:
             line = _line(text, found[0].start())
+            lost = [m for m in found if m[2] == _UNREADABLE]
             yield item("gpu.count", len({int(m[1]) for m in found}), line)
-            yield item("gpu.name", found[0][2], line)
+            if named := next((m for m in found if m[2] != _UNREADABLE), None):
+                yield item("gpu.name", named[2], _line(text, named.start()))
+            if lost:
+                indices = ", ".join(dict.fromkeys(m[1] for m in lost))
+                yield item("gpu.unreadable", indices, _line(text, lost[0].start()))
 
 
 def environment(text: str) -> Iterator[Item]:
@@ -333,6 +375,8 @@ _LITERALS = (
     *(literal for literal, _ in _TABLES),
     *_ENV_LITERALS,
     "==",
+    "cuDNN version: ",
+    "[conda] ",
     "GPU 0: ",
     " arguments --------",
     "amespace(",
@@ -354,6 +398,7 @@ def worth_reading(text: str) -> bool:
 LISTINGS: tuple[Callable[[str], Iterator[Item]], ...] = (
     banners,
     gpus,
+    collected_environment,
     pip_freeze,
     package_table,
     environment,

@@ -1,0 +1,151 @@
+"""Signs about others: what a host or a cluster says of another job, pod, node or container than the run's own.
+
+A kernel log and slurmd's are of a host with all its jobs, `kubectl get events` and `get pods` of a namespace,
+`docker ps -a` of all containers. Where the run's own job, pod or container is known, a sign about another one says
+nothing about how this run ended. It gets the capture BYSTANDER with the other's name; where the run's own bear the same
+sign, it is left out. Where the run's own is not known, nothing is another's. Rows of `sacct` are `accounting`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from forensics.files import beginning
+from forensics.model import BYSTANDER, Fact, Kind, Observation, Source
+from forensics.parsers import pods
+from forensics.patterns import lazy
+
+MAX_BYTES = 4 << 20  # of a listing
+# Facts and names of files that hold a job's own number. That of `slurm-%A_%a.out` is the array's, and a task of it has
+# another one.
+_OWN_JOB = frozenset(("env.SLURM_JOB_ID", "env.SLURM_JOBID"))
+_OWN_FILE = lazy(r"(?:^|/)slurm-(?P<job>\d{1,12})\.(?:out|err|log)(?:$|[./!])", re.ASCII)
+# slurmd and slurmctld: "Detected 1 oom_kill event in StepId=9990.batch", "JobId=9990 ...", and what a step's own daemon
+# says, behind its time: "[2026-05-14T10:04:11.103] [9990.batch] error: ...". A kernel's seconds look alike.
+_JOB = lazy(
+    r"\b(?:StepId|JobId)=(?P<of>\d{1,12})\b"
+    r"|^\[\d{4}-\d\d-\d\dT[\d:.]{8,16}\] \[(?P<by>\d{1,12})\.(?:batch|extern|interactive|\d{1,10})\] ",
+    re.ASCII,
+)
+# The run's own processes that were killed, by what its launcher says: the kernel's word may then be of these, whatever
+# the job's number (tasks of an array and components of a heterogeneous job have their own).
+_KILLED = frozenset(("-9", "137"))
+_KILLS = frozenset(("host-oom", "host-oom-cgroup", "sigkill-unknown-sender"))
+# `docker ps -a`: the name is the last column.
+_CONTAINERS = lazy(r"CONTAINER ID\s+IMAGE\s.*\bNAMES\s*$")
+_CONTAINER = lazy(
+    r"[0-9a-f]{12}\s{2,}\S.*\b(?:Exited|Up|Created|Dead|Restarting|Paused)\b.*\s(?P<name>[A-Za-z0-9][\w.-]+)\s*$"
+)
+# What the pods or containers of one job have in common: the name before the role and the first index. More of it may be
+# the job's own ("llama-3-worker-0"), and may as well be a part's ("sft-workers-0-1-x7k2p" of a JobSet).
+_OF_JOB = lazy(
+    r"(?P<job>[A-Za-z0-9].*?)[-_](?:(?:worker|master|launcher|chief|ps|head|node|trainer|replica)[-_])?\d{1,6}(?:[-_]|$)"
+)
+
+
+def marked(
+    observations: Sequence[Observation], sources: Sequence[Source], facts: Iterable[Fact] = ()
+) -> list[Observation]:
+    """The observations, with BYSTANDER on those about others; without these where the run's own bear the same sign."""
+    of_others = {**_of_jobs(observations, sources, facts), **_of_listings(observations, sources)}
+    own = {o.signature for n, o in enumerate(observations) if n not in of_others}
+    return [
+        replace(o, captures={**o.captures, BYSTANDER: of_others[n]}) if n in of_others else o
+        for n, o in enumerate(observations)
+        if n not in of_others or o.signature not in own
+    ]
+
+
+def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], facts: Iterable[Fact]) -> dict[int, str]:
+    """Place among the observations -> the Slurm job that the sign is about, where that is none of the run's."""
+    files = {s.path: m["job"] for s in sources if (m := _OWN_FILE.search(s.path)) is not None}
+    files |= {f.source: f.value for f in facts if f.name in _OWN_JOB and f.value.isdecimal()}
+    if not files:
+        return {}
+    own = set(files.values())
+    told = {n: job for n, o in enumerate(observations) if o.evidence[0].file not in files and (job := _job(o))}
+    killed = any(
+        n not in told and (o.signature in _KILLS or o.captures.get("exitcode") in _KILLED)
+        for n, o in enumerate(observations)
+    )
+    return {
+        n: f"job {job}"
+        for n, job in told.items()
+        if job not in own and not (killed and observations[n].signature in _KILLS)
+    }
+
+
+def _job(o: Observation) -> str | None:
+    """The Slurm job that a sign names, by its control group or in the words of Slurm's daemons."""
+    if (job := o.captures.get("slurm_job")) is not None:
+        return job
+    m = _JOB.search(o.evidence[0].text)
+    return None if m is None else m["of"] or m["by"]
+
+
+def _of_listings(observations: Sequence[Observation], sources: Sequence[Source]) -> dict[int, str]:
+    """Place among the observations -> pod, node or container of the sign, where a listing has the run's beside it."""
+    by_file: dict[str, list[int]] = {}
+    for n, o in enumerate(observations):
+        text = o.evidence[0].text
+        if "pod" in o.captures or pods.node_of_event(text) is not None or _CONTAINER.match(text) is not None:
+            by_file.setdefault(o.evidence[0].file, []).append(n)
+    files = {s.path: s for s in sources}
+    found: dict[int, str] = {}
+    for path, places in by_file.items():
+        if path not in files:
+            continue
+        try:
+            text = beginning(files[path].file, MAX_BYTES).decode("utf-8", "replace")
+        except OSError:
+            continue
+        names = {name for s in sources if s.kind is Kind.LOG and s.path != path for name in _names(s.path)}
+        found |= _others(text, {n: observations[n] for n in places}, names)
+    return found
+
+
+def _others(text: str, signs: Mapping[int, Observation], names: set[str]) -> dict[int, str]:
+    """`_of_listings` of one text. names: after which the run's logs are named."""
+    nodes = pods.listed(text)
+    jobs = {_job_of(pod) for pod in nodes.keys() & names}
+    family = [nodes[pod] for pod in nodes if _is_of(pod, jobs)]
+    placed = set().union(*family) if all(family) else set()  # of a pod without a node nothing tells where it was
+    containers = _containers(text)
+    containers_jobs = {_job_of(name) for name in containers & names}
+    found = {}
+    for n, o in signs.items():
+        row = _CONTAINER.match(o.evidence[0].text)
+        pod, node = o.captures.get("pod"), pods.node_of_event(o.evidence[0].text)
+        if pod is not None and jobs and not _is_of(pod, jobs):
+            found[n] = f"pod {pod}"
+        elif node is not None and placed and node not in placed:
+            found[n] = f"node {node}"
+        elif row is not None and containers_jobs and not _is_of(row["name"], containers_jobs):
+            found[n] = f"container {row['name']}"
+    return found
+
+
+def _containers(text: str) -> set[str]:
+    """The names in a table of `docker ps`; none where its head is not there."""
+    lines = text.split("\n")
+    if not any(_CONTAINERS.match(line) for line in lines):
+        return set()
+    return {m["name"] for line in lines if (m := _CONTAINER.match(line)) is not None}
+
+
+def _names(path: str) -> Iterator[str]:
+    """What a log may be named after: the parts of its path, up to their first "." and up to their first "_"."""
+    for part in path.split("/"):
+        stem = part.split(".", 1)[0]
+        yield from (stem, stem.split("_", 1)[0])
+
+
+def _job_of(name: str) -> str:
+    m = _OF_JOB.match(name)
+    return m["job"] if m is not None else re.split(r"[-_]", name, maxsplit=1)[0]
+
+
+def _is_of(name: str, jobs: Iterable[str]) -> bool:
+    return any(name == job or name.startswith((f"{job}-", f"{job}_")) for job in jobs)
