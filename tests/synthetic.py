@@ -34,8 +34,10 @@ class Draft:
     skew: dict[str, timedelta] = field(default_factory=dict)
     largest_skew: float = 20  # seconds by which a node's clock is wrong at most
 
+    name_of: Callable[[int], str] = "node-{}".format  # what the hosts are called, by their number
+
     def node(self, rank: int) -> str:
-        return f"node-{rank // PER_NODE}"
+        return self.name_of(rank // PER_NODE)
 
     def say(self, rank: int, at: datetime, text: str) -> None:
         self.lines.setdefault((self.node(rank), rank), []).append((at, text))
@@ -162,10 +164,23 @@ CAUSES: tuple[Callable[[Draft, int, datetime], frozenset[str]], ...] = (
 )
 
 
-def make(folder: Path, seed: int, world: int = 512, skew: float = 20) -> Truth:
+# How sites call their hosts.
+NAMES: tuple[Callable[[int], str], ...] = (
+    "node-{}".format,
+    "dgx{:02d}".format,
+    lambda n: f"gpu-{n + 1:03d}",
+    lambda n: f"ip-10-0-{n // 8}-{n % 8 + 3}",
+    lambda n: f"exp-{n // 16 + 1}-{n % 16 + 1}",
+    lambda n: f"hgx-{chr(97 + n // 26)}{chr(97 + n % 26)}",
+)
+
+
+def make(
+    folder: Path, seed: int, world: int = 512, skew: float = 20, name_of: Callable[[int], str] = NAMES[0]
+) -> Truth:
     """Write one run below `folder` and return what is true of it. skew: of nodes' clocks at most, in seconds."""
     r = random.Random(seed)
-    draft = Draft(world, r, largest_skew=skew)
+    draft = Draft(world, r, largest_skew=skew, name_of=name_of)
     culprit, steps = r.randrange(world), r.randint(20, 60)
     cause = CAUSES[seed % len(CAUSES)]
     fail_at = START + timedelta(seconds=steps * 2)

@@ -2,15 +2,16 @@
 
 A name alone says nothing, as folders of runs, seeds and folds look the same. It is a host's where the processes in them
 can only be of one world on several hosts: the same local ranks stand in each of them, and they wrote at the same time,
-or each holds a block of the ranks that are there. Ranks in names (`gpu01/rank0.log`, `gpu02/rank0.log`) are read as
+or each holds its own stretch of the ranks. Ranks in names (`gpu01/rank0.log`, `gpu02/rank0.log`) are read as
 local ones where what the logs say makes one world of them.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.identity import kernel_sources, stated_size
@@ -107,12 +108,12 @@ def _at_once(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
 
 
 def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool) -> bool:
-    """Whether the same local ranks stand in each, and no rank; or blocks of ranks, which make a whole together.
+    """Whether the same local ranks stand in each, and no rank; or ranks that lie in stretches apart from each other.
 
     named: the names of files bear the same ranks in each. Then a world as large as all of them together, or a rank
     that no name bears, tells hosts from runs side by side.
     """
-    ranks: dict[str, set[int]] = {name: set() for name in groups}
+    said_in: dict[int, Counter[str]] = defaultdict(Counter)
     local: dict[str, set[int]] = {name: set() for name in groups}
     of_path = {s.path: name for name, own in groups.items() for s in own}
     said = [(s.path, s.identity) for own in groups.values() for s in own]
@@ -120,9 +121,17 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: boo
     said += [(t.header.file, t.identity) for t in data.tracebacks]
     for path, identity in said:
         if (name := of_path.get(path)) is not None:
-            ranks[name].update([identity.rank] if identity.rank is not None else [])
-            local[name].update([identity.local_rank] if identity.local_rank is not None else [])
-    everyone = set().union(*ranks.values())
+            if identity.rank is not None:
+                said_in[identity.rank][name] += 1
+            if identity.local_rank is not None:
+                local[name].add(identity.local_rank)
+    if data.metrics.height:
+        rows = data.metrics.select("source", "rank").drop_nulls().group_by("source", "rank").len()
+        for path, rank, count in rows.iter_rows():
+            # Without a rank on its line a row bears the local one.
+            if path in of_path and rank not in local[of_path[path]]:
+                said_in[rank][of_path[path]] += count
+    everyone = set(said_in)
     if named:
         in_names = {s.identity.rank for own in groups.values() for s in own}
         return stated_size(data.observations) == len(in_names) * len(groups) or not everyone <= in_names
@@ -132,6 +141,19 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: boo
             return False
         # A process of a device has one local rank at most.
         return len(shared) > any(map(_GPU.search, groups)) and _at_once(groups, data)
-    blocks = all(own and max(own) - min(own) + 1 == len(own) for own in ranks.values())
-    disjoint = sum(map(len, ranks.values())) == len(everyone) and everyone == set(range(len(everyone)))
-    return blocks and disjoint and max(map(len, ranks.values())) > 1
+    ranks: dict[str, set[int]] = defaultdict(set)
+    for rank, names in said_in.items():  # a word of a rank stands elsewhere too, and lines are cut
+        most = max(names.values())
+        for name in (name for name, count in names.items() if count == most):
+            ranks[name].add(rank)
+    return _blocks(ranks.values())
+
+
+def _blocks(ranks: Iterable[Collection[int]]) -> bool:
+    """Whether ranks lie in stretches, one behind the other, of which most hold several.
+
+    A rank within a stretch may be missing, as the one that is looked for has often said nothing.
+    """
+    stretches = sorted((min(own), max(own)) for own in ranks if own)
+    apart = all(one[1] < other[0] for one, other in itertools.pairwise(stretches))
+    return len(stretches) > 1 and apart and 2 * sum(low < high for low, high in stretches) > len(stretches)
