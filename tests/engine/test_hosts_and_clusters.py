@@ -136,6 +136,25 @@ def test_a_process_of_a_host_that_its_peers_could_not_reach_any_more_is_the_caus
     assert found.node == host.format(n=5)
 
 
+NO_IMAGE = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+
+
+@pytest.mark.parametrize(("failed", "named"), [((5,), (5,)), ((4, 5), (4, 5)), (tuple(range(8)), None)])
+def test_a_cause_that_a_few_ranks_print_is_of_these(
+    tmp_path: Path, failed: tuple[int, ...], named: tuple[int, ...] | None
+) -> None:
+    files = {f"rank{r}.log": steps() + raised(NO_IMAGE if r in failed else REFUSED) for r in range(8)}
+    found = diagnosed(tmp_path, files).of_role(Role.ROOT)
+    assert [(f.name, f.ranks) for f in found] == [("no-kernel-image", named)]
+
+
+def test_a_fault_of_one_ranks_network_explains_what_its_peers_say_of_it(tmp_path: Path) -> None:
+    error = "RuntimeError: NCCL error: Mismatched NCCL version detected : ncclVersion 22703 ncclVersion 22105"
+    files = {f"rank{r}.log": steps() + raised(REFUSED if r != 5 else error) for r in range(8)}
+    found = diagnosed(tmp_path, files).of_role(Role.ROOT)
+    assert len(found) == 1 and found[0].name != "nccl-connect-failed"
+
+
 def test_folders_of_one_device_each_are_no_hosts(tmp_path: Path) -> None:
     files = {f"gpu-{n}/local_rank_0.log": steps() for n in (0, 1)}
     files["gpu-1/local_rank_0.log"] += raised("KeyError: 'image'")

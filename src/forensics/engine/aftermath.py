@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNREACHED = "nccl-connect-failed"
 LIMIT = "scheduler-time-limit"
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
-_OF_OTHERS = frozenset({"nccl", "collectives", "network"})
+OF_OTHERS = frozenset({"nccl", "collectives", "network"})
 _LAUNCHERS = lazy(r"exitcode\s*: -6|Signal 6 \(SIGABRT\) received by PID")
 _RAISED = lazy(r"(?:Error|Exception)(?::|$)")
 _REFUSED = lazy(r"(?i)connection refused")
@@ -30,8 +30,10 @@ _REFUSED = lazy(r"(?i)connection refused")
 def is_death(c: Candidate) -> bool:
     """Whether it ends a rank by that rank's own doing."""
     s = c.signature
-    if s.kind not in ("cause", "symptom") or s.area in _OF_OTHERS:
+    if s.kind not in ("cause", "symptom") or s.name == UNREACHED:
         return False
+    if s.area in OF_OTHERS:  # a cause is of the ranks that print it
+        return s.kind == "cause" and s.severity == "fatal" and s.verdict == "failed"
     if s.verdict == "diverged":  # a check that raises as it finds a NaN ends its rank
         return any(_RAISED.search(e.text) for o in c.observations for e in o.evidence)
     return s.verdict == "failed" and (s.severity == "fatal" or bool(c.subject))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forensics.engine import aftermath, beforehand, cluster, cut_saves, kernel, order, survival, whose
@@ -202,12 +202,14 @@ def _blamed(
     named: set[int] = set()
     shown: set[int] = set()
     nobody = False
+    printed: set[int | None] = set()
     for o in observations:
+        rank = world.of(o)
+        printed.add(rank)
         if o.culprits is not None:
             named.update(o.culprits)
             nobody = nobody or not o.culprits
             continue
-        rank = world.of(o)
         stated = signature.evidence[o.rule].culprit if o.rule is not None else None
         policy = stated or signature.culprit
         if rank is not None and (policy == "self" or (policy == "named" and _NAMES & o.captures.keys())):
@@ -216,6 +218,8 @@ def _blamed(
         ranks = named
     elif signature.culprit == "silent":
         ranks = _silent(world, observations)
+    elif not shown and _of_a_few(signature, printed, world):
+        ranks = {rank for rank in printed if rank is not None}
     elif nobody and not shown:
         return None, False
     else:
@@ -228,6 +232,18 @@ def _blamed(
     if everywhere:
         return None, True
     return tuple(sorted(ranks)), False
+
+
+def _of_a_few(signature: Signature, printed: Collection[int | None], world: World) -> bool:
+    """Whether ranks that alone print a cause which any rank may print are those that it is of: half of all at most.
+
+    Not what ranks say of each other, nor of all of them together.
+    """
+    if signature.kind != "cause" or signature.severity != "fatal" or signature.verdict != "failed":
+        return False
+    if signature.area in aftermath.OF_OTHERS or None in printed:
+        return False
+    return 0 < 2 * len(printed) <= len(world.ranks)
 
 
 def _silent(world: World, observations: Sequence[Observation]) -> set[int]:
