@@ -6,6 +6,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,73 @@ def test_a_run_of_days_is_drawn_around_its_end() -> None:
     assert picture is not None and picture.start > 863_000 and any("10 days" in note for note in picture.notes)
 
 
+def _hang(world: int, culprit: int) -> tuple[RunData, Diagnosis]:
+    """Two days of steps, then `culprit` is silent, and ten minutes later the others time out."""
+    steps = 172_800
+    rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(world) for step in range(0, steps, 1800)]
+    rows += [(rank, steps, "loss", 1.0) for rank in range(world)]
+    table = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))
+    writers = [writer(rank, 0.0, steps + (2.0 if rank == culprit else 605.0)) for rank in range(world)]
+    waited = [
+        replace(seen(rank, steps + 600.0 + rank / world, "collective-timeout"), culprits=(culprit,))
+        for rank in range(world) if rank != culprit
+    ]  # fmt: skip
+    told = replace(data((), writers, waited), metrics=table)
+    return told, run(world, finding(name="collective-timeout", ranks=(culprit,)))
+
+
+@pytest.mark.parametrize("world", [8, 64])
+def test_the_silence_before_a_hang_is_within_the_picture(world: int) -> None:
+    picture = made(*_hang(world, 4)).swimlane
+    assert picture is not None and 172_800 - 1300 < picture.start < 172_800
+    assert any("2 days before this" in note for note in picture.notes)
+    (own,) = [lane for lane in picture.lanes if lane.ranks == (4,)]
+    assert own.culprit and picture.start < own.spans[-1][1] == 172_802.0
+    for band in (lane for lane in picture.lanes if len(lane.ranks) > 1):
+        assert band.alive[0][0] <= picture.start + 10 and 172_790 < band.alive[-1][0] < 172_830
+
+
+def test_a_hang_of_which_no_culprit_is_known_is_drawn_from_before_its_last_step() -> None:
+    told, found = _hang(8, 4)
+    picture = made(told, replace(found, findings=(finding(name="collective-timeout", ranks=None),))).swimlane
+    assert picture is not None and 0 < picture.start < 172_800
+
+
+def test_a_band_of_ranks_that_only_write_on_is_drawn() -> None:
+    def filled(lane: Lane) -> int:
+        figure = draw_lanes.draw(Swimlane("time", 0.0, 100.0, (lane,)))
+        return len(figure.axes[0].collections)
+
+    band = Lane("ranks 0-7", tuple(range(8)), ((-500.0, 100.0),))
+    assert filled(replace(band, lingering=((0.0, 1.0), (100.0, 0.0)))) == 1
+    assert filled(band) == 0
+
+
+def test_a_picture_in_a_folder_says_what_it_leaves_out() -> None:
+    lanes = (Lane("rank 0", (0,), ((0.0, 60.0),)),)
+    curves = (Curve("", (1.0, 2.0), (1.0, 2.0), "all"),)
+    shown = Pictures(
+        Swimlane("time", 0.0, 60.0, lanes, ("The 3 days before this are not drawn.",)),
+        (Panel("loss", "step", "linear", curves, notes=("Rank 3 recorded none.",)),),
+    )
+    written = dict(draw.for_folder(shown))
+    assert b"The 3 days before this are not drawn." in written["ranks.svg"]
+    assert b"Rank 3 recorded none." in written["metric-1-loss.svg"]
+    page, _ = draw.for_page(shown)  # which says it beside the picture
+    assert all("not drawn" not in drawn.svg and "recorded none" not in drawn.svg for drawn in page)
+
+
+def test_each_of_several_culprits_is_marked() -> None:
+    both = replace(seen(1, 50.0, "nan-loss"), culprits=(1, 3))
+    told = data((), [writer(rank, 0.0, 100.0) for rank in range(4)], [both])
+    picture = made(told, run(4, finding(name="nan-loss", ranks=(1, 3)))).swimlane
+    assert picture is not None
+    assert [lane.ranks for lane in picture.lanes if any(sign.root for sign in lane.signs)] == [(1,), (3,)]
+
+
 def test_training_that_no_rank_is_known_of_counts_for_when_a_run_began(tmp_path: Path) -> None:
     clock = [f"2026-11-27 20:{49 + n // 6:02d}:{n % 6}0" for n in range(60)]
+    began = datetime(2026, 11, 27, 20, 49, tzinfo=UTC).timestamp()
     told = "".join(f"{when} INFO step {n} loss {3 - n / 100:.3f}\n" for n, when in enumerate(clock[:20]))
     died = "".join(
         f"[rank{r}]:[E1127 20:58:{r:02d}.000001 ProcessGroupNCCL.cpp:616] [Rank {r}] Watchdog caught collective operation"
@@ -157,7 +223,7 @@ def test_training_that_no_rank_is_known_of_counts_for_when_a_run_began(tmp_path:
     (tmp_path / "job.log").write_text(told + died)
     found = analyse_with_data([str(tmp_path)], Options(threads=1))
     drawn = made(found.data, found.diagnosis).swimlane
-    assert drawn is not None and any("before this are not drawn" in note for note in drawn.notes)
+    assert drawn is not None and drawn.start == began
     assert any(lane.label == "job.log" for lane in drawn.lanes)
 
 
@@ -202,6 +268,10 @@ def test_nan_is_marked_where_it_is() -> None:
         ("loss", [2.0, 2.0, 2.0, 1e6], "log"),
         ("loss", [-2.0, 2.0, 2.0, 1e6], "symlog"),
         ("loss_scale", [65536.0, 32768.0, 1024.0, 1.0], "log2"),
+        ("loss", [2.1, 1.7, 1.4, *[0.0] * 40], "linear"),  # a NaN that a program logs as 0.0
+        ("loss", [2.0, 2.0, 2.0, 1e6, *[0.0] * 40], "symlog"),
+        ("reward", [0.9, -0.8, 1.0, -1.0, 0.001, -0.001, 0.7], "linear"),  # about zero, and of one size
+        ("overflow", [0.0, 0.0, 0.0, 0.0], "linear"),
     ],
 )
 def test_the_scale_follows_the_numbers(name: str, values: list[float], scale: str) -> None:
@@ -316,6 +386,17 @@ def test_a_run_whose_times_are_one_moment_is_drawn_over_steps() -> None:
     assert lanes is not None and lanes.axis == "step"
 
 
+def test_two_lines_stamped_at_the_start_are_one_moment() -> None:
+    told = data([(0, s, "loss", 1.0) for s in range(600)], [writer(0, 7.0, 7.001)])
+    lanes = made(told, run(1)).swimlane
+    assert lanes is not None and (lanes.axis, lanes.end) == ("step", 599)
+    # A run that is over within a second, whose steps bear times, is drawn over these.
+    rows = data([(0, s, "loss", 1.0) for s in range(5)])
+    quick = replace(rows, metrics=rows.metrics.with_columns((pl.col("step") / 10).alias("time")))
+    lanes = made(quick, run(1)).swimlane
+    assert lanes is not None and (lanes.axis, lanes.end) == ("time", pytest.approx(0.4))
+
+
 def test_of_many_files_the_first_to_err_are_shown_in_their_natural_order() -> None:
     files = [f"node-{n}/launcher.log" for n in range(20)]
     errors = [
@@ -345,12 +426,36 @@ def test_the_lines_of_several_culprits_differ() -> None:
     assert problems == [] and len(dashes) == 3
 
 
+@pytest.mark.parametrize("culprits", [(2, 6), (0, 1, 2, 5, 6, 7)])
+def test_the_legend_names_all_culprits_and_what_is_broken(culprits: tuple[int, ...]) -> None:
+    curves = tuple(Curve(f"rank {r}", (1.0, 2.0), (1.0, 2.0), "culprit" if r in culprits else "rank") for r in range(8))
+    (drawn,), problems = draw.for_page(Pictures(panels=(Panel("loss", "step", "linear", curves, broken=(2.0,)),)))
+    texts = [t.text or "" for t in ElementTree.fromstring(drawn.svg).iter("text")]
+    named = [text for text in texts if text.startswith(("rank ", "NaN"))]
+    first = [*(f"rank {r}" for r in culprits), "NaN or Inf"]
+    assert problems == [] and named[: len(first)] == first and len(named) == max(5, len(first))
+
+
+def test_an_axis_that_is_not_linear_says_so() -> None:
+    def texts(scale: str, *ys: float) -> str:
+        panel = Panel("loss", "step", scale, (Curve("", tuple(map(float, range(len(ys)))), ys, "all"),))
+        return draw.for_page(Pictures(panels=(panel,)))[0][0].svg
+
+    assert "logarithmic scale" in texts("symlog", 0.0, 1.0, 1e6)
+    assert "logarithmic scale" not in texts("linear", 0.0, 1.0, 2.0)
+    assert "logarithmic scale" not in texts("log", 3.0, 3.0)  # one value: the axis is linear
+
+
 def test_marks_of_a_loss_scale_that_fell_to_nothing_have_room() -> None:
     curves = (Curve("", tuple(range(50)), tuple(65536.0 * 2.0**-n for n in range(50)), "all"),)
     (drawn,), _ = draw.for_page(Pictures(panels=(Panel("loss_scale", "step", "log2", curves),)))
     marks = [t.text or "" for t in ElementTree.fromstring(drawn.svg).iter("text")]
     small = [len(mark) for mark in marks if "e-" in mark]
     assert small and max(small) <= 8
+    few = (Curve("", tuple(range(33)), tuple(65536.0 * 2.0**-n for n in range(33)), "all"),)
+    (drawn,), _ = draw.for_page(Pictures(panels=(Panel("loss_scale", "step", "log2", few),)))
+    marks = [t.text or "" for t in ElementTree.fromstring(drawn.svg).iter("text")]
+    assert "65536" in marks and "0.00391" in marks  # and not 0.00390625, for which there is no room
 
 
 def test_the_rank_that_was_waited_for_did_not_time_out(tmp_path: Path) -> None:

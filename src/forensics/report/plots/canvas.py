@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ COLOURS = {
 }
 SERIES = ("c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8")
 _FONT = 11.0
+_LETTER, _LINE = 5.4, 14.0  # pixels of the letters and lines of notes
+_NOTES = 1000  # characters of them
 _SETTINGS: dict[str, Any] = {
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans"],
@@ -91,6 +94,23 @@ def placed(fig: Figure, ax: Axes, left: float, right: float, top: float, bottom:
     """Puts the axes where `left` ... `bottom` pixels are left free around them."""
     width, height = fig.get_figwidth() * 72, fig.get_figheight() * 72
     ax.set_position((left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height))
+
+
+def captioned(fig: Figure, notes: Sequence[str]) -> Figure:
+    """The figure with notes below what it shows, where no page around it says them; it grows by a line each."""
+    width, height = fig.get_figwidth() * 72, fig.get_figheight() * 72
+    lines = textwrap.wrap(one_line(" ".join(notes), _NOTES), max(20, int(width / _LETTER)))
+    if not lines:
+        return fig
+    more = _LINE * len(lines) + 4
+    boxes = [(ax, ax.get_position()) for ax in fig.axes]
+    fig.set_size_inches(width / 72, (height + more) / 72)
+    for ax, box in boxes:
+        y0, y1 = ((height * y + more) / (height + more) for y in (box.y0, box.y1))
+        ax.set_position((box.x0, y0, box.width, y1 - y0))
+    text = "\n".join(lines)
+    fig.text(8 / width, 5 / (height + more), text, va="bottom", fontsize=9.5, color=COLOURS["muted"], linespacing=1.25)
+    return fig
 
 
 def words(text: str, limit: int = 60) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from forensics.report.plots.canvas import drawing, png, svg
-from forensics.report.plots.model import Pictures
+from forensics.report.plots.canvas import captioned, drawing, png, svg
+from forensics.report.plots.model import CollectiveProgress, Pictures
 from forensics.report.plots.vector import inline
+from forensics.report.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +24,7 @@ class Plan:
     name: str
     title: str
     make: Callable[[], Figure]
+    notes: tuple[str, ...] = ()  # what it leaves out, which a page says beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ def plans(pictures: Pictures) -> list[Plan]:
 
             return draw_lanes.draw(swimlane)
 
-        found.append(Plan("ranks", "Ranks over time" if swimlane.axis == "time" else "Ranks over steps", lanes))
+        title = "Ranks over time" if swimlane.axis == "time" else "Ranks over steps"
+        found.append(Plan("ranks", title, lanes, swimlane.notes))
     for number, panel in enumerate(pictures.panels, 1):
 
         def metric(panel: object = panel) -> Figure:
@@ -50,7 +53,8 @@ def plans(pictures: Pictures) -> list[Plan]:
 
             return draw_series.draw(panel)  # type: ignore[arg-type]
 
-        found.append(Plan(f"metric-{number}-{_slug(panel.name)}", f"{panel.name} over {panel.axis}s", metric))
+        name = f"metric-{number}-{_slug(panel.name)}"
+        found.append(Plan(name, f"{panel.name} over {panel.axis}s", metric, panel.notes))
     for number, progress in enumerate(pictures.sequences, 1):
 
         def calls(progress: object = progress) -> Figure:
@@ -58,8 +62,14 @@ def plans(pictures: Pictures) -> list[Plan]:
 
             return draw_sequences.draw(progress)  # type: ignore[arg-type]
 
-        found.append(Plan(f"collectives-{number}", f"Collectives of process group {progress.group}", calls))
+        found.append(
+            Plan(f"collectives-{number}", f"Collectives of process group {progress.group}", calls, _missing(progress))
+        )
     return found
+
+
+def _missing(progress: CollectiveProgress) -> tuple[str, ...]:
+    return (f"{plural(progress.left_out, 'more group')} of ranks left out.",) if progress.left_out else ()
 
 
 def _slug(name: str) -> str:
@@ -81,7 +91,12 @@ def for_page(pictures: Pictures) -> tuple[list[Drawn], list[str]]:
 
 def for_folder(pictures: Pictures) -> Iterator[tuple[str, bytes]]:
     """(file name, content) of each picture as PNG and as SVG. Raises NoMatplotlib."""
-    for plan, made, _ in _each(pictures, lambda _, fig: (png(fig), svg(fig).encode("utf-8", "replace"))):
+
+    def finish(plan: Plan, fig: Figure) -> tuple[bytes, bytes]:
+        fig = captioned(fig, plan.notes)
+        return png(fig), svg(fig).encode("utf-8", "replace")
+
+    for plan, made, _ in _each(pictures, finish):
         if made is not None:
             yield f"{plan.name}.png", made[0]
             yield f"{plan.name}.svg", made[1]

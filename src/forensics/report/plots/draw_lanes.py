@@ -150,7 +150,7 @@ def _span(seconds: float) -> str:
 
 def _draw_band(ax: Axes, lane: Lane, swimlane: Swimlane, top: float, height: float) -> None:
     """How many of the band's ranks live, as the height of a filled step curve."""
-    if not lane.alive:
+    if not (lane.alive or lane.lingering):
         if not lane.spans and not lane.signs:
             _unknown(ax, top + height / 2)
         return

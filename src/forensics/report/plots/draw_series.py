@@ -13,18 +13,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 470.0, 210.0
-_LEGEND = 5  # curves that are named
+_LEGEND = 5  # curves that are named; more if there are more culprits
+_COLUMNS, _ROW = 5, 14.0  # entries of the legend side by side; pixels
+_BROKEN = "NaN or Inf"
 _DECADES = 1e8  # shown of an axis that goes through zero
 _MARKS = 5
+_DIGITS = 8  # characters of a mark that there is room for
 # How the lines of several culprits, which are all of one colour, are told apart.
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 
 
 def draw(panel: Panel) -> Figure:
-    """The panel as a figure of 470 by 210 pixels."""
-    fig, ax = figure(WIDTH, HEIGHT)
-    placed(fig, ax, 62, 14, 44, 38)
-    ax.set_title(words(panel.name, 34), loc="left", fontsize=12, fontweight="bold", color=COLOURS["fg"], pad=22)
+    """The panel as a figure of 470 by 210 pixels; higher where more than five curves must be named."""
+    culprits = sum(1 for curve in panel.curves if curve.role == "culprit")
+    named = max(_LEGEND, culprits + bool(panel.broken))
+    further = _ROW * (-(-named // _COLUMNS) - 1)
+    fig, ax = figure(WIDTH, HEIGHT + further)
+    placed(fig, ax, 62, 14, 44 + further, 38)
+    pad = 22 + further
+    ax.set_title(words(panel.name, 34), loc="left", fontsize=12, fontweight="bold", color=COLOURS["fg"], pad=pad)
     ax.grid(color=COLOURS["grid"], linewidth=0.8)
     ax.set_axisbelow(True)
     if panel.spread is not None:
@@ -38,22 +45,32 @@ def draw(panel: Panel) -> Figure:
     for number, curve in enumerate(c for c in panel.curves if c.role == "culprit"):
         _draw_curve(ax, curve, "bad", _DASHES[number % len(_DASHES)])
     _scaled(ax, panel)
+    if ax.get_yscale() != "linear":
+        ax.set_title("logarithmic scale", loc="right", fontsize=9.5, color=COLOURS["muted"], pad=pad)
     if panel.broken:
         ax.plot(
             panel.broken, [0.035] * len(panel.broken), transform=ax.get_xaxis_transform(), linestyle="", marker="x",
-            markersize=4.5, color=COLOURS["bad"], markeredgewidth=1.3, label="NaN or Inf", clip_on=False,
+            markersize=4.5, color=COLOURS["bad"], markeredgewidth=1.3, label=_BROKEN, clip_on=False,
         )  # fmt: skip
     _onsets(ax, panel)
     _ticks(ax, panel)
     ax.set_xlabel(panel.axis, color=COLOURS["muted"], fontsize=10, labelpad=2)
-    handles, labels = ax.get_legend_handles_labels()
-    if labels and (len(labels) > 1 or labels[0]):
+    entries = _named(ax, panel)[:named]
+    if entries:
+        handles, labels = zip(*entries, strict=True)
         ax.legend(
-            handles[:_LEGEND], labels[:_LEGEND], ncols=_LEGEND, loc="lower left", bbox_to_anchor=(0, 1.0),
+            handles, labels, ncols=_COLUMNS, loc="lower left", bbox_to_anchor=(0, 1.0),
             borderaxespad=0.2, frameon=False, fontsize=9, labelcolor=COLOURS["fg"], handlelength=1.1,
             columnspacing=0.9, handletextpad=0.4,
         )  # fmt: skip
     return fig
+
+
+def _named(ax: Axes, panel: Panel) -> list[tuple[Any, str]]:
+    """Entries of the legend, the most telling first: culprits, what is broken, then as they were drawn."""
+    first = {words(curve.label, 30) for curve in panel.curves if curve.role == "culprit"}
+    entries = zip(*ax.get_legend_handles_labels(), strict=True)
+    return sorted(entries, key=lambda entry: 0 if entry[1] in first else 1 if entry[1] == _BROKEN else 2)
 
 
 def _draw_curve(ax: Axes, curve: Curve, colour: str, dashes: Any = "-") -> None:
@@ -129,7 +146,8 @@ def _ticks(ax: Axes, panel: Panel) -> None:
 
     def whole(value: float, _: object = None) -> str:
         """A loss scale, of which every digit is known: 131072 and not 1.31e5."""
-        return number(value) if value >= 1e-3 else short(value)
+        told = number(value) if value >= 1e-3 else short(value)
+        return told if len(told) <= _DIGITS else f"{value:.3g}"
 
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=panel.axis != "epoch"))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))

@@ -18,8 +18,9 @@ BANDS = 32  # lanes that stand for all ranks of a larger run
 ODD = 12  # ranks of a larger run that get a lane of their own
 FILES = 8  # lanes of files whose rank is not known
 _COLUMNS = 240  # steps in which a band's life is told
-# The end is drawn alone where all errors lie in the last tenth of a run, and no narrower than this (seconds).
+# The end is drawn alone where all that happened lies in the last tenth of a run, and no narrower than this (seconds).
 _ZOOM, _NARROWEST = 0.1, 20.0
+_MOMENT = 1.0  # seconds: what a program writes at its start lies within them
 _DAY = 86400.0
 # A rank whose steps bore times stands still where for so many of its usual intervals, and seconds, none was recorded.
 _STILL_INTERVALS, _STILL_SECONDS = 20.0, 60.0
@@ -29,8 +30,12 @@ _STILL_INTERVALS, _STILL_SECONDS = 20.0, 60.0
 class _Life:
     spans: dict[int | None, tuple[float, float]] = field(default_factory=dict)  # attempt -> from when to when
     signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
-    trains: bool = False  # whether it recorded metrics
+    stepped: float | None = None  # when it recorded the last of its metrics; None if it recorded none
     recorded: tuple[float, float] | None = None  # when the last step was recorded, and the usual interval of them
+
+    @property
+    def trains(self) -> bool:
+        return self.stepped is not None
 
     def seen(self, attempt: int | None, *times: float | None) -> None:
         known = [time for time in times if time is not None and math.isfinite(time)]
@@ -80,8 +85,8 @@ def swimlane(data: RunData, diagnosis: Diagnosis, sequences: Sequence[Collective
     """The lanes of a run; None where neither times nor steps tell when anything happened."""
     wanted = {f.name: f.role is Role.ROOT for f in reversed(diagnosis.findings) if f.role is not Role.CONTEXT}
     found = [(axis, *_lives(data, diagnosis, wanted, axis)) for axis in ("time", "step")]
-    axis, lives, files = max(found, key=lambda f: _told(f[1], f[2]))  # of equals the first: times
-    if _told(lives, files) == _NOTHING:
+    axis, lives, files = max(found, key=lambda f: _told(*f))  # of equals the first: times
+    if _told(axis, lives, files) == _NOTHING:
         return None
     return _picture(axis, lives, files, diagnosis, sequences)
 
@@ -89,12 +94,17 @@ def swimlane(data: RunData, diagnosis: Diagnosis, sequences: Sequence[Collective
 _NOTHING = (False, False, False)
 
 
-def _told(lives: Mapping[int, _Life], files: Mapping[str, _Life]) -> tuple[bool, bool, bool]:
-    """How much an axis tells: of ranks, and not only of files; of more than one moment; of anything at all."""
-    spans = [span for life in (*lives.values(), *files.values()) for span in life.spans.values()]
+def _told(axis: str, lives: Mapping[int, _Life], files: Mapping[str, _Life]) -> tuple[bool, bool, bool]:
+    """How much an axis tells: of ranks, and not only of files; of more than one moment; of anything at all.
+
+    Two lines that a program stamps at its start, one after the other, are one moment, if its steps bear no times.
+    """
+    everyone = (*lives.values(), *files.values())
+    spans = [span for life in everyone for span in life.spans.values()]
     if not spans:
         return _NOTHING
-    lasts = max(high for _, high in spans) > min(low for low, _ in spans)
+    moment = _MOMENT if axis == "time" and not any(life.trains for life in everyone) else 0.0
+    lasts = max(high for _, high in spans) - min(low for low, _ in spans) > moment
     return any(life.spans for life in lives.values()), lasts, True
 
 
@@ -124,7 +134,7 @@ def _lives(
     for rank, source, attempt, first, last in _spans_of_metrics(data, axis):
         if (own := life(rank, source)) is not None:
             own.seen(attempt, first, last)
-            own.trains = True
+            own.stepped = max(last, own.stepped if own.stepped is not None else last)
     roots = {f.name: set(f.ranks or ()) for f in diagnosis.of_role(Role.ROOT)}
     for o in data.observations:
         at = o.time if axis == "time" else o.step
@@ -145,8 +155,10 @@ def _lives(
 
 
 def _ranks(o: Observation, wanted: Mapping[str, bool]) -> tuple[int | None, ...]:
-    if o.identity.rank is None and o.culprits and len(o.culprits) <= ODD and o.signature in wanted:
-        return o.culprits
+    """Whose lane shows it: its own rank's; each culprit's, where no rank said it or where that is one of them."""
+    culprits = o.culprits or ()
+    if o.signature in wanted and len(culprits) <= ODD and (o.identity.rank is None or o.identity.rank in culprits):
+        return culprits or (None,)
     return (o.identity.rank,)
 
 
@@ -195,7 +207,9 @@ def _picture(
     signs = [s.x for life in everyone for s in life.signs.values()]
     inside = [x for x in signs if start <= x <= end + _DAY]
     end = max([end, *inside])
-    start, notes = _window(axis, start, end, inside)
+    begin = _begin(start, end, [*inside, *_stops(lives, files, culprits)]) if axis == "time" and inside else start
+    notes = [f"The {_spoken(begin - start)} before this are not drawn."] if begin > start else []
+    start = begin
     reached = _last_calls(sequences)
     if len(ranks) <= SINGLE:
         lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in ranks]
@@ -221,15 +235,22 @@ def _picture(
     return Swimlane(axis, start, end, tuple(lanes), tuple(note for note in notes if note))
 
 
-def _window(axis: str, start: float, end: float, signs: Sequence[float]) -> tuple[float, list[str]]:
-    """Where the picture begins: a run of days that dies within a minute is drawn from shortly before that."""
-    span = end - start
-    if axis != "time" or not signs or end - min(signs) >= _ZOOM * span:
-        return start, []
-    begin = end - max(2 * (end - min(signs)), _NARROWEST)
-    if begin <= start:
-        return start, []
-    return begin, [f"The {_spoken(begin - start)} before this are not drawn."]
+def _begin(start: float, end: float, moments: Sequence[float]) -> float:
+    """Where the picture begins: a run of days that dies within a minute is drawn from shortly before that.
+
+    moments: when anything happened that the picture is there to show; none of them is cut off.
+    """
+    lasted = end - min(moments)
+    return start if lasted >= _ZOOM * (end - start) else max(start, end - max(2 * lasted, _NARROWEST))
+
+
+def _stops(lives: Mapping[int, _Life], files: Mapping[str, _Life], culprits: set[int]) -> list[float]:
+    """When a hang began: the last step of the run, and the last step and the last sign of life of each culprit."""
+    everyone = [*lives.values(), *files.values()]
+    steps = [life.stepped for life in everyone if life.stepped is not None]
+    blamed = [lives[rank] for rank in culprits if rank in lives]
+    stops = [at for life in blamed for at in (life.stepped, life.last) if at is not None]
+    return [*([max(steps)] if steps else []), *stops]
 
 
 def _spoken(seconds: float) -> str:

@@ -26,7 +26,7 @@ _NEVER = frozenset({"step", "epoch", "progress", "total_steps", "samples_seen", 
 FEW = 8  # ranks that still get a curve each
 ODD = 4  # of more ranks, those that part most from the others and get one
 _ALIKE = 1e-5  # relative difference below which two ranks print the same number
-_WIDE = 300.0  # a greatest value this many times the median is drawn on a logarithmic axis
+_WIDE = 300.0  # a greatest size this many times the median size is drawn on a logarithmic axis
 _FEWEST = 3  # points that make a curve
 _ONSETS = 3
 
@@ -187,16 +187,20 @@ def _points(xs: Sequence[float], ys: Sequence[float], label: str, role: str) -> 
 
 
 def _scale(name: str, values: pl.Series) -> str:
-    """Logarithmic where the values span too much for a line to be read."""
-    if not values.len():
+    """Logarithmic where the values span too much for a line to be read.
+
+    Zeros say nothing of the size of the others: a loss is 0.0 where a program hides that it is NaN.
+    """
+    sizes = values.filter(values != 0).abs()
+    if not sizes.len():
         return "linear"
-    low, high, middle = (float(v) for v in (values.min(), values.max(), values.median()))  # type: ignore[arg-type]
+    low, high, middle = (float(v) for v in (values.min(), values.max(), sizes.median()))  # type: ignore[arg-type]
     if name == "loss_scale" and low > 0:
         return "log2" if high / low >= 4 else "linear"
     if name == "lr":
         return "linear"
     size = max(abs(low), abs(high))
-    if size <= _WIDE * max(abs(middle), 1e-12):
+    if size <= _WIDE * middle:
         return "linear"
     return "log" if low > 0 else "symlog"
 
