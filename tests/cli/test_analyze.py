@@ -87,6 +87,26 @@ def test_a_folder_of_several_runs_is_named(tmp_path: Path) -> None:
     assert b"runs of their own" not in alone.stderr
 
 
+def test_folders_of_runs_below_the_only_folder_are_named_too(tmp_path: Path) -> None:
+    steps = "".join(f"step {n} loss {3 - n / 50:.3f}\n" for n in range(1, 21))
+    for name, log in (("run_001", OOM), ("run_002", f"{steps}Training complete\n")):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+        (tmp_path / "logs" / name / "train.log").write_text(log)
+    done = forensics("analyze", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith(f"2 folders below look like runs of their own: forensics triage {tmp_path}")
+
+
+def test_logs_of_several_jobs_are_named(tmp_path: Path) -> None:
+    steps = "".join(f"step {n} loss {3 - n / 50:.3f}\n" for n in range(1, 21))
+    for name, end in (("2026-05-13.log", OOM), ("2026-05-14.log", "Training complete\n")):
+        (tmp_path / name).write_text(steps + end)
+    done = forensics("analyze", tmp_path)
+    assert done.returncode == 1
+    said = f"2 logs, one after the other, look like runs of their own: forensics triage {tmp_path}; this report is of 2026-"
+    assert done.stderr.decode().startswith(said)
+
+
 def test_ranks_in_folders_are_one_run(tmp_path: Path) -> None:
     for rank in range(2):
         (tmp_path / f"rank{rank}").mkdir()

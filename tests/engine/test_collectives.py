@@ -847,6 +847,15 @@ def test_the_end_of_a_pipeline_that_waits_is_to_blame() -> None:
     assert "Ranks 0-1 wait behind it" in (found.note or "")
 
 
+def test_the_ranks_that_wait_for_one_are_told_by_group_and_call() -> None:
+    rows = history(range(4), 3) + [call(rank, 4, done=False) for rank in (0, 3)]
+    rows += [p2p(2, "recv 1<-0", group="5", group_desc="pp ranks 1,2")]
+    note = only(desync(table(*rows), (), range(4))).note or ""
+    assert note.startswith("Ranks 0, 3 wait in all_reduce #4 of the default group")
+    assert ", and rank 2 waits in recv 1<-0 #1 of group 5 (pp ranks 1,2)" in note
+    assert "for rank 1, and rank 1 waits for nobody" in note
+
+
 def test_a_stage_without_a_dump_is_weaker() -> None:
     rows = [*history(range(3), 3), p2p(0, "recv 0<-1"), p2p(1, "recv 1<-2"), p2p(2, "recv 2<-3")]
     found = only(desync(table(*rows), (), range(4)))

@@ -48,6 +48,45 @@ def test_counters_before_the_entries_say_how_far_the_rank_of_a_cut_dump_came(tmp
     assert "on the host" in (found.note or "") and "device" not in (found.note or "")
 
 
+def of_nccl(rank: int, last: int) -> dict[str, object]:
+    """A dump of NCCL's recorder: all calls are completed but the last one."""
+    entries = [
+        {
+            "process_group": ["0", "default_pg"], "pg_id": 0, "collective_seq_id": n, "op_id": n, "is_p2p": False,
+            "profiling_name": "nccl:all_reduce", "input_sizes": [[1024]], "output_sizes": [[1024]],
+            "input_dtypes": ["Float"], "output_dtypes": ["Float"], "time_created_ns": 1_795_000_000_000_000_000 + n,
+            "state": "completed" if n < last else "scheduled", "retired": n < last,
+            "frames": [{"filename": "t.py", "line": 50, "name": "step"}],
+        }
+        for n in range(1, last + 1)
+    ]  # fmt: skip
+    status = {"last_enqueued_collective": last, "last_started_collective": -1, "last_completed_collective": last - 1}
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    return {"version": "2.4", "rank": rank, "pg_config": config, "pg_status": {"0": status}, "entries": entries}
+
+
+@pytest.mark.parametrize(
+    ("timed_out", "expected"), [(59, "rank-stuck-on-device"), (58, "straggler-rank"), (None, "straggler-rank")]
+)
+def test_the_watchdog_of_a_cut_dumps_rank_says_that_its_last_call_did_not_end(
+    tmp_path: Path, timed_out: int | None, expected: str
+) -> None:
+    for rank in range(4):
+        data = pickle.dumps(of_nccl(rank, 59 if rank == 2 else 60), protocol=2)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(data[: int(len(data) * 0.66)] if rank == 2 else data)
+    said = {0: 60, 1: 60, 3: 60, 2: timed_out}
+    lines = [
+        f"[rank{rank}]:[E514 10:18:22.100 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective operation "
+        f"timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for "
+        "600010 milliseconds before timing out.\n"
+        for rank, seq in said.items()
+        if seq is not None
+    ]
+    (tmp_path / "log.txt").write_text("".join(lines))
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.ranks) == (expected, (2,))
+
+
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_rank_whose_last_calls_are_lost_is_not_called_behind(tmp_path: Path, rank: int) -> None:
     """JSON dumps hold their entries before the counters; only one rank is known to be behind."""

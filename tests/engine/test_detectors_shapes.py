@@ -352,6 +352,20 @@ def test_a_loss_at_chance_whose_steps_are_counted_by_epoch() -> None:
 
 
 @pytest.mark.parametrize(
+    ("other", "epochs", "told"), [("validation", 30, True), ("validation", 12, False), ("eval", 30, False)]
+)
+def test_epochs_as_keras_counts_them_in_its_event_files(other: str, epochs: int, told: bool) -> None:
+    values = {"loss": about([math.log(2)] * epochs, 0.00002), "accuracy": [0.5] * epochs}
+    parts = [
+        logged(values).with_columns(
+            source=pl.lit(f"logs/{folder}/events.out.tfevents.1.h"), line=pl.lit(None, pl.Int64)
+        )
+        for folder in ("train", other)
+    ]
+    assert ("loss-at-chance" in seen(pl.concat(parts))) is told
+
+
+@pytest.mark.parametrize(
     ("loss", "first"),
     [
         (about([math.log(10)] * 120, 0.005), 0),  # a language model may be there

@@ -204,3 +204,13 @@ def test_an_exit_code_that_any_exception_gives_names_no_rank(tmp_path: Path) -> 
 def test_an_error_that_training_outlived_is_not_told(tmp_path: Path) -> None:
     root = run(tmp_path, SHARDS + STEPS + TABLE.format(code=3)).findings[0]
     assert all("manifest" not in e.text for e in root.evidence) and "manifest" not in " ".join(root.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("samples/step_500.txt", Verdict.HEALTHY), ("worker.err", Verdict.UNKNOWN)]
+)
+def test_a_text_that_the_run_wrote_ends_no_log(tmp_path: Path, name: str, verdict: Verdict) -> None:
+    (tmp_path / "nohup.out").write_text("".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(40)))
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("starting\nERROR: the frobnicator is not aligned\n")
+    assert analyse([str(tmp_path)], Options(cache=False)).verdict is verdict

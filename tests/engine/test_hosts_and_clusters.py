@@ -346,3 +346,26 @@ def test_a_pod_whose_image_is_missing_while_the_others_gave_up(tmp_path: Path) -
     (tmp_path / "llm-master-0.log").write_text(f"WORLD_SIZE=2 RANK=0\n{said}\n")
     root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
     assert (root.name, root.node, root.captures["pod"]) == ("image-pull-failed", "gpu-7", "llm-worker-1")
+
+
+def test_the_error_of_the_last_attempt_leads_where_both_attempts_lost_peers(tmp_path: Path) -> None:
+    ecc = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    files = {}
+    for attempt, (first, last, failed, error) in enumerate(
+        [(1, 40, 2, ecc), (31, 90, 1, "ZeroDivisionError: division by zero")]
+    ):
+        for r in range(4):
+            text = steps(first, last, begin=600 * attempt) + raised(error if r == failed else LOST)
+            files[f"logs/none_a1b2c3d4/attempt_{attempt}/{r}/stderr.log"] = text
+    found = diagnosed(tmp_path, files).of_role(Role.ROOT)
+    assert next((f.name, f.attempt) for f in found) == ("python-exception", 1)
+
+
+@pytest.mark.parametrize("joined", [6, 5])
+def test_ranks_with_empty_files_are_those_that_did_not_come(tmp_path: Path, joined: int) -> None:
+    late = (
+        f"torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. {joined}/8 clients joined."
+    )
+    files = {f"gpt_4410_{r}.out": steps(1, 2) + raised(late) if r not in (3, 4) else "" for r in range(8)}
+    found = root(tmp_path, files)
+    assert (found.name, found.ranks) == ("rendezvous-timeout", (3, 4))

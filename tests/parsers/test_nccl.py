@@ -323,6 +323,22 @@ def test_dead_processes_and_missing_ranks() -> None:
     assert [(p.rank, p.whole_job) for p in answer.missing] == [(5, True)]
 
 
+def test_the_summary_leaves_out_a_process_that_is_gone() -> None:
+    head = (
+        "Job summary\n===========\n\n  Nodes  Processes         GPUs  Processes     GPUs\n"
+        "(total)   per node  per process    (total)  (total)\n      4        7-8            1         31       31\n\n"
+        "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
+        "    #  in group  per comm  per node  per comm  in group\n"
+        "    0         1         4       7-8        32        31   RUNNING  INCOMPLETE\n\nErrors\n======\n\n"
+        "#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\n"
+    )
+    assert [(peer.rank, peer.whole_job) for peer in ras.read(head.encode()).missing] == [(21, True)]
+    part = head.replace(
+        "         1         4       7-8        32        31", "         8         1         4         4        31"
+    )
+    assert [peer.whole_job for peer in ras.read(part.encode()).missing] == [False]
+
+
 def test_ranks_that_are_behind() -> None:
     (late,) = ras.read((HEAD + MISMATCH.format(0)).encode()).behind
     assert (late.rank, late.op, late.count, late.others, late.whole_job) == (2, "AllReduce", 6649, 6650, True)

@@ -189,8 +189,12 @@ def _folders(paths: Sequence[str], exclude: Sequence[str]) -> tuple[str, ...]:
         return ()
     try:
         with os.scandir(paths[0]) as entries:
-            if sum(entry.is_dir(follow_symlinks=False) for entry in entries) < 2:
-                return ()
+            inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        if len(inner) == 1:  # logs/run_1, logs/run_2
+            with os.scandir(inner[0]) as entries:
+                inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        if len(inner) < 2:
+            return ()
     except OSError:  # reading the run will say what is wrong
         return ()
     from forensics.triage.jobs import find
@@ -209,7 +213,8 @@ def _several(path: str, found: Analysis) -> str:
         return (
             f"{len(found.runs):,} jobs of an array, each a run of its own: forensics triage {shlex.quote(folder)}{of}"
         )
-    return f"{len(found.runs):,} folders below look like runs of their own: forensics triage {shlex.quote(path)}{of}"
+    what = "logs, one after the other," if found.of_logs else "folders below"
+    return f"{len(found.runs):,} {what} look like runs of their own: forensics triage {shlex.quote(path)}{of}"
 
 
 def _annotations(found: Analysis, redact: bool | None, patterns: Sequence[str]) -> str:

@@ -101,6 +101,17 @@ def not_absolved(
     """
     if whole.verdict not in _ABSOLVED:
         return whole, None
+    return first_in_trouble(whole, data, own, explain, files)
+
+
+def first_in_trouble(
+    whole: Diagnosis,
+    data: RunData,
+    own: Sequence[str],
+    explain: Callable[[RunData], Diagnosis],
+    files: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> tuple[Diagnosis, str | None]:
+    """The diagnosis of the first of some runs that failed, with its name; `whole` and None where none did."""
     told = [(folder, explain(part(data, folder, files.get(folder, ())))) for folder in own]
     for verdict in _TROUBLE:
         for folder, found in told:

@@ -32,7 +32,7 @@ from forensics.engine.finishes import EXIT_STATUS, FINISHED, absolved, was_over
 from forensics.engine.hangs import LOST_PEER, SAME_ZONE, hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.order import MEMORY_KILLS
-from forensics.engine.raised import by_place, own_frame
+from forensics.engine.raised import by_place, own_frame, passes_on
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.model import Observation, Source, Traceback
@@ -168,7 +168,7 @@ def exception_observations(
             continue
         if kind == "StopIteration" and i + 1 < len(ordered) and ordered[i + 1].chained == "context":
             continue  # the end of an iterator, in whose handling something else was raised
-        if traceback.chained == "ignored":
+        if traceback.chained == "ignored" or passes_on(ordered, i):
             continue
         if traceback.chained == "cause" and i and ordered[i - 1].header.file == traceback.header.file:
             continue
@@ -176,6 +176,8 @@ def exception_observations(
         captures = {"exception": traceback.exception, "message": traceback.message[:400]}
         if frame:
             captures |= {"file": frame[0], "line": str(frame[1]), "function": frame[2]}
+        if traceback.thread is not None:
+            captures["thread"] = traceback.thread
         found.append(
             Observation(
                 signature=GENERIC_EXCEPTION,
@@ -253,9 +255,10 @@ def _silent(world: World, observations: Sequence[Observation]) -> set[int]:
     """
     if world.size is None or not world.size_is_stated:
         return set()
-    silent = set(range(world.size)) - set(world.ranks)
+    spoke = set(world.ranks) - world.unheard
+    silent = set(range(world.size)) - spoke
     missing = {world.size - int(n) for o in observations if (n := o.captures.get("joined", "")).isdecimal()}
-    return silent if 0 < len(silent) < len(world.ranks) or missing == {len(silent)} else set()
+    return silent if 0 < len(silent) < len(spoke) or missing == {len(silent)} else set()
 
 
 def _subject(observation: Observation) -> str:
@@ -417,6 +420,8 @@ def explain(
         for o in sorted(live, key=lambda o: o.attempt != c.attempt):
             if o is c or c.signature.name not in reach_of[id(o)] or not _before(o, c) or _depends(o, c):
                 continue
+            if o.overcome and o.attempt != c.attempt:
+                continue
             if (c.signature.kind == "echo" and not _may_echo(o, c, live)) or _raised_by_another(o, c):
                 continue
             if (
@@ -477,7 +482,9 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
     """
     ends = [c for c in live if c.signature.kind != "echo" and c.signature.verdict in (*ENDS_A_RUN, "diverged")]
     last = max((c.attempt for c in ends), default=0)
-    own = {(c.signature.name, c.subject) for c in ends if c.attempt == last}
+    # That a rank lost a peer is said in each attempt, whatever ended it.
+    telling = [c for c in ends if c.signature.name not in LOST_PEER and not c.of_peers]
+    own = {(c.signature.name, c.subject) for c in telling if c.attempt == last}
     for c in ends:
         if c.signature.name in KILLED and c.attempt < last and (c.signature.name, c.subject) not in own:
             c.yields = f"attempt {last} began anew after it and died of something else"
@@ -493,7 +500,7 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
         before = steps.reached.get(attempt)
         if before is None or attempt > last or steps.reached[last] < before + survival.STEPS_AFTER_DEATH:
             continue
-        if own & {(c.signature.name, c.subject) for c in ends if c.attempt == attempt}:
+        if own & {(c.signature.name, c.subject) for c in telling if c.attempt == attempt}:
             continue  # the same again: it was not overcome
         for c in live:
             if c.attempt == attempt:

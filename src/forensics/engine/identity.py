@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from forensics.engine import whose
+from forensics.engine import launched, whose
 from forensics.engine.environment import stated_world
 from forensics.engine.kernel import FACT, UNPLACED
-from forensics.model import MAX_RANKS, Identity, Observation, RunData, Source, Traceback
+from forensics.model import MAX_RANKS, Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class World:
     devices_are_ranks: bool = True  # of one host: nothing says that its devices are not the ranks of the whole run
     host_of: Mapping[int, str] = field(default_factory=dict)  # rank -> host, where one alone is named with it
     single: bool = False  # there is but one process, as far as anything tells: naming its rank would tell nothing
+    unheard: frozenset[int] = frozenset()  # of `ranks`: a file is named after them, in which nothing stands
     nccl_devices_are_ranks: bool = False  # of one host: its processes see the devices of others, and each has its own
 
     def global_rank(self, identity: Identity) -> int | None:
@@ -183,6 +184,7 @@ def know_world(data: RunData) -> World:
     rank_of = whose.local_ranks(data.observations)
     listed = {node for node, _ in rank_of if node}
     several = _several_hosts(max(len(of_run), len(system), len(listed)), identities, stated)
+    several = several or launched.several(data.observations)
     mapped = set(rank_of.values())  # they take part, and may still have left no trace
     clashes: set[tuple[str | None, int]] = set()
     rank_of_pid: dict[tuple[str | None, int], int] = {}
@@ -257,6 +259,7 @@ def know_world(data: RunData) -> World:
         rank_of_bus=rank_of_bus,
         rank_of_device=whose.devices(inits, rank_of),
         tasks_are_ranks=tasks_are_ranks,
+        unheard=_unheard(data, identities, tasks_are_ranks),
         single=size == 1 and (stated == 1 or not any(prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
         and not any(from_ray(o.evidence[0].text) for o in data.observations),
@@ -264,6 +267,22 @@ def know_world(data: RunData) -> World:
         and not _share_a_device(identities),
         host_of={rank: next(iter(hosts)) for rank, hosts in told.items() if len({whose.label(h) for h in hosts}) == 1},
     )
+
+
+def _unheard(data: RunData, identities: Sequence[Identity], tasks_are_ranks: bool) -> frozenset[int]:
+    """The ranks of which there are files, all of them empty, and no word anywhere else."""
+
+    def rank(identity: Identity) -> int | None:
+        return identity.rank if identity.rank is not None or not tasks_are_ranks else identity.task
+
+    empty = {rank(s.identity) for s in data.sources if s.kind is Kind.EMPTY}
+    if not empty:
+        return frozenset()
+    spoke = {rank(s.identity) for s in data.sources if s.kind is not Kind.EMPTY}
+    spoke |= {rank(identity) for identity in identities[len(data.sources) :]}
+    if data.metrics.height:
+        spoke |= set(data.metrics["rank"].unique().to_list())
+    return frozenset(r for r in empty - spoke if r is not None)
 
 
 def _seen_size(ranks: Collection[int], identities: Sequence[Identity]) -> int | None:

@@ -18,14 +18,17 @@ from forensics.engine import (
     diagnosis,
     faults,
     identity,
+    launched,
     named,
     order,
     powerloss,
     progress,
     raised,
+    resubmitted,
     resumes,
     steps,
     superseded,
+    survival,
     teardowns,
 )
 from forensics.engine import kernel as joins
@@ -113,9 +116,10 @@ class Analysis:
 
     diagnosis: Diagnosis
     data: RunData
-    runs: tuple[str, ...] = ()  # folders that look like runs of their own, or the jobs of an array
+    runs: tuple[str, ...] = ()  # folders or logs that look like runs of their own, or the jobs of an array
     told_of: str | None = None  # the one of these that the diagnosis is of, where it is not of all
     of_array: bool = False  # whether they are jobs of an array
+    of_logs: bool = False  # whether they are logs beside each other
 
 
 def analyse(
@@ -138,6 +142,9 @@ def analyse_with_data(
     if runs := tuple(run.jobs) or (apart.runs(named.confirmed(data), options.folders) if options.folders else ()):
         told, name = apart.not_absolved(found.diagnosis, data, runs, lambda part: explain(part, catalogue), run.jobs)
         found = replace(found, diagnosis=told, runs=runs, told_of=name, of_array=bool(run.jobs))
+    elif logs := resubmitted.runs(data):
+        told, name = apart.first_in_trouble(found.diagnosis, data, [*logs], lambda part: explain(part, catalogue), logs)
+        found = replace(found, diagnosis=told, runs=tuple(logs), told_of=name, of_logs=True)
     if options.sources:
         from forensics.engine import hints
 
@@ -482,9 +489,20 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 
 def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Analysis:
     """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
-    from forensics.engine import collectives, configs, detectors, probed, samples, schedules
+    from forensics.engine import (
+        collectives,
+        configs,
+        detectors,
+        nonfinite_summaries,
+        probed,
+        samples,
+        saved_scales,
+        schedules,
+        shared_gpus,
+    )
+    from forensics.engine.collectives import models
 
-    data = named.confirmed(identity.number_attempts(data))
+    data = launched.placed(named.confirmed(identity.number_attempts(data)))
     kernels = joins.concerns(data)
     data = joins.align(data) if kernels else data
     data = kubernetes.align(data)
@@ -505,15 +523,17 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
     found = collectives.still_standing(collectives.told(data.observations), clock)
     found += detectors.run_detectors(catalogue, data.metrics, found)
-    data = streams_left_out(data)
+    data = texts_left_out(streams_left_out(data), clock)
     found = samples.told(probed.tell(found, data), data.sources)
     found += schedules.rate_stands_still(data.metrics, data.facts)
+    found += nonfinite_summaries.told(data) + saved_scales.told(data)
     everyone = range(world.size) if world.size else None
-    found = collectives.told_apart(found, everyone)
+    found = shared_gpus.told(models.told(collectives.told_apart(found, everyone)))
     compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks, data.metrics)
     found += collectives.with_last_words(compared, data.sources)
     found += progress.reached_total(data.metrics)
     found += powerloss.told(data)
+    found += joins.went_down(data, found, clock, catalogue) if kernels else []
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
     found += causes.exception_observations(data.tracebacks, found, catalogue)
     found = faults.told(raised.told(found, data.tracebacks, catalogue))
@@ -546,6 +566,12 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     if not made.of_role(Role.ROOT):
         made = replace(made, missing_evidence=(*made.missing_evidence, *probed.not_judged(data)))
     return Analysis(replace(made, fingerprint=fingerprint(made, data.tracebacks)), data)
+
+
+def texts_left_out(data: RunData, clock: steps.StepClock) -> RunData:
+    """The run without the errors with which samples and notes end: no program says them."""
+    kept = (e for e in data.last_errors if clock.first_in(e.file) is not None or not survival.named_as_text(e.file))
+    return replace(data, last_errors=tuple(kept))
 
 
 def streams_left_out(data: RunData) -> RunData:

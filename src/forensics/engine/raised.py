@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from forensics.model import Observation, Traceback
+from forensics.parsers import tracebacks
 from forensics.signatures.schema import Signature
 
 _BELOW = 8  # lines between the last line of a traceback and the header of the one that it goes on with
 # What differs between messages that one line of code prints: numbers, addresses, what is quoted, and paths.
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
+_OF_CELLS = ("PapermillExecutionError", "CellExecutionError")
+_CELL = 400  # lines of a cell's source that nbclient quotes above its traceback
 _QUOTED = "Original Traceback"  # what a DataLoader's worker raised, in the message of what the loader raises
 
 
@@ -34,6 +37,18 @@ def own_frame(ordered: Sequence[Traceback], i: int) -> tuple[str, int, str] | No
             return own
         last = following
     return None
+
+
+def passes_on(ordered: Sequence[Traceback], i: int) -> bool:
+    """Whether the exception at `i` only tells that a notebook's cell raised, and the one below it is what it raised.
+
+    nbclient and papermill put IPython's traceback of the cell into the message of their own exception.
+    """
+    if ordered[i].exception.rsplit(".", 1)[-1] not in _OF_CELLS or i + 1 == len(ordered):
+        return False
+    outer, inner = ordered[i], ordered[i + 1]
+    same = inner.header.file == outer.header.file and _gap(outer, inner) <= _CELL
+    return same and tracebacks.named_in(inner.header.text) is not None
 
 
 def by_place(observations: Sequence[Observation]) -> list[list[Observation]]:
@@ -61,11 +76,14 @@ def by_place(observations: Sequence[Observation]) -> list[list[Observation]]:
 
 
 def told(
-    found: Sequence[Observation], tracebacks: Sequence[Traceback], catalogue: Mapping[str, Signature]
+    found: Sequence[Observation], all_of_them: Sequence[Traceback], catalogue: Mapping[str, Signature]
 ) -> list[Observation]:
-    """The observations, with a note of the place that raised where their line is the end of a traceback."""
+    """The observations, with a note of the place that raised where their line is the end of a traceback.
+
+    Those of an exception that ended a thread other than the main one have its name as their capture `thread`.
+    """
     by_file: dict[str, list[Traceback]] = defaultdict(list)
-    for t in sorted(tracebacks, key=lambda t: (t.header.file, t.header.line or 0)):
+    for t in sorted(all_of_them, key=lambda t: (t.header.file, t.header.line or 0)):
         by_file[t.header.file].append(t)
     if not by_file:
         return list(found)
@@ -86,18 +104,20 @@ def _may_be_raised(o: Observation, catalogue: Mapping[str, Signature]) -> bool:
     )
 
 
-def _with_place(o: Observation, tracebacks: Sequence[Traceback]) -> Observation:
+def _with_place(o: Observation, ordered: Sequence[Traceback]) -> Observation:
     line = o.evidence[0].line or 0
-    n = next((n for n, t in enumerate(tracebacks) if (t.header.line or 0) <= line <= (t.final.line or 0)), None)
+    n = next((n for n, t in enumerate(ordered) if (t.header.line or 0) <= line <= (t.final.line or 0)), None)
     if n is None:
         return o
-    raised = tracebacks[n]
-    quoted = tracebacks[n + 1] if n + 1 < len(tracebacks) else None
+    raised = ordered[n]
+    quoted = ordered[n + 1] if n + 1 < len(ordered) else None
     evidence = o.evidence
+    if raised.thread is not None:
+        o = replace(o, captures={**o.captures, "thread": raised.thread})
     if quoted is not None and _QUOTED in quoted.header.text and _gap(raised, quoted) <= _BELOW:
         raised = quoted
         evidence = (*evidence, *(e for e in (quoted.final,) if e not in evidence))
-    frame = raised.own_frame or (own_frame(tracebacks, n) if raised is tracebacks[n] else None)
+    frame = raised.own_frame or (own_frame(ordered, n) if raised is ordered[n] else None)
     if frame is None or f"{frame[0]}:{frame[1]}" in (o.note or ""):
         return o
     place = f"{raised.exception} was raised at {frame[0]}:{frame[1]}" + (f" in {frame[2]}" if frame[2] else "")

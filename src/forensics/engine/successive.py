@@ -23,7 +23,7 @@ _POD = re.compile(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
 _NUMBER = re.compile(r"\d+")
 
 
-class _Count(NamedTuple):
+class Count(NamedTuple):
     """The steps that a log records, in the order of its lines."""
 
     line: int  # of the first one
@@ -40,7 +40,7 @@ class _Log(NamedTuple):
     slot: tuple[object, ...]  # the process that wrote it by the file's identity; its name alone where it has none
     low: float  # seconds since the epoch
     high: float
-    counts: _Count | None  # None where it counts none
+    counts: Count | None  # None where it counts none
     resumed: tuple[Observation, ...]  # what it says of going on from a checkpoint before its first step
     ended: bool  # whether it says that it reached its end
 
@@ -62,26 +62,26 @@ def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]
     candidates = {
         s.path: s for s in data.sources if s.kind is Kind.LOG and s.identity.attempt is None and s.path in spans
     }
-    counted = _counts(data, candidates)
+    steps = counted(data, candidates)
     resumed: dict[str, list[Observation]] = defaultdict(list)
     ended: set[str] = set()
     for o in data.observations:
         key = o.evidence[0]
         if o.signature == RESUMED and key.line is not None:
-            count = counted.get(key.file)
+            count = steps.get(key.file)
             if count is None or key.line < count.line:
                 resumed[key.file].append(o)
         elif o.signature == FINISHED and o.weight > ANYBODYS_END:
             ended.add(key.file)
     return [
-        _Log(path, _slot(source), *spans[path], counted.get(path), tuple(resumed[path]), path in ended)
+        _Log(path, _slot(source), *spans[path], steps.get(path), tuple(resumed[path]), path in ended)
         for path, source in candidates.items()
-        if path in counted or resumed[path]
+        if path in steps or resumed[path]
     ]
 
 
-def _counts(data: RunData, candidates: Collection[str]) -> dict[str, _Count]:
-    """What each of some sources counts."""
+def counted(data: RunData, candidates: Collection[str]) -> dict[str, Count]:
+    """What each of some sources counts, of those that count steps."""
     if not data.metrics.height or not candidates:
         return {}
     import polars as pl
@@ -101,7 +101,7 @@ def _counts(data: RunData, candidates: Collection[str]) -> dict[str, _Count]:
         )
     )
     return {
-        source: _Count(line, first, highest, max(stride or 1, 1), frozenset(names))
+        source: Count(line, first, highest, max(stride or 1, 1), frozenset(names))
         for source, line, first, highest, stride, names in rows.iter_rows()
     }
 
@@ -109,11 +109,11 @@ def _counts(data: RunData, candidates: Collection[str]) -> dict[str, _Count]:
 def _slot(source: Source) -> tuple[object, ...]:
     i: Identity = source.identity
     if i == Identity():
-        return (_family(source.path),)
+        return (family(source.path),)
     return i.rank, i.local_rank, i.task, i.stream
 
 
-def _family(path: str) -> str:
+def family(path: str) -> str:
     """A path without what differs from launch to launch."""
     return _VARIES.sub("#", _POD.sub("#", path))
 
@@ -137,7 +137,7 @@ def _goes_on(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
     if not done or any(log.ended for log in before) or not _same_processes(before, after):
         return False
     low, high, stride = min(c.first for c in done), max(c.highest for c in done), max(c.stride for c in done)
-    alike = not {_family(log.path) for log in before}.isdisjoint(_family(log.path) for log in after)
+    alike = not {family(log.path) for log in before}.isdisjoint(family(log.path) for log in after)
     resumed = [o for log in after for o in log.resumed]
     counts = [log.counts for log in after if log.counts is not None]
     if not counts:
@@ -152,7 +152,7 @@ def _goes_on(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
     return alike and past and low < begun <= high
 
 
-def _names(counts: Sequence[_Count]) -> frozenset[str]:
+def _names(counts: Sequence[Count]) -> frozenset[str]:
     return frozenset[str]().union(*(c.names for c in counts))
 
 

@@ -64,6 +64,8 @@ _DATA_KEY = lazy(
     r'|instruction|conversations?|messages|chosen|rejected|input|output|target)"\s*:'
 )
 _LOGGER_KEY = lazy(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
+# What a main thread raises that has waited in vain for another one: its queue stayed empty or full, its barrier broke.
+_IN_VAIN = frozenset({"Empty", "Full", "TimeoutError", "BrokenBarrierError"})
 _KERNEL = lazy(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
 
@@ -77,6 +79,7 @@ class _Run:
     resumed: Sequence[Observation]
     starts: Sequence[Observation]
     last: int  # the last attempt in which it trained, or met trouble of its own
+    in_vain: Sequence[Observation] = ()  # exceptions of a wait for another thread
     died: AbstractSet[int] = frozenset()  # attempts of which something says that a process of theirs died
 
     def ended_after(self, o: Observation) -> bool:
@@ -107,6 +110,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         resumed=[o for c in found if c.signature.name == "run-resumed" for o in c.observations],
         starts=[o for c in found if c.signature.name in _STARTS for o in c.observations],
         last=max([*own, *steps.reached], default=0),
+        in_vain=[o for c in live for o in c.observations if _waited_in_vain(o)],
     )
     died = {c.attempt for c in live if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, run)}
     run = replace(run, died=died)
@@ -152,6 +156,8 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         return "training went on for many steps between it and the run's end" if passed else None
     if c.signature.name in DEATHS:
         return "training went on afterwards"
+    if all(_thread_was_missed(o, run) for o in c.observations):
+        return None
     if steps.goes_on_after(last, world.of(last)):
         return "the same process went on training afterwards, so it was handled"
     if absolved(c, [f for f in run.finished if f.attempt == c.attempt], steps, world):
@@ -164,6 +170,21 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     if all(_ended_well_elsewhere(o, world.of(o), run.finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _waited_in_vain(o: Observation) -> bool:
+    """Whether a sign is an exception of a wait for what another thread was to give, in the thread that trains."""
+    return "thread" not in o.captures and o.captures.get("exception", "").rpartition(".")[2] in _IN_VAIN
+
+
+def _thread_was_missed(o: Observation, run: _Run) -> bool:
+    """Whether nothing caught an exception of a thread, and what trained ended of waiting for that thread.
+
+    What the thread had put into its queue is trained on meanwhile.
+    """
+    if "thread" not in o.captures:
+        return False
+    return any(_follows(w, o) and not run.steps.goes_on_after(w, run.world.of(w)) for w in run.in_vain)
 
 
 def _outlived_signs(c: Candidate, run: _Run) -> tuple[Observation, ...]:
@@ -327,7 +348,12 @@ def _is_text(o: Observation, steps: StepClock) -> bool:
     text = key.text.lstrip()
     if text.startswith("{") and _DATA_KEY.search(text) and not _LOGGER_KEY.search(text):
         return True
-    return _TEXTS.search(key.file) is not None and _LOGS.search(key.file) is None
+    return named_as_text(key.file)
+
+
+def named_as_text(path: str) -> bool:
+    """Whether a file is a sample, a note or the like by its name, and no log."""
+    return _TEXTS.search(path) is not None and _LOGS.search(path) is None
 
 
 def _is_older(c: Candidate, steps: StepClock) -> bool:

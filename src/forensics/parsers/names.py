@@ -144,6 +144,15 @@ _SPELLINGS: dict[str, str] = {
     ),
     "explained_variance": "explained_variance explained_var vf_explained_var critic_vf_explained_var",
 }
+# What training minimises under a name of its own. Beside a loss each is a part of it; alone in a log it is the loss
+# (`metric_lines`). An `error` is none: it is as often a count of failures, or what is measured and not minimised.
+_OBJECTIVES = frozenset(
+    (
+        "mse mse_loss rmse rmse_loss mae mae_loss nll nll_loss neg_log_likelihood negative_log_likelihood ce_loss "
+        "cross_entropy_loss crossentropy_loss bce bce_loss bce_with_logits_loss l1_loss l2_loss huber_loss "
+        "smooth_l1_loss elbo elbo_loss neg_elbo negative_elbo cost reconstruction_loss recon_loss"
+    ).split()
+)
 _NAMES = {key: name for name, keys in _SPELLINGS.items() for key in (name, *keys.split())}
 
 # Names that have a twin measured on held-out data. Timings and counters of an evaluation are nobody's training speed.
@@ -205,7 +214,7 @@ def _known(name: str) -> str | None:
         return _NAMES[name]
     if _DEVICE_MEMORY.fullmatch(name):
         return "memory"
-    if _PART.match(name) and not _NOT_A_LOSS.search(name):
+    if name in _OBJECTIVES or (_PART.match(name) and not _NOT_A_LOSS.search(name)):
         return "loss_part"
     return None
 
@@ -267,6 +276,13 @@ def canonical(key: str) -> str | None:
     if found in ("step", "epoch"):
         return found if "/" not in text else None
     return f"eval_{found}" if found in HELD_OUT else None
+
+
+@lru_cache(maxsize=1 << 15)
+def is_objective(key: str) -> bool:
+    """Whether a key names what training minimises by its formula: `mse loss`, `train_nll`, `cost`."""
+    name = _OTHER.sub("_", key.strip().lower()).strip("_")
+    return name.removeprefix("training_").removeprefix("train_") in _OBJECTIVES
 
 
 @lru_cache(maxsize=1 << 15)

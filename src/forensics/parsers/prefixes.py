@@ -67,7 +67,7 @@ VOTED: dict[str, str] = {
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     # docker service logs (Swarm): service.slot.task@node
     "swarm": r"^[\w.-]+\.\d+\.[a-z0-9]{4,30}@(?P<host>[A-Za-z0-9][\w.-]*)\s+\| ",
-    "mpich": r"^\[(?P<rank>\d{1,5})\] ",
+    "mpich": r"^\[r?(?P<rank>\d{1,5})\] ",  # Hydra -l; with the letter: scripts that tag the lines of their ranks
     # stern: pod and container, which are DNS labels; a pod's last part is its index or what Kubernetes made up.
     "stern": (
         r"^(?P<host>[a-z0-9](?:[a-z0-9-]{0,240}[a-z0-9])?-(?:\d{1,5}|[a-z0-9]{5})) (?P<container>[a-z][a-z0-9-]{1,62}) "

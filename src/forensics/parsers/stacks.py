@@ -412,8 +412,8 @@ def _above(before: str, prefix: str, voted: frozenset[str], reference: float) ->
 def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Stack:
     """What the lines above say: why the dump was made, and of which process."""
     if stack.kind == "demand":
-        if _TIMEOUT.search(above):
-            return stack._replace(kind="timeout")
+        if m := _TIMEOUT.search(above):
+            return stack._replace(kind="timeout", reason=m[0])
         if m := _FATAL.search(above):
             return stack._replace(kind="fatal", reason=m["what"].strip())
         follows = _FAULT_FRAME.match(above) or above.strip() in ("...", "<no Python frame>")

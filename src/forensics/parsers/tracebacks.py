@@ -209,7 +209,7 @@ def read_traceback(
     indent = len(title) - len(title.lstrip(MARGIN)) if indented else 0
     if own is not None and not boxed and not indent and label is None:
         lines.prefix = own.encode()
-    named = _named_in(title)
+    named = named_in(title)
     frames = lines.frames
     stray = 0
     speaker = head.identity
@@ -324,7 +324,7 @@ def exception_of(text: str) -> tuple[str, str] | None:
     return m["type"], m["message"].strip()[:4000]
 
 
-def _named_in(title: str) -> re.Pattern[str] | None:
+def named_in(title: str) -> re.Pattern[str] | None:
     """The last line of an exception that IPython names in the header already; None for the headers of Python."""
     m = _CELL_HEADER.match(title)
     return re.compile(rf"^(?P<type>{re.escape(m[1])})(?:: (?P<message>.*))?$", re.S) if m else None

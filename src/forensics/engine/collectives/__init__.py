@@ -16,7 +16,9 @@ from forensics.engine.collectives.births import unborn
 from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
-from forensics.engine.collectives.stacks import from_stack_dumps, from_timer, from_waits, still_standing, with_positions
+from forensics.engine.collectives.one_stack import of_one_rank
+from forensics.engine.collectives.stacks import from_stack_dumps, from_waits, still_standing, with_positions
+from forensics.engine.collectives.timers import from_timer
 from forensics.engine.collectives.watchdogs import told_apart
 from forensics.model import MAX_RANKS, Observation, Source, Traceback
 from forensics.parsers.stacks import SIGNATURE as STACK
@@ -94,7 +96,8 @@ def desync(
         seen = set() if aside is not None else dumped
         one = _of_attempt(table, logs[attempt], raised, everyone, seen, frozenset(present))
         if not one and any(o.signature == STACK for o in logs[attempt].observations) and metrics is not None:
-            one = from_timer(logs[attempt], last_step_lines(metrics))
+            one = from_timer(logs[attempt], last_step_lines(metrics), progress_of(metrics))
+            one = one or of_one_rank(logs[attempt], everyone)
         found += [replace(o, identity=replace(o.identity, attempt=attempt)) for o in one]
     return tuple(found)
 

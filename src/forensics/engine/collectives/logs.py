@@ -33,7 +33,7 @@ PAIRED = ("SEND", "RECV", "RECVANYSOURCE", "COALESCED")
 # What a rank prints because a collective did not end, and because a peer's connection did.
 TIMEOUTS = ("collective-timeout",)
 FINISHED = "run-finished"
-CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort")
+CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort", "broken-pipe")
 # What an exception says that is about a peer and not about the rank that raised it.
 PEER = (
     "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",

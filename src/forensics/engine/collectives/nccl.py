@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from forensics.engine.collectives import closed
 from forensics.engine.collectives.observations import spoken
 from forensics.engine.identity import stated_size
 from forensics.files import beginning
@@ -34,6 +35,7 @@ TRANSFERS = (
 
 def told(observations: Sequence[Observation]) -> list[Observation]:
     """The observations, with what NCCL's own words say added as notes; warnings that a signature knows are dropped."""
+    observations = closed.alone(observations)
     known = {_place(o) for o in observations if o.signature != WARNING and o.evidence}
     hosts = _Hosts(observations)
     found: list[Observation] = []

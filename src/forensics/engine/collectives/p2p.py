@@ -18,6 +18,7 @@ from forensics.patterns import lazy
 if TYPE_CHECKING:
     import polars as pl
 
+MOST_CALLS = 4  # that a note names
 _P2P = lazy(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
 # (group, rank, peer) -> what the rank has not finished with the peer: ("send" | "recv", call)
@@ -73,6 +74,19 @@ def _unfitting(pending: Pending) -> list[Observation]:
     return []
 
 
+def _by_call(waiters: Mapping[int, Call]) -> str:
+    """Who waits in which call: "ranks 0-1 wait in all_reduce #7 of group a at t.py:4, and rank 5 waits in recv ..."."""
+    together: dict[tuple[tuple[str, str], str, int, str], list[int]] = defaultdict(list)
+    for rank, call in waiters.items():
+        together[call.group, call.name, call.seq, at_place(call)].append(rank)
+    parts = [
+        f"{spoken(ranks)} {plural(ranks, 'waits', 'wait')} in {name} of {in_group(group)}{place}"
+        for (group, name, _, place), ranks in list(together.items())[:MOST_CALLS]
+    ]
+    more = f" and {len(together) - MOST_CALLS} more such calls" if len(together) > MOST_CALLS else ""
+    return ", and ".join(parts) + more
+
+
 def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Logs) -> list[Observation]:
     """The ranks that others wait for, and that wait for nobody themselves."""
     edges: dict[int, dict[int, Call]] = defaultdict(dict)
@@ -103,14 +117,12 @@ def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Lo
     gone = [rank for rank in roots if rank not in dumped]
     call = next(iter(waiters.values()))
     theirs = [one.last[rank] for rank in roots for one in groups if rank in one.last]
-    do = plural(waiters, "waits", "wait")
     what = (
         plural(gone, "left no dump that tells a call", "left no dumps that tell a call")
         if gone
         else f"{plural(roots, 'waits', 'wait')} for nobody"
     )
-    head = f"{spoken(waiters)} {do} in {call.name} of {in_group(call.group)}{at_place(call)} for {spoken(roots)}"
-    note = f"{head}, and {spoken(roots)} {what}."
+    note = f"{_by_call(waiters)} for {spoken(roots)}, and {spoken(roots)} {what}."
     others = sorted(set(edges) - set(waiters))
     if others:
         behind = f"{plural(others, 'waits', 'wait')} behind {plural(waiters, 'it', 'them')}"

@@ -30,7 +30,7 @@ from forensics.patterns import lazy
 # What a thread does, by the innermost frames that are not the user's: the first rule that fits one of them, from the
 # inside out. The order matters: a checkpoint that gathers from all ranks waits in a collective.
 _COLLECTIVE, _BACKWARD, _DEVICE = "in a collective", "in the backward pass", "waiting for the GPU"
-_ANYTHING = "waiting for another thread or process"
+ANYTHING, FILE_LOCK = "waiting for another thread or process", "waiting for a file lock"
 # Backward and the GPU are waits as well: both end in the gradients' all-reduce of a data parallel run.
 WAITING = (_COLLECTIVE, _BACKWARD, _DEVICE)
 _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -40,7 +40,7 @@ _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"torch/autograd/(?:__init__|graph)\.py", _BACKWARD),
         (r"torch/cuda/\S*:\S+ (?:synchronize|wait|wait_event|wait_stream)$", _DEVICE),
         (r"torch/utils/data/", "in the data loader"),
-        (r"filelock/|portalocker/|fasteners/|file_baton\.py|(?:^|/)fcntl\.py", "waiting for a file lock"),
+        (r"filelock/|portalocker/|fasteners/|file_baton\.py|(?:^|/)fcntl\.py", FILE_LOCK),
         (r"torch/serialization\.py:\S+ \w*save|safetensors/\S*:\S+ save|torch/distributed/checkpoint/", "saving"),
         (r"torch/serialization\.py:\S+ \w*load|safetensors/\S*:\S+ load", "loading"),
         (
@@ -49,11 +49,10 @@ _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"torch/_dynamo/|torch/_inductor/|triton/", "compiling"),
         (r"(?:^|/)subprocess\.py", "waiting for a child process"),
-        (r"(?:^|/)(?:threading|queue|selectors)\.py|concurrent/futures/|multiprocessing/", _ANYTHING),
+        (r"(?:^|/)(?:threading|queue|selectors)\.py|concurrent/futures/|multiprocessing/", ANYTHING),
     )
 )
 FEWEST_PROCESSES = 3  # whose stacks are compared where no ranks are known: of two, either may be the odd one
-TIMER_DUMPS = 2  # of one process in one place: a slow call is seen once
 UNPLACED = 0.9  # what such a comparison weighs, of one in which the ranks are known
 # Frames that say nothing about where in the program a rank is.
 _PLUMBING = lazy(r"(?:^|/)torch/|(?:^|/)python3?[\d.]*/(?!site-packages|dist-packages)|^<|c10d_logger\.py")
@@ -98,7 +97,7 @@ def position(rank: int, frames: Sequence[str]) -> Position:
         path = frame.replace("\\", "/")
         if what := next((what for pattern, what in _DOES if pattern.search(path)), None):
             does = what
-            if what != _ANYTHING:  # a wait as such says little: whose it is, the frames further out say
+            if what != ANYTHING:  # a wait as such says little: whose it is, the frames further out say
                 break
     users = next((f for f in frames if (m := _CALL.match(f)) and is_users(m["file"])), None)
     packages = next((f for f in frames if not _is_plumbing(f)), None)
@@ -215,39 +214,6 @@ def _from_processes(logs: Logs) -> list[Observation]:
     told = from_lines(signature, round(weight, 3), (), ordered(dumps, odd), f"{_compared(where, odd, who)} {hint}")
     own = dumps[odd[0]].identity if len(odd) == 1 else None
     return [told if own is None else replace(told, identity=replace(own, attempt=told.identity.attempt))]
-
-
-def from_timer(logs: Logs, stepped: Mapping[str, int]) -> list[Observation]:
-    """A process whose own timer found it in one place again and again, with no step in between and none after.
-
-    faulthandler.dump_traceback_later(repeat=True) prints a stack each time its seconds have gone by. Two in one place
-    and no more steps are a hang, where nothing else tells of a failure. A rank is in general not known, nor needed.
-
-    stepped: path of a log -> line of its last step record. Without one nothing tells that the program would have
-    printed something, had it gone on.
-    """
-    if logs.trouble or logs.raised or any(o.signature == "run-finished" for o in logs.observations):
-        return []
-    writers: dict[tuple[str, int | None], list[Observation]] = defaultdict(list)
-    for o in logs.observations:
-        if o.signature == SIGNATURE and o.captures.get("kind") == "timeout" and _own_frames(o):
-            writers[o.evidence[0].file, o.identity.rank].append(o)
-    found = []
-    for (file, _), dumps in writers.items():
-        first = dumps[0].evidence[0].line
-        apart = len({_own_frames(o) for o in dumps}) > 1
-        if file not in stepped or first is None or first < stepped[file] or len(dumps) < TIMER_DUMPS or apart:
-            continue
-        stack = " < ".join(base(frame) for frame in dumps[-1].captures["frames"].split("\n")[:6])
-        note = f"Its own timer found the process at one place {len(dumps)} times after the last step: {stack}."
-        told = from_lines("silent-hang", 0.75, (), dumps, note)
-        found.append(replace(told, identity=replace(dumps[0].identity, attempt=told.identity.attempt)))
-    return found[:1] if len(writers) == 1 else []
-
-
-def _own_frames(o: Observation) -> tuple[str, ...]:
-    """The user's frames of a stack; none for a thread that a library started."""
-    return tuple(frame for frame in o.captures.get("frames", "").split("\n") if is_users(frame.partition(":")[0]))
 
 
 def _process(identity: Identity) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.collectives.calls import Call, Group, declared
-from forensics.engine.collectives.logs import Logs
+from forensics.engine.collectives.groups import WHOLE, default_name
+from forensics.engine.collectives.logs import TIMEOUTS, Logs
 from forensics.engine.collectives.observations import (
     DEFAULT_GROUPS,
     at_place,
@@ -18,6 +19,7 @@ from forensics.engine.collectives.observations import (
     fix_of_ahead,
     in_group,
     no_majority,
+    number,
     observe,
     plural,
     side_by_side,
@@ -180,7 +182,7 @@ def _behind(
         )
         note = f"{tail} while {head}.{reached}{first_line}"
         if not assumed:
-            where, on_device = _where_it_hangs(culprits, groups, stuck)
+            where, on_device = _where_it_hangs(culprits, groups, stuck, logs)
             note += where
             signature = ON_DEVICE if on_device and signature == "straggler-rank" else signature
     else:
@@ -218,7 +220,7 @@ def _finished_alone(ahead: Mapping[int, Call], late: Collection[int], group: Gro
     return len(seqs) == 1 and all(call.seq > max(seqs) for call in ahead.values())
 
 
-def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call) -> tuple[str, bool]:
+def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Call, logs: Logs) -> tuple[str, bool]:
     """Whether the ranks that are behind are held up by their own program, or by the device or the network.
 
     In words, and whether it is the latter.
@@ -229,12 +231,13 @@ def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Cal
     if not pending:
         its = plural(culprits, "it is", "they are")
         return f" Nothing is pending on {spoken(culprits)}: {its} held up in the program itself, on the host.", False
-    # gloo asks no device, and calls that only counters tell of may have ended: neither shows where a rank hangs.
+    # gloo asks no device, and calls that only counters tell of may have ended, unless the rank's own watchdog says that
+    # they did not: neither shows where a rank hangs.
     asked = any(call.state == STARTED for call in pending) or any(
         group.has(culprits, "state", COMPLETED) for group in groups
     )
     lasts = [call for group in groups for rank, call in group.last.items() if rank in culprits]
-    counted = any(call.op == UNRECORDED for call in (*pending, *lasts))
+    counted = any(call.op == UNRECORDED and not _timed_out(call, logs) for call in (*pending, *lasts))
     if {call.rank for call in pending} != set(culprits) or counted or not asked:
         return "", False
     oldest = min(pending, key=lambda call: (call.group != stuck.group, call.seq))
@@ -243,6 +246,18 @@ def _where_it_hangs(culprits: Sequence[int], groups: Sequence[Group], stuck: Cal
         f" What {has} pending, {oldest.name} of {in_group(oldest.group)}, is older than that: {hangs} on the device or "
         "in the network, and not in the program."
     ), True
+
+
+def _timed_out(call: Call, logs: Logs) -> bool:
+    """Whether the watchdog of a call's own rank says that it waited for it in vain."""
+    group = default_name(call.group[0])
+    return any(
+        o.signature in TIMEOUTS
+        and o.identity.rank == call.rank
+        and number(o.captures.get("seq")) == call.seq
+        and default_name(o.captures.get("group", WHOLE)) == group
+        for o in logs.observations
+    )
 
 
 def _has_come(late: Collection[int], group: Group, newest: Mapping[int, Call]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NAMES = ("loss", "grad_norm", "lr", "loss_scale", "update_ratio", "skipped_steps")
 _ACCURACIES = ("accuracy", "eval_accuracy")
 _BATCH = ("batch_size", "throughput", "step_time")
+_KERAS = frozenset(("train", "validation"))  # folders of its TensorBoard callback
 _SMALLEST_BATCH = 16  # whose ln a loss may stand at by chance
 # Classes of CIFAR-10 and -100 and ImageNet; entries of the vocabularies of BERT (uncased and cased), Llama 2, GPT-2,
 # Llama 3 and Qwen 2. Two are left out: losses about ln 2 are what hard binary tasks end at.
@@ -148,7 +149,7 @@ def loss_at_chance(
     )
     signs = []
     for part in found:
-        if not _long_from_the_start(part, records, steps, epochs):
+        if not _long_from_the_start(part, records, steps, epochs) and not _epochs_of_keras(part, found, epochs):
             continue
         chance = (
             _guess(part, close, spread, guessing)
@@ -178,6 +179,27 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) ->
     if any(b[0] < a[0] and b[1] <= a[1] for a, b in itertools.pairwise(told)):  # it began anew
         return False
     return len(told) >= records and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
+
+
+def _epochs_of_keras(part: Stream, streams_of_run: Sequence[Stream], epochs: int) -> bool:
+    """Whether each record is an epoch, as Keras' TensorBoard callback counts its steps, from the start, long enough.
+
+    It writes `train/` and `validation/` side by side, and into both at the end of each epoch
+    (keras/src/callbacks/tensorboard.py).
+    """
+    at, curve = part.curve("loss")
+    told = [part.steps[i] for i in at]
+    if len(told) < epochs or not part.binary or told != list(range(len(told))) or not all(map(math.isfinite, curve)):
+        return False
+    beside = {_place(s.source) for s in streams_of_run if [s.steps[i] for i in s.curve("loss")[0]] == told}
+    above, folder = _place(part.source)
+    return folder in _KERAS and {(above, name) for name in _KERAS} <= beside
+
+
+def _place(source: str) -> tuple[str, str]:
+    """("logs", "train") of "logs/train/events.out.tfevents...": what its folder lies in, and how that is called."""
+    above, _, folder = source.rpartition("/")[0].rpartition("/")
+    return above, folder
 
 
 def _level_of_classes(part: Stream, close: float, closer: float) -> tuple[int, float, str] | None:

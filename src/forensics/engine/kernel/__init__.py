@@ -65,6 +65,15 @@ def place(data: RunData, world: World) -> RunData:
     return places.place(data, world)
 
 
+def went_down(
+    data: RunData, found: Sequence[Observation], steps: StepClock, catalogue: Mapping[str, Signature]
+) -> list[Observation]:
+    """`boots.went_down`."""
+    from forensics.engine.kernel import boots
+
+    return boots.went_down(data, found, steps, catalogue)
+
+
 def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
     """`relevance.settle`."""
     from forensics.engine.kernel import relevance

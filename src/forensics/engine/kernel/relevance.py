@@ -10,8 +10,10 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine import whose
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
@@ -26,7 +28,7 @@ from forensics.engine.survival import (
     STEPS_AFTER_DEATH,
     SUFFERING,
 )
-from forensics.model import Observation
+from forensics.model import BYSTANDER, Observation
 from forensics.parsers.kernel import xid
 from forensics.parsers.kernel.lines import read_line
 from forensics.signatures.schema import Signature
@@ -41,6 +43,7 @@ TRAINING = re.compile(
 )
 # Seconds after a kernel's message in which a run that suffers by it still records steps, and twice that.
 AFTERWARDS = 600.0
+OFFSETS = 900.0  # offsets from UTC are multiples of so many seconds
 # What makes itself felt in the end of a process, wherever its messages stand; only a run that ended well was spared.
 KILLS_A_PROCESS = frozenset(
     "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
@@ -49,7 +52,8 @@ KILLS_A_PROCESS = frozenset(
 # What a program says where its host is short of memory.
 HOST_MEMORY = ("cpu-allocation-failed", "dataloader-worker-lost", "shm-exhausted", "thread-limit-exhausted")
 # Links, adapters and storage: a program that needs them says so when they fail.
-BESIDE_AREAS = ("nccl", "checkpoints")
+STORAGE = "checkpoints"
+BESIDE_AREAS = ("nccl", STORAGE)
 
 # Exceptions that no device, link or file brings about.
 OWN_EXCEPTIONS = frozenset(
@@ -61,6 +65,7 @@ UNHARMED = "the run reached its end, and no log of it shows that it suffered by 
 UNHARMED_SO_FAR = "no log of the run shows that it suffered by this"
 WENT_ON = "training went on for many steps between it and the run's own trouble"
 BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
+LOGGED_ON = "all logs of the run recorded steps past it in their rhythm, so the process that ended is none of its ranks"
 UNTIED = "nothing ties it to a process of the run, and another message of the kernel says what killed one"
 OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
 OTHER_CARD = "it is of GPU {card}, and the run says that it uses others"
@@ -124,6 +129,9 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
 
     Kernel logs by themselves say nothing of a run: where no log shows training or an error, what they hold stands.
     """
+    for c in found:
+        if c.context is not None and _lasted(c, found):
+            c.context = None
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo") and c.context is None]
     kernels = [c for c in live if all(map(of_kernel, c.observations))]
     for c in found:
@@ -167,6 +175,8 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
         return OTHER_CARD.format(card=c.observations[0].captures.get("bdf", ""))
     if beside and not _killed(c, others) and (process := _other_process(c)):
         return OTHER_PROCESS.format(process=process)
+    if _logged_on(c, others, steps):
+        return LOGGED_ON
     if c.signature.kind == "echo":
         return None
     causes = _own_errors(others)
@@ -183,6 +193,27 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _lasted(c: Candidate, found: Iterable[Candidate]) -> bool:
+    """Whether a storage error that training outlived led to the run's own trouble with the storage all the same.
+
+    A program goes on training while the disk below it is gone, until it next writes.
+    """
+    if c.signature.area != STORAGE or any(not of_kernel(o) or BYSTANDER in o.captures for o in c.observations):
+        return False
+    times = _times(c)
+    return any(
+        o.context is None
+        and o.signature.area == STORAGE
+        and o.signature.name in c.signature.causes
+        and o.attempt == c.attempt
+        and o.time is not None
+        and bool(times)
+        and min(times) <= o.time <= max(times) + AFTERWARDS
+        and not any(whose.apart(a.identity.node, b.identity.node) for a in o.observations for b in c.observations)
+        for o in found
+    )
 
 
 def _killed_a_worker(c: Candidate) -> bool:
@@ -377,6 +408,38 @@ def _long_before(c: Candidate, others: Sequence[Candidate], steps: StepClock) ->
         if m.time is not None and last.time + AFTERWARDS / 2 < m.time <= first
     }
     return len(after) >= STEPS_AFTER_DEATH
+
+
+def _logged_on(c: Candidate, others: Sequence[Candidate], steps: StepClock) -> bool:
+    """Whether each log of training went on in its rhythm past the end of a process that no rank is known to be.
+
+    A rank that is killed records nothing more, and the others soon wait for it. Of clocks in zones that nobody states,
+    an offset between them may put the kill at the end of the records: then nothing is known.
+    """
+    times = _times(c)
+    if (
+        c.signature.name not in KILLED
+        or c.ranks
+        or not times
+        or any(m.signature.name in KILLS_A_PROCESS for m in others)
+    ):
+        return False
+    if any(o.signature.name in (SUFFERING | _effects(c)) for o in others):
+        return False
+    logs = [[m.time for m in marks if m.time is not None and m.by(c.attempt)] for marks in steps.marks.values()]
+    logs = [log for log in logs if log and log[0] < min(times)]
+    return bool(logs) and all(_past(log, t) for log in logs for t in times)
+
+
+def _past(log: Sequence[float], time: float) -> bool:
+    """Whether the records of one log go on past a time with no gap around it. log: in the order of writing."""
+    after = [t for t in log if t > time]
+    if len(after) < STEPS_AFTER_DEATH or len(log) < 2 * STEPS_AFTER_DEATH or after[-1] - time < CLOCK_SLACK:
+        return False
+    usual = median(b - a for a, b in itertools.pairwise(log))
+    gap = after[0] - max(t for t in log if t <= time)
+    off = (log[-1] - time) % OFFSETS
+    return gap <= 3 * usual and min(off, OFFSETS - off) > CLOCK_SLACK
 
 
 def _other_process(c: Candidate) -> str | None:

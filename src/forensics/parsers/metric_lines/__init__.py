@@ -29,6 +29,8 @@ from forensics.model import METRICS_COLUMNS, Source, schema
 if TYPE_CHECKING:
     import polars as pl
 
+# What a file that names its loss, or has none of a single kind, prints.
+_OTHERWISE = ("loss", "policy_loss", "value_loss", "reward")
 BATCH = 16 << 20  # bytes of logs that are read together
 
 
@@ -137,7 +139,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
     frames = [frame for frame in frames if not frame.is_empty()]
     if not frames:
         return pl.DataFrame(schema=schema(METRICS_COLUMNS))
-    rows = neighbours.complete(frames, pieces.rules, pieces.starts, files)
+    rows = _with_objectives(neighbours.complete(frames, pieces.rules, pieces.starts, files))
     file = pl.col("file")
     return rows.select(
         source=pl.lit(pl.Series([log.source.path for log in logs])).gather(file),
@@ -150,3 +152,21 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
         name=pl.col("name").cast(pl.String),
         value="value",
     )
+
+
+def _with_objectives(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with objectives under their canonical name: the loss of files that print no other, and no reward.
+
+    A policy's cost, a mean squared error that is measured beside the loss, and the like are parts at most.
+    """
+    import polars as pl
+
+    from forensics.parsers.metric_lines.reader import OBJECTIVE
+
+    names = rows["name"].cast(pl.String)
+    mine = names == OBJECTIVE
+    if not mine.any():
+        return rows
+    others = rows.filter(names.is_in(_OTHERWISE))["file"].unique()
+    name = pl.when(pl.col("file").is_in(others.implode())).then(pl.lit("loss_part")).otherwise(pl.lit("loss"))
+    return rows.with_columns(name=pl.when(mine).then(name).otherwise(names))

@@ -16,7 +16,8 @@ _NO_TRAINING_BAR = (
     r"(?i-u:valid|eval|test|sanity|load|download|map|token|predict|generat|infer|prepar|shard|fetch|convert|pack|filter|"
     r"upload|writ|sav|resolv|merg|captur|compil|comput|extract|quantiz|rollout|process|check)"
 )
-_COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]? ?(?:i?B|examples|ex|tokens|file|files)/s)"
+# Bytes, examples, files; cells of a notebook (papermill, nbclient)
+_COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]? ?(?:i?B|examples|ex|tokens|file|files|cell)/s|[0-9?.]+s/cell\b)"
 _HELD_OUT = (
     r"(?i:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
     r"|testing)(?:[^a-z0-9_./-]|$))"

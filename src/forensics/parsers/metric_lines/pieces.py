@@ -24,10 +24,11 @@ _NUMBER = r"(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf)"
 _LIKELY = (
     r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin"
     r"|clip_frac|\| +learning_rate|train lr-|logit|log_?z\b|dead_|zero_frac|frozen|recall"
+    r"|mse|nll|bce|elbo|\bcost|\bmae\b|_mae\b"
     r"|(?:\b|_)f1(?:\b|_)|(?:\b|_)m?ap(?:\b|[_0-9]))"
     r"[a-z0-9_@/().-]*(?: +[a-z0-9_@/().-]+){0,3}[\t -/:-@\[-`{-~]+" + _NUMBER + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
-    r"|(?i-u:loss[a-z ()]{1,40} (?:step|iteration|iter|batch) [0-9]+ ?[:=,])"
+    r"|(?i-u:(?:loss|cost)[a-z ()]{1,40} (?:step|iteration|iter|batch) [0-9]+ ?[:=,])"
     r"|(?-u:^ *[0-9]+: [-0-9.na]+, [-0-9.na]+ avg,)"
 )
 # A step counter where a message or a field of it begins, and one in a record; the group is the step.

@@ -10,16 +10,18 @@ from typing import NamedTuple
 from forensics.parsers import prefixes
 from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines.pieces import LONGEST
-from forensics.parsers.names import HELD_OUT, canonical, factor
+from forensics.parsers.names import HELD_OUT, canonical, factor, is_objective
 
 # What people watch. lr, memory, times and counters are taken only from lines that hold one of these.
-STRONG = frozenset({"loss", "eval_loss", "grad_norm"})
+STRONG = frozenset({"loss", "eval_loss", "grad_norm", "objective"})
 ANCHORS = STRONG | {
     "loss_part", "policy_loss", "value_loss", "kl", "entropy", "reward", "accuracy", "eval_accuracy", "perplexity",
     "eval_perplexity", "explained_variance", "wer", "eval_wer", "clip_fraction", "margin", "frac_reward_zero_std",
     "eval_reward", "skipped_total", "total_timesteps", "reward_chosen",
 }  # fmt: skip
 
+# The one objective of a line without a loss (`names.is_objective`): whether it is the loss, its file tells.
+OBJECTIVE = "objective"
 _STEPS_WITHOUT = frozenset({"skipped_steps", "nan_steps"})  # Megatron-LM counts them on every line
 
 SI = {"K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12, "": 1.0}
@@ -33,7 +35,7 @@ _PAIR = re.compile(
     rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}])""", re.A
 )
 _DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
-_IN_DICT = re.compile(r"loss|rew|norm|acc|logit|log_?z|dead|zero_frac|recall|(?i:f1|ap\b|ap[_@\d])")
+_IN_DICT = re.compile(r"loss|mse|nll|elbo|rew|norm|acc|logit|log_?z|dead|zero_frac|recall|(?i:f1|ap\b|ap[_@\d])")
 # A level, and the logger's name where logging's own format names it: `INFO:root:Train: 0 [..`.
 _LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b(?::[A-Za-z_][\w.]*:(?=[A-Za-z]))?[:\s]*", re.A)
 _UNITS = re.compile(r"^(?:/s/gpu|(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?)\s+")
@@ -82,9 +84,14 @@ _COUNTED = re.compile(
     r"|^\[(?P<epoch3>\d+)/\d+\] ?\[(?P<step3>\d+)/\d+\]",
     re.A,
 )
+# A loop's own counter in front of all: `[ 660] train_loss=0.31`, `[0140/2000] loss: 0.31`, `140 train_loss=0.31`.
+_LEADING = re.compile(
+    r"\s*(?:\[ *(?P<step>\d+)(?: ?/ ?(?P<total>\d+))?\]:?|(?P<step2>\d+)(?:/(?P<total2>\d+))?[:,]?) +(?=[A-Za-z|])",
+    re.A,
+)
 _UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
 _LOSS_AT = re.compile(
-    rf"\bloss\b[\w ()]{{0,40}}? (?:at|after|on) "
+    rf"\b(?:loss|cost)\b[\w ()]{{0,40}}? (?:at|after|on) "
     rf"(?:(?:step|iteration|iter|batch) (?P<step>\d+)|(?P<step2>\d+) (?:steps|iterations|batches))"
     rf" ?[:=] *(?P<loss>{_VALUE})\s*$",
     re.I | re.A,
@@ -318,6 +325,15 @@ def _read_dicts(text: str, at: int) -> Reading | None:
     return None
 
 
+def _leading(text: str, at: int, first_value: int) -> re.Match[str] | None:
+    """The counter in front of a message. A number without brackets is one where the first key follows it at once."""
+    m = _LEADING.match(text, at)
+    if m is None or m["step"]:
+        return m
+    between = text[m.end() : first_value]
+    return m if len(_key(between)[0]) == len(between.strip().rstrip(":= \"'->")) else None
+
+
 def _anchors(names: Iterable[str]) -> set[str]:
     """Those of some names that people watch."""
     return {name for name in names if name in ANCHORS or is_instrument(name)}
@@ -346,6 +362,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     last_value = (0, 0, False)
     step_key = ""
     batches = False  # the step counts the batches of a pass over held-out data
+    minimised = False  # one of the parts may be the loss
     measured = False  # a loss under a name of one's own
     numbers = list(_NUMBER.finditer(text, at))
     if len(numbers) > 200:
@@ -393,6 +410,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
                 first_value, before_it = start, left
             if name == "loss_part":
                 parts.append(field)
+                minimised = minimised or is_objective(key)
             else:
                 values.setdefault(name, field)
             last_value = (start, end, explicit)
@@ -427,6 +445,11 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         fields["step"] = Field("step", at + keras.start(1), at + keras.end(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):
         fields["step"] = Field("step", word.start(1), word.end(1))
+    if not {"step", "epoch"} & fields.keys() and (leading := _leading(text, at, first_value)):
+        for role in ("step", "total"):
+            group = role if leading["step"] else f"{role}2"
+            if leading[group]:
+                fields[role] = Field(role, *leading.span(group))
     passed = False
     if _HELD_OUT_LINE.search(_opening(text, at, first_value)) or _HELD_OUT_LINE.search(before_it):
         values = {
@@ -438,6 +461,8 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         if batches:
             fields = {role: field for role, field in fields.items() if role not in ("step", "total")}
             passed = True
+    if minimised and len(parts) == 1 and not {"loss", "eval_loss"} & values.keys():
+        values[OBJECTIVE] = parts.pop()._replace(name=OBJECTIVE)
     names = set(values) | ({"loss_part"} if parts else set())
     anchors = _anchors(names)
     lost = (

@@ -31,7 +31,8 @@ _BLOCK = lazy(
 )
 _JOB = lazy(r"^\(total\) .*\n *\d{1,9} +[\d-]{1,19} +[\d-]{1,19} +\d{1,9} +(?P<gpus>\d{1,9})\s*$", re.MULTILINE)
 _ROW = lazy(
-    r"^ *(?P<group>\d{1,6}) +(?P<comms>\d{1,9}) +\d{1,9} +[\d-]{1,19} +(?P<ranks>\d{1,9}) +\d{1,9} +[A-Z]", re.MULTILINE
+    r"^ *(?P<group>\d{1,6}) +(?P<comms>\d{1,9}) +\d{1,9} +[\d-]{1,19} +(?P<ranks>\d{1,9}) +(?P<there>\d{1,9}) +[A-Z]",
+    re.MULTILINE,
 )
 _LAUNCHED = r"(?:launched up to operation (?P<count>\d{1,18})|not launched any operations)"
 _SEVERAL = lazy(rf"(?P<n>\d{{1,9}}) ranks? ha(?:ve|s) {_LAUNCHED}")
@@ -131,13 +132,15 @@ def _from_text(text: str) -> Answer:
 def _whole_job(text: str) -> set[str]:
     """Groups of the table whose communicators have all GPUs of the job: ranks in them are the job's.
 
+    The summary leaves out processes that are gone: with these, one communicator can have all.
     Where the summary is not there, those that are one communicator, of as many ranks as the largest.
     """
-    rows = {m["group"]: (int(m["comms"]), int(m["ranks"])) for m in _ROW.finditer(text)}
+    rows = {m["group"]: (int(m["comms"]), int(m["ranks"]), int(m["there"])) for m in _ROW.finditer(text)}
     if (job := _JOB.search(text)) is not None:
-        return {group for group, (_, ranks) in rows.items() if ranks == int(job["gpus"])}
-    most = max((ranks for _, ranks in rows.values()), default=0)
-    return {group for group, (comms, ranks) in rows.items() if comms == 1 and ranks == most}
+        gpus = int(job["gpus"])
+        return {n for n, (comms, ranks, there) in rows.items() if ranks == gpus or (comms == 1 and there == gpus)}
+    most = max((ranks for _, ranks, _ in rows.values()), default=0)
+    return {group for group, (comms, ranks, _) in rows.items() if comms == 1 and ranks == most}
 
 
 def _late(block: re.Match[str], whole: bool) -> list[Behind]:
