@@ -165,7 +165,7 @@ def _hang(world: int, culprit: int) -> tuple[RunData, Diagnosis]:
 def test_the_silence_before_a_hang_is_within_the_picture(world: int) -> None:
     picture = made(*_hang(world, 4)).swimlane
     assert picture is not None and 172_800 - 1300 < picture.start < 172_800
-    assert any("2 days before this" in note for note in picture.notes)
+    assert any("48 hours before this" in note for note in picture.notes)
     (own,) = [lane for lane in picture.lanes if lane.ranks == (4,)]
     assert own.culprit and picture.start < own.spans[-1][1] == 172_802.0
     for band in (lane for lane in picture.lanes if len(lane.ranks) > 1):
