@@ -63,3 +63,14 @@ def test_logs_named_by_the_day_that_all_ended_well(tmp_path: Path) -> None:
 )
 def test_other_logs_are_not_taken_apart(tmp_path: Path, logs: dict[str, str]) -> None:
     assert analysed(tmp_path, **logs).runs == ()
+
+
+def test_ranks_that_each_have_a_dated_folder_are_one_run(tmp_path: Path) -> None:
+    for rank in range(3):
+        folder = tmp_path / "wandb" / f"run-20261120_08000{rank}-id{rank}" / "files"
+        folder.mkdir(parents=True)
+        end = OOM if rank == 1 else ""
+        text = "".join(f"[rank {rank}] step {10 * n} loss {3 - n / 50:.3f}\n" for n in range(20))
+        (folder / "output.log").write_text(text + end)
+    found = analyse_with_data([str(tmp_path)], Options(cache=False))
+    assert not found.runs and found.diagnosis.findings[0].ranks == (1,)

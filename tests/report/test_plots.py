@@ -149,8 +149,8 @@ def test_a_run_of_days_is_drawn_around_its_end() -> None:
 def _hang(world: int, culprit: int) -> tuple[RunData, Diagnosis]:
     """Two days of steps, then `culprit` is silent, and ten minutes later the others time out."""
     steps = 172_800
-    rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(world) for step in range(0, steps, 1800)]
-    rows += [(rank, steps, "loss", 1.0) for rank in range(world)]
+    recorded = [*range(0, steps - 1500, 1800), *range(steps - 1500, steps + 1, 10)]
+    rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(world) for step in recorded]
     table = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))
     writers = [writer(rank, 0.0, steps + (2.0 if rank == culprit else 605.0)) for rank in range(world)]
     waited = [

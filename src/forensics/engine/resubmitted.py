@@ -37,7 +37,9 @@ def runs(data: RunData) -> dict[str, frozenset[str]]:
     training = [logs[path] for path in logs if path in counts]
     if not 2 <= len(training) <= MOST or not all(map(_is_job, training)):
         return {}
-    if len({family(s.path) for s in training}) != 1:
+    if len({(family(s.path), s.path.rpartition("/")[0]) for s in training}) != 1:
+        return {}
+    if data.metrics["rank"].drop_nulls().n_unique() > 1:  # ranks of one run
         return {}
     files = {s.path: frozenset(path for path in logs if _number(path) == _number(s.path)) for s in training}
     paths = frozenset[str]().union(*files.values())
