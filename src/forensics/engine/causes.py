@@ -51,6 +51,7 @@ _NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
 LAUNCHERS_REPORT = "child-failed-error"
+EXITED_EARLY = "rank-exited-early"
 MPI_EXIT = "mpirun-rank-exited"
 # Exceptions of a program's own code; a value may come from a peer, a name or a key does not.
 OF_CODE = frozenset(
@@ -352,7 +353,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     return (
         c.overcome or (c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal"),
         c.signature.kind == "echo"
-        or c.signature.name in LOST_PEER
+        or c.signature.name in (*LOST_PEER, EXITED_EARLY)
         or c.of_peers,  # tells nothing of a cause, in whatever attempt
         c.yields is not None,
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains

@@ -11,8 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import polars as pl
-
 from forensics.archives.formats import without_compression
 from forensics.engine import declared, host_folders, numbered
 from forensics.engine.environment import stated_world
@@ -178,6 +176,8 @@ def _with(data: RunData, identities: Mapping[str, Identity]) -> RunData:
     not_global = [path for path, new in identities.items() if new.rank is None and before[path].rank is not None]
     metrics = data.metrics
     if not_global and metrics.height:
+        import polars as pl
+
         named_so = pl.col("source").is_in(not_global) & (
             pl.col("rank")
             == pl.col("source").replace_strict(not_global, [before[path].rank for path in not_global], default=None)

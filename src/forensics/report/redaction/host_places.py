@@ -139,6 +139,12 @@ PLACES = (
     place(rf"(\bmount(?:\.nfs4?)?:? )({NAME})(?=:/)", "mount"),
     # libpq: host=pg7 dbname=study
     place(rf"(\bhost=)({NAME})(?=[ ;](?:dbname|port|user|password)\s?=)", "host="),
+    # licence servers of FlexLM and the like: `27000@lic1`
+    place(rf"((?<![\w.@/-])\d{{4,5}}@)({NAME})(?=[\s:;,'\")]|$)", "@"),
+    # servers of Windows: `\\\\nas\share`, also as Python's repr writes it; devices and long paths have no name there
+    place(rf"((?<![\w\\])(?:\\\\){{1,2}})((?![.?]|wsl\b|wsl\$|localhost\b){NAME})(?=\\{{1,2}}[\w$])", "\\\\"),
+    # the automounter's folder of a server
+    place(rf"((?<![\w.-])/net/)({NAME}\d)(?=/)", "/net/"),
     # a folder of a node's own: `node_gpu17a/rank3.log`
     place(
         r"((?<![\w.-])(?:node|host)[_=-])((?!rank|local|gpu\d|group|list|id|type)[a-z]{2,20}[a-z-]*\d[\w-]{0,40})(?=/)",
