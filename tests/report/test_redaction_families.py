@@ -68,6 +68,11 @@ GOES = [
     ("LSB_HOSTS=zeta7 zeta8 zeta9", "LSB_HOSTS=host-1 host-2 host-3"),
     ("mpirun -np 8 -H zeta7:4,zeta8:4 x", "mpirun -np 8 -H host-1:4,host-2:4 x"),
     ("(host=zeta7)", "(host=host-1)"),
+    ("License path: 27005@zmatlab:", "License path: 27005@host-1:"),
+    ("export LM_LICENSE_FILE=27000@zlic1:27000@zlic2", "export LM_LICENSE_FILE=27000@host-1:27000@host-2"),
+    (r"No such file or directory: '\\\\znas01\\datasets\\train.json'", r"No such file or directory: '\\\\host-1\\datasets\\train.json'"),
+    (r"copy \\znas01\share\x", r"copy \\host-1\share\x"),
+    ("Stale file handle: '/net/znas02/data/shard.tar'", "Stale file handle: '/net/host-1/data/shard.tar'"),
     ("mount -t cifs //filer/share /mnt", "mount -t cifs //host-1/share /mnt"),
     ("zeta7   Sat Nov 28 09:12:44 2026  550.54.15", "host-1   Sat Nov 28 09:12:44 2026  550.54.15"),
     # people
@@ -79,6 +84,10 @@ GOES = [
     ("Author: Quinn Z <q@z.example>", "Author: user-1 <email-1>"),
 ]  # fmt: skip
 STAYS = [
+    r"re.compile('\\\\d+\\\\w')",
+    r"C:\\Users\\x\\net\\unet1.py".replace("Users", "data"),
+    "/opt/models/net/unet1/train.py",
+    r"\\.\pipe\x",
     "aws configure set region us-east-1; git config user.signingkey; config set precision bf16",
     "kwargs['token'] = token; os.environ['HF_TOKEN'] = get_token(); if x['password'] == 'y': d['sort_key'] = 'abc'",
     "ENV is set; ARG n_layers 12; %env CUDA_VISIBLE_DEVICES 0; ENV PATH /usr/bin; keys['a'] = 'b'",

@@ -142,7 +142,9 @@ PLACES = (
     # licence servers of FlexLM and the like: `27000@lic1`
     place(rf"((?<![\w.@/-])\d{{4,5}}@)({NAME})(?=[\s:;,'\")]|$)", "@"),
     # servers of Windows: `\\\\nas\share`, also as Python's repr writes it; devices and long paths have no name there
-    place(rf"((?<![\w\\])(?:\\\\){{1,2}})((?![.?]|wsl\b|wsl\$|localhost\b){NAME})(?=\\{{1,2}}[\w$])", "\\\\"),
+    place(
+        rf"((?:^|(?<=[\s\"'=(<,;]))(?:\\\\){{1,2}})((?![.?]|wsl\b|wsl\$|localhost\b){NAME})(?=\\{{1,2}}[\w$])", "\\\\"
+    ),
     # the automounter's folder of a server
     place(rf"((?<![\w.-])/net/)({NAME}\d)(?=/)", "/net/"),
     # a folder of a node's own: `node_gpu17a/rank3.log`
