@@ -17,7 +17,7 @@ from forensics.compare import calls, messages, render, settings, sides, words
 from forensics.compare.curves import Curve
 from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
 from forensics.compare.partings import part, summarised
-from forensics.model import COLLECTIVES_COLUMNS, Evidence, Fact, schema
+from forensics.model import COLLECTIVES_COLUMNS, Evidence, Fact, Kind, Source, schema
 
 SAMPLES = Path(__file__).parent.parent / "sample_logs"
 STEPS = 120
@@ -415,6 +415,19 @@ def test_a_setting_on_a_line_of_its_own_is_compared(tmp_path: Path) -> None:
     )
     found = [(c["name"], c["good"], c["bad"]) for c in shown["settings"]]  # type: ignore[attr-defined]
     assert found == [("printed.world_size", "8", "16")]
+
+
+def test_what_stands_around_a_traceback_is_no_warning(tmp_path: Path) -> None:
+    died = (
+        'Traceback (most recent call last):\n  File "t.py", line 3, in f\nKeyError: 3\n\n'
+        "During handling of the above exception, another exception occurred:\n\n"
+        '[rank0]: Traceback (most recent call last):\n  File "t.py", line 5, in g\nValueError: the flux is low'
+    )
+    log = tmp_path / "a.log"
+    log.write_text(died + "\nWARNING: traceback follows\n")
+    source = Source(path="a.log", file=log, kind=Kind.LOG, size=log.stat().st_size)
+    titles = [sign.title for sign in messages.warnings([source]).values()]
+    assert sorted(titles) == ["KeyError: 3", "ValueError: the flux is low", "WARNING: traceback follows"]
 
 
 def test_the_line_of_code_below_a_warning_is_no_warning(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import pytest
 from samples import diagnosis, finding
 
 from forensics.engine.pipeline import Options, analyse_with_data
-from forensics.model import Fact
+from forensics.model import Fact, Kind, Source
 from forensics.report import html
 from forensics.report.redaction import Redactor, redact_diagnosis, told
+from forensics.report.redaction.told_lines import told_by
 
 NAME_AND_VALUE = [
     ("- name: DB_PASSWORD\n  value: correcthorse", "- name: DB_PASSWORD\n  value: secret-1"),
@@ -155,6 +156,26 @@ def test_what_settings_name_is_learnt_from_files(tmp_path: Path) -> None:
     redactor = Redactor()
     redactor.learn(told_lines)
     assert redactor.again("connection with tr-ub4dor refused") == "connection with secret-1 refused"
+
+
+def _learnt(text: str, folder: Path, name: str = "job.log") -> Redactor:
+    (folder / name).write_text(text)
+    redactor = Redactor()
+    redactor.learn(told_by([Source(name, folder / name, Kind.LOG, (folder / name).stat().st_size)]))
+    return redactor
+
+
+def test_who_ran_it_is_learnt_from_the_file_of_a_tracker(tmp_path: Path) -> None:
+    redactor = _learnt("run_name: fine-crab-9\nstatus: 3\nuser_id: zkvolesia\n", tmp_path, "meta.yaml")
+    assert redactor.again("no such file: ckpt-zkvolesia/3") == "no such file: ckpt-user-1/3"
+
+
+def test_hosts_that_a_script_lists_a_line_each_are_learnt(tmp_path: Path) -> None:
+    listed = "This job runs on the following processors:\nzgw021\nzgw022\nstep 1 loss 2.0\nzgw023\n"
+    redactor = _learnt(listed, tmp_path)
+    assert redactor.again("zgw021 zgw022 zgw023") == "host-1 host-2 zgw023"
+    prose = _learnt("We run on the following nodes: all\nzgw021\n", tmp_path)
+    assert prose.again("zgw021") == "zgw021"
 
 
 def test_a_captured_line_is_read_from_its_beginning() -> None:

@@ -33,6 +33,12 @@ _VARIES = re.compile(
 _ASSIGNMENT = re.compile(r"\s*(?:export |set |setenv )?[A-Za-z_]\w*=\S*\s*\Z")
 # The line of code that Python prints below a warning.
 _CODE = re.compile(r"\s*(?:\w+\.)*_?warn(?:ing)?s?(?:_\w+)?\(")
+# What stands above a traceback and between two of them, and says nothing of what went wrong.
+_AROUND_TRACEBACK = re.compile(
+    r"(?:\bTraceback \(most recent call (?:last|first)\):?"
+    r"|\bDuring handling of the above exception, another exception occurred:"
+    r"|\bThe above exception was the direct cause of the following exception:)\s*\Z"
+)
 _LEVEL = re.compile(r"^\s*\[?(?:rank)?\d*\]?:?\s*")
 
 
@@ -99,7 +105,7 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
                 continue
             seen.add(hit.offset)
             text = hit.data.decode("utf-8", "replace").strip()
-            if _ASSIGNMENT.match(text) or _CODE.match(_LEVEL.sub("", text)):
+            if _ASSIGNMENT.match(text) or _CODE.match(_LEVEL.sub("", text)) or _AROUND_TRACEBACK.search(text):
                 continue
             key = template(_LEVEL.sub("", text))
             known = found.get(key)

@@ -32,16 +32,20 @@ _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
 # users below numbers: `/storage/home/hcoda1/0/USER` (Georgia Tech), `/dss/dsshome1/01/USER` (Munich).
 # `/global/cfs/cdirs/PROJECT/USER` (NERSC), `/home/groups/PI/USER`, `/oak/stanford/groups/PI/USER` (Stanford),
 # `/groups/GROUP/USER` (ABCI), `/lus/eagle/projects/PROJECT/USER`, `/flare/PROJECT/USER` (Argonne),
-# `/nfs/turbo/GROUP/USER` (Michigan).
+# `/nfs/turbo/GROUP/USER` (Michigan), `/gpfs/gibbs/project/GROUP/USER` (Yale), `/mnt/lustre/work/GROUP/USER` (Tübingen),
+# `/cluster/work/GROUP/USER` (ETH), `/cluster/tufts/LAB/USER`, `/SAN/FIELD/GROUP/USER` (UCL), `/g/data/PROJECT/USER`
+# (NCI), `/g/GROUP/USER` (EMBL); users right below a volume: `/vol/bitbucket/USER` (Imperial).
 _OF_SITES = lazy(
     r"((?<![\w./:-])(?:/p/(?:scratch|project\d?|largedata|fastdata|data\d?)|/leonardo_(?:work|scratch)|/home/"
     r"(?:atuin|hpc|vault|woody|saturn)|/global/(?:cfs/cdirs|common/software|project/projectdirs)|(?:/home|/scratch|/oak/stanford|/nfs)?/groups"
-    r"|/lus/[a-z]{3,12}/projects|/eagle|/flare|/grand|/nfs/turbo)/)"
+    r"|/lus/[a-z]{3,12}/projects|/eagle|/flare|/grand|/nfs/turbo|/gpfs/(?:gibbs|palmer|roberts)/(?:project|pi|scratch)|/mnt/lustre/work"
+    r"|/cluster/(?:work|project|tufts)|/SAN/[a-z]\w{1,20}|/g(?:/data\d?[ab]?)?)/)"
     r"([A-Za-z0-9][\w-]{1,32})/([a-z][a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
     re.ASCII,
 )
 _NUMBERED = lazy(
-    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp)/)([a-z][a-z0-9._-]{1,31})", re.ASCII
+    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp|/vol/bitbucket)/)([a-z][a-z0-9._-]{1,31})",
+    re.ASCII,
 )
 # Below the first letter of their names: `/pscratch/sd/t/tveit`, `/network/scratch/t/tveit`, `/global/homes/t/tveit`.
 _BY_LETTER = lazy(
@@ -80,13 +84,26 @@ _FOLDERS = frozenset(
 )  # fmt: skip
 
 
+# Folders of a site that are no group's.
+_SHARED = frozenset("data datasets models shared public modules software containers checkpoints".split())
 _SUFFIXES = frozenset("py pt pth json jsonl txt log yaml yml sh out err tar zip".split())
 
 
-def _is_user(name: str) -> bool:
+def is_user(name: str) -> bool:
+    """Whether a folder's name may be a user's."""
     file = name.rpartition(".")[2] in _SUFFIXES
     named = _NAME.match(name) is not None and _STRUCTURE.match(name) is None
     return named and name not in ORDINARY and name not in _FOLDERS and not file
+
+
+def of_users(name: str) -> bool:
+    """Whether a folder of that name holds those of users."""
+    return _OF_USERS.match(name) is not None
+
+
+def of_structure(name: str) -> bool:
+    """Whether a folder's name is a volume's or another part of a file system's."""
+    return _STRUCTURE.match(name) is not None
 
 
 def _path(match: re.Match[str], memory: Memory) -> str:
@@ -98,19 +115,19 @@ def _path(match: re.Match[str], memory: Memory) -> str:
             own = at + 2
             if _OF_USERS.match(parts[own]) and own + 1 < len(parts):  # /project/p200123/users/u
                 own += 1
-            if _is_user(parts[own]):
+            if is_user(parts[own]):
                 parts[at + 1], parts[own] = memory.account(following), memory.user(parts[own])
                 return "/".join(parts)
         if (
             _OF_USERS.match(parts[at])
             and _STRUCTURE.match(following)
             and at + 3 < len(parts)
-            and _is_user(parts[at + 2])
+            and is_user(parts[at + 2])
         ):
             parts[at + 2] = memory.user(parts[at + 2])
             return "/".join(parts)
         own_folder = _OF_USERS.match(parts[at])
-        if own_folder and _is_user(following) and (_SURELY_USERS.match(parts[at]) or not _ALLOCATION.match(following)):
+        if own_folder and is_user(following) and (_SURELY_USERS.match(parts[at]) or not _ALLOCATION.match(following)):
             parts[at + 1] = memory.user(following)
             if at > 3 and _ALLOCATION.match(parts[at - 1]):  # /lustre/orion/gen150/scratch/u
                 parts[at - 1] = memory.account(parts[at - 1])
@@ -124,12 +141,12 @@ def shared_homes(text: str, memory: Memory) -> str:
         return text
 
     def site(match: re.Match[str]) -> str:
-        if not _is_user(match[3]) or _OF_USERS.match(match[2]):
+        if not is_user(match[3]) or match[2] in _SHARED or _OF_USERS.match(match[2]):
             return match[0]
         return f"{match[1]}{memory.account(match[2])}/{memory.user(match[3])}"
 
     def letter(match: re.Match[str]) -> str:
-        return match[1] + (memory.user(match[3]) if _is_user(match[3]) else match[3])
+        return match[1] + (memory.user(match[3]) if is_user(match[3]) else match[3])
 
     def root(match: re.Match[str]) -> str:
         group = memory.account(match["group"])
@@ -138,7 +155,7 @@ def shared_homes(text: str, memory: Memory) -> str:
     if "_root/" in text:
         text = _BY_ROOT.sub(root, text)
     if "/." in text or "conda" in text or "mamba" in text or "miniforge" in text:
-        text = _HOLDS.sub(lambda match: match[1] + (memory.user(match[2]) if _is_user(match[2]) else match[2]), text)
+        text = _HOLDS.sub(lambda match: match[1] + (memory.user(match[2]) if is_user(match[2]) else match[2]), text)
     if "scratch" in text or "/home" in text or "/user" in text:
         text = _BY_LETTER.sub(letter, text)
     text = second(_NUMBERED, memory.user, _OF_SITES.sub(site, text))

@@ -146,7 +146,10 @@ PLACES = (
         rf"((?:^|(?<=[\s\"'=(<,;]))(?:\\\\){{1,2}})((?![.?]|wsl\b|wsl\$|localhost\b){NAME})(?=\\{{1,2}}[\w$])", "\\\\"
     ),
     # the automounter's folder of a server
-    place(rf"((?<![\w.-])/net/)({NAME}\d)(?=/)", "/net/"),
+    place(rf"((?<![\w.-])/net/)(?!(?:scratch|home|work|data|proj|users?|nfs|storage)[a-z]*\d)({NAME}\d)(?=/)", "/net/"),
+    place(
+        rf"(\bBuilding (?:remotely )?on )({NAME})(?= \([^()\n]{{0,200}}\) in workspace| in workspace)", "Building "
+    ),  # Jenkins
     # a folder of a node's own: `node_gpu17a/rank3.log`
     place(
         r"((?<![\w.-])(?:node|host)[_=-])((?!rank|local|gpu\d|group|list|id|type)[a-z]{2,20}[a-z-]*\d[\w-]{0,40})(?=/)",

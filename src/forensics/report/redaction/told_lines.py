@@ -33,11 +33,12 @@ _TELLING = lazy(
     rb"|lsb_\w*hosts|exec_v?(?:host|node)|following workers|connecting to |authenticat|known_hosts|due to node"
     rb"|update_node|\bsetx |configure set |setenvironmentvariable|\bssh +-"
     rb"|\becho [^|]{1,200}\| ?(?:docker|podman|sudo)|full_?name|host\.name"
+    rb"|/[a-z]{0,8}home(?:s|fs|dirs?)?[_-]?\w{0,5}/|-stor/"
     rb"|/(?:gpfs|lustre|pfs|blue|orange|work|nobackup)\w*/|\bp(?:sql|g_dump)\b[^\n]{0,100} -"
     rb"|under (?:the )?(?:entity|namespace)"
     rb"|local folder|\bvalid model|dataset '|from_pretrained|repo_id|setenv |set -gx"
     rb"|--[\w-]*(?:pass(?:word|wd|phrase)?|token|secret|user|entity|project|name|addr|repo|model_id|path|include|account|bucket|host|key)\b"
-    rb"|\b[\w-]*(?:user(?:name)?|node(?:name)?|owner|author|account|entity|host(?:name)?|namespace|nodelist|bucket|project|team|workspace"
+    rb"|\b[\w-]*(?:user(?:_?name|_?id)?|node(?:name)?|owner|author|account|entity|host(?:name)?|namespace|nodelist|bucket|project|team|workspace"
     rb"|run_?(?:name|id)|job_?name|pass(?:word|wd|phrase|code)?|pwd|secrets?|token|credentials?|passwords"
     rb"|(?:api|access|secret|account|private|auth|encryption|license|signing|hmac|consumer|deploy|webhook|jwt|shared)"
     rb"(?:[_-]?access)?[_-]?key(?:[_-]?id)?|remote|email)\\?[\"']?\s{0,3}[=:]"
@@ -55,7 +56,9 @@ _TELLING = lazy(
 _TABLE = lazy(rb"(?i)^\W*JobID\b.*\b(?:NodeList|Account|User|JobName|Name)\b")
 _COLUMNS = {"USER": "User", "ACCOUNT": "Account", "NODELIST": "NodeList", "NODELIST(REASON)": "NodeList"}
 _COLUMNS |= {"JOBNAME": "JobName", "NAME": "JobName"}
-_ROWS = 20  # of a table
+_ROWS = 20  # of a table, or of a list of hosts
+_LIST = lazy(rb"(?i)\b(?:following|these|allocated|assigned) (?:processors|nodes|hosts|machines)(?: are)?\s?:?\s*\Z")
+_HOST_LINE = lazy(rb"\s{0,8}([A-Za-z](?=[A-Za-z.-]*\d)[A-Za-z0-9.-]{1,252})\s*\Z")
 _HEADS = (b"USER ", b"User ", b"user ", b"OWNER", b"EXEC_HOST")  # of the tables of other programs
 
 
@@ -103,6 +106,7 @@ def _lines(source: Source) -> Iterator[str]:
     left = _OF_FILE
     lines = _ends(source)
     yield from _accounts(lines)
+    yield from _listed(lines)
     if any(word in line for line in lines for word in _HEADS):
         yield from islice(named_in_tables([line[:_LONGEST].decode("utf-8", "replace") for line in lines]), _ROWS)
     for line in lines:
@@ -129,6 +133,16 @@ def _accounts(lines: Sequence[bytes]) -> Iterator[str]:
             cells = _cells(line)
             if len(cells) == len(head):
                 yield " ".join(f"{name}={cell}" for name, cell in zip(head, cells, strict=True) if name and cell)
+
+
+def _listed(lines: Sequence[bytes]) -> Iterator[str]:
+    """Hosts that a job's script prints a line each below a sentence (`cat $PBS_NODEFILE`), as `HOSTNAME=x`."""
+    left = 0
+    for line in lines:
+        host = _HOST_LINE.match(line) if left else None
+        left = _ROWS if _LIST.search(line) else left - 1 if host is not None else 0
+        if host is not None:
+            yield f"HOSTNAME={host[1].decode()}"
 
 
 def _cells(line: bytes) -> list[str]:

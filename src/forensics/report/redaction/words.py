@@ -84,7 +84,7 @@ PUBLIC_HOSTS = frozenset(
     "rust-lang.org golang.org nodejs.org npmjs.com unidata.ucar.edu json.org yaml.org swagger.io "
     "letsencrypt.org sentry.io grafana.com prometheus.io modelscope.cn paddlepaddle.org.cn mmcv.io "
     "openmmlab.com modal.com swanlab.cn swanlab.com swanlab.dev eleuther.ai ai.meta.com vllm.ai unsloth.ai "
-    "example.com example.org example.net".split()
+    "sqlalche.me example.com example.org example.net".split()
 )
 
 # Publishers of code and models that everybody uses: their repositories say what ran, and not who ran it.

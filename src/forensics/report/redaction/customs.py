@@ -1,0 +1,79 @@
+"""Users in paths that no list of sites knows: below folders that are named for homes, and where code lies.
+
+A folder whose name begins or ends with `home` holds homes under any root (`/nethome/x`, `/storage/homefs/x`,
+`/zhome/ab/c/x`). Below `project`, `work` and the like a group and then a user have their folders, but data lie there as
+well: so these count where the path goes on to a program or its output, two folders further in or more.
+"""
+
+from __future__ import annotations
+
+import re
+
+from forensics.patterns import lazy
+from forensics.report.redaction.homes import is_user, of_structure, of_users
+from forensics.report.redaction.memory import Memory
+from forensics.report.redaction.words import ORDINARY, PROGRAMS, PUBLIC_OWNERS
+
+_PATH = lazy(r"(?<![\w./-])/(?:[\w.@+-]{1,64}/){1,16}[\w.@+-]{0,64}", re.ASCII)
+# Few letters before it: `smarthome` and `hf_home` are data and caches.
+_HOMES = lazy(
+    r"(?:[a-z]{1,4}|lustre|beegfs|group|cluster|shared)?home(?:s|fs|dirs?)?[_-]?(?:\d{1,3}|[a-z]|local|nfs)?\Z",
+    re.ASCII,
+)
+_STORE = lazy(r"[a-z]{2,12}-stor\Z", re.ASCII)  # `/itet-stor/USER`
+_BETWEEN = lazy(r"(?:[a-z0-9]{1,2}|live)\Z", re.ASCII)  # of homes: first letters, volumes
+_DEEPEST = 4  # components in which homes lie
+_OF_GROUPS = lazy(r"(?:work\d?|proj|projects?\d?|projdata|labs?|groups?)\Z", re.ASCII)
+# Roots of a container, a program or one person, where such folders are theirs.
+_OWN_ROOTS = frozenset(
+    "home homes Users users user root opt usr var tmp app apps builds workspace workspaces Workspace workdir content "
+    "kaggle proc sys dev etc run databricks code src mlruns __w github".split()
+)
+_GROUP = lazy(r"[a-z][a-z0-9_-]{1,31}\Z", re.ASCII)
+_PROGRAM = lazy(r"\.(?:py|pyx|ipynb|sh|sbatch|slurm|log|out|err|cfg|toml|ya?ml)\Z", re.ASCII)
+
+
+def _named(name: str) -> bool:
+    return name not in ORDINARY and name not in PROGRAMS and name not in PUBLIC_OWNERS
+
+
+def _below_homes(parts: list[str], memory: Memory) -> bool:
+    for at in range(1, min(_DEEPEST, len(parts) - 1)):
+        store = at == 1 and _STORE.match(parts[at]) is not None
+        if not store and (parts[at] in ("home", "homes") or not _HOMES.match(parts[at])):
+            continue
+        own = at + 1
+        while own < min(at + 3, len(parts) - 1) and (
+            _BETWEEN.match(parts[own]) or of_structure(parts[own]) or of_users(parts[own])
+        ):
+            own += 1
+        if is_user(parts[own]):
+            parts[own] = memory.user(parts[own])
+            return True
+    return False
+
+
+def _of_a_group(parts: list[str], memory: Memory) -> bool:
+    if parts[1] in _OWN_ROOTS or not _PROGRAM.search(parts[-1]):
+        return False
+    for at in range(2, min(_DEEPEST + 1, len(parts) - 4)):
+        if of_users(parts[at - 1]):
+            return False  # all below is one user's
+        group, user = parts[at + 1 : at + 3]
+        if _OF_GROUPS.match(parts[at]) and _GROUP.match(group) and is_user(user):
+            if group == user or not (_named(group) and _named(user) and is_user(group)):
+                return False
+            parts[at + 1], parts[at + 2] = memory.account(group), memory.user(user)
+            return True
+    return False
+
+
+def customary_homes(text: str, memory: Memory) -> str:
+    """`text` without users, and their groups, in paths that only custom tells."""
+
+    def replace(match: re.Match[str]) -> str:
+        parts = match[0].split("/")
+        return "/".join(parts) if _below_homes(parts, memory) or _of_a_group(parts, memory) else match[0]
+
+    telling = ("home", "/work", "/proj", "/lab", "/group", "-stor/")
+    return _PATH.sub(replace, text) if "/" in text and any(word in text for word in telling) else text
