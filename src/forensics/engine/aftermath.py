@@ -1,7 +1,7 @@
-"""What follows from one rank's death though it could be a cause by itself: peers refused, a job left until its limit.
+"""What follows from one rank's death though it could be a cause by itself: refused peers, aborts, a job's time limit.
 
-A refused connection needs a host that answers and a process that is gone. A time limit that ends ranks which waited for
-one that had died ends nothing that would have gone on.
+A refused connection needs a host that answers and a process that is gone. Watchdogs abort the ranks that lost a peer. A
+time limit that ends ranks which waited for one that had died ends nothing that would have gone on.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ explains is a root. The rules, in this order:
    are lost afterwards. What a missing rank itself said before the others gave up explains why it was missing.
    So does what another rank says of itself for those that waited for it, or whose torch.distributed lost it.
 3. A cause explains what its `causes` lists, in the same or a later attempt; a loss or gradient that is not finite, the
-   checks that say so; the death of a rank, that its peers were refused and that others waited until their time was up.
+   checks that say so; the death of a rank, that its peers were refused, aborted, or waited until their time was up.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
    trouble of their own.
 5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes. A signal that ended a

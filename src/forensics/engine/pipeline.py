@@ -275,8 +275,8 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     if sum(s.kind is Kind.TENSORBOARD for s in run.sources) > 1:
         from forensics.parsers import tensorboard
 
-        launched = tensorboard.launches(metrics, run.sources)
-        metrics, observations = launched.metrics, [*observations, *launched.observations]
+        launches = tensorboard.launches(metrics, run.sources)
+        metrics, observations = launches.metrics, [*observations, *launches.observations]
     for source in run.sources:
         if source.kind not in (Kind.LOG, Kind.METRICS):
             continue
