@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from forensics.archives.formats import MARK, format_of, is_torch_zip, without_compression
 from forensics.archives.limits import Limits, Member, Unpacked
 from forensics.archives.unpacker import Unpacker
-from forensics.engine.pipeline import Options, analyse, sniffers
+from forensics.engine.pipeline import Options, analyse
+from forensics.engine.reading import sniffers
 from forensics.model import Kind, Source, Status, Verdict
 from forensics.run import Run, discover, examine
 
@@ -578,7 +579,7 @@ def test_the_temporary_folder_is_deleted_at_exit(tmp_path: Path) -> None:
 
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOG))
     code = (
-        "import sys; from forensics.engine.pipeline import sniffers; from forensics.run import discover;"
+        "import sys; from forensics.engine.reading import sniffers; from forensics.run import discover;"
         "print(discover([sys.argv[1]], sniffers()).sources[0].file)"
     )
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)

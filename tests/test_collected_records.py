@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from forensics.archives import records
 from forensics.archives.formats import format_of
 from forensics.archives.limits import Stop
-from forensics.engine.pipeline import analyse, sniffers
+from forensics.engine.pipeline import analyse
+from forensics.engine.reading import sniffers
 from forensics.model import Status, Verdict
 from forensics.run import discover
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine.pipeline import sniffers
+from forensics.engine.reading import sniffers
 from forensics.model import Identity, Kind, Status
 from forensics.run import NothingToRead, Run, discover, identity_of
 

@@ -87,7 +87,8 @@ import json, resource, sys, time
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (90, 100))
 from forensics.engine.matcher import Matcher
-from forensics.engine.pipeline import Options, explain, read, sniffers
+from forensics.engine.pipeline import Options, explain
+from forensics.engine.reading import read, sniffers
 from forensics.report import jsonreport, terminal
 from forensics.run import discover
 from forensics.signatures.schema import load_catalogue

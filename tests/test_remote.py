@@ -19,7 +19,8 @@ fsspec = pytest.importorskip("fsspec")
 from click.testing import CliRunner  # noqa: E402
 
 from forensics.cli import main  # noqa: E402
-from forensics.engine.pipeline import analyse, sniffers  # noqa: E402
+from forensics.engine.pipeline import analyse  # noqa: E402
+from forensics.engine.reading import sniffers  # noqa: E402
 from forensics.model import Coverage, Status, Verdict  # noqa: E402
 from forensics.parsers.checkpoints.integrity import check  # noqa: E402
 from forensics.remote import Choice, Limits, Unreachable, fetch, is_url, shown, without_secrets  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from forensics.cli import main
-from forensics.engine import pipeline
+from forensics.engine import pipeline, reading
 from forensics.engine.hints import related, with_sources
 from forensics.engine.matcher import Matcher
 from forensics.engine.pipeline import Options
@@ -43,7 +43,7 @@ def _matcher() -> Matcher:
 
 @cache
 def _without(run: Path) -> tuple[Diagnosis, RunData]:
-    data = pipeline.read(discover([str(run)], pipeline.sniffers()), _matcher(), Options())
+    data = reading.read(discover([str(run)], reading.sniffers()), _matcher(), Options())
     return pipeline.explain(data, _catalogue()), data
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from forensics.engine import causes
+from forensics.engine import candidates, causes
 from forensics.engine.identity import World, in_their_attempts, know_world, number_attempts
-from forensics.engine.pipeline import often_enough
+from forensics.engine.observing import often_enough
 from forensics.engine.steps import StepClock, step_clock
 from forensics.model import (
     COLLECTIVES_COLUMNS,
@@ -88,13 +88,13 @@ def metrics(*rows: tuple[str, int, int, int]) -> pl.DataFrame:
     return pl.DataFrame(table, schema=schema(METRICS_COLUMNS))
 
 
-def link(*observations: Observation, table: pl.DataFrame | None = None) -> list[causes.Candidate]:
+def link(*observations: Observation, table: pl.DataFrame | None = None) -> list[candidates.Candidate]:
     frame = table if table is not None else metrics()
-    found = causes.candidates(observations, CATALOGUE, world())
+    found = candidates.grouped(observations, CATALOGUE, world())
     return causes.roots(causes.explain(found, CATALOGUE, step_clock(frame, {}), world()))
 
 
-def names(found: list[causes.Candidate]) -> list[str]:
+def names(found: list[candidates.Candidate]) -> list[str]:
     return [c.signature.name for c in found]
 
 
@@ -187,7 +187,7 @@ def test_every_rank_is_nobody() -> None:
 def test_survived_trouble_is_context() -> None:
     table = metrics(("rank0.log", 1, 0, 10), ("rank0.log", 9, 0, 11), ("rank0.log", 10, 0, 12))
     observation = seen("python-exception", 0, None, line=5)
-    found = causes.candidates([observation], CATALOGUE, world())
+    found = candidates.grouped([observation], CATALOGUE, world())
     assert causes.roots(causes.explain(found, CATALOGUE, step_clock(table, {}), world())) == []
     assert found[0].context
 
@@ -301,7 +301,7 @@ def test_what_a_rank_raised_above_a_launchers_stop_is_its_reason_and_what_is_rai
             Observation(signature="python-exception", weight=0.8, evidence=(Evidence("a.log", raised_at, 0, "E"),)),
             Observation(signature="external-sigterm", weight=0.9, evidence=(Evidence("a.log", 20, 0, "S"),)),
         ]
-        found = causes.candidates(said, catalogue, nowhere)
+        found = candidates.grouped(said, catalogue, nowhere)
         linked = causes.explain(found, catalogue, StepClock({}, {}, {}), nowhere)
         return causes.roots(linked)[0].signature.name
 

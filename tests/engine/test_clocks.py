@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine import causes, clocks
+from forensics.engine import candidates, causes, clocks
 from forensics.engine.identity import World
 from forensics.engine.pipeline import Options, analyse
 from forensics.engine.steps import StepClock
@@ -63,7 +63,7 @@ def notes(apart: float, offsets: dict[str, clocks.Offset], nodes: tuple[str, str
         )
         for n, (name, node) in enumerate(zip(("one", "other"), nodes, strict=True))
     ]
-    linked = causes.explain(causes.candidates(told, CATALOGUE, WORLD), CATALOGUE, StepClock({}, {}, {}), WORLD)
+    linked = causes.explain(candidates.grouped(told, CATALOGUE, WORLD), CATALOGUE, StepClock({}, {}, {}), WORLD)
     clocks.doubt(linked, offsets, {})
     return [o.note for c in linked for o in c.observations if o.note]
 

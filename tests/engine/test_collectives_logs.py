@@ -10,7 +10,8 @@ import pytest
 
 from forensics.engine.collectives.last_words import last_words
 from forensics.engine.matcher import Matcher
-from forensics.engine.pipeline import Options, explain, read, sniffers
+from forensics.engine.pipeline import Options, explain
+from forensics.engine.reading import read, sniffers
 from forensics.model import Diagnosis, Finding, Identity, Kind, Role, Source
 from forensics.parsers.prefixes import clean
 from forensics.report.words import located

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from forensics.engine.matcher import Matcher
-from forensics.engine.pipeline import Options, explain, read, sniffers
+from forensics.engine.pipeline import Options, explain
+from forensics.engine.reading import read, sniffers
 from forensics.model import Diagnosis, Finding, Role
 from forensics.run import discover
 from forensics.signatures.schema import load_catalogue

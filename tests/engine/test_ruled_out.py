@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from forensics.engine.causes import Candidate
+from forensics.engine.candidates import Candidate
 from forensics.engine.ruled_out import Witness, ruled_out, witness
 from forensics.model import COLLECTIVES_COLUMNS, METRICS_COLUMNS, Evidence, Fact, Observation, RunData, schema
 from forensics.signatures.schema import EvidenceRule, LookAlike, Signature, load_catalogue

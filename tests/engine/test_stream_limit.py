@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forensics.engine import pipeline
+from forensics.engine import observing
 from forensics.engine.detectors import series
 from forensics.model import METRICS_COLUMNS, Coverage, RunData, Status, schema
 from forensics.parsers.tensorboard import events
@@ -26,10 +26,10 @@ def _run(streams: int) -> RunData:
 
 def test_streams_beyond_the_limit_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "MOST_STREAMS", 3)
-    told = [row for row in pipeline.streams_left_out(_run(5)).coverage if row.status is Status.PARTIAL]
+    told = [row for row in observing.streams_left_out(_run(5)).coverage if row.status is Status.PARTIAL]
     assert [row.path for row in told] == ["r3.log", "r4.log"]
     assert told[0].reason == "metrics of 1 streams not looked at: more than 3 in the run"
-    assert pipeline.streams_left_out(_run(3)).coverage == _run(3).coverage
+    assert observing.streams_left_out(_run(3)).coverage == _run(3).coverage
 
 
 def test_texts_and_sessions_beyond_the_limit_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

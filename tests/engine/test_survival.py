@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from forensics.engine import causes
+from forensics.engine import candidates, causes
 from forensics.engine.identity import World
 from forensics.engine.steps import step_clock
 from forensics.model import METRICS_COLUMNS, Evidence, Identity, Observation, schema
@@ -57,9 +57,11 @@ def steps_of(file: str, rows: list[tuple[int, int]], time: float | None = None) 
     ]  # fmt: skip
 
 
-def judge(observations: list[Observation], rows: list[dict[str, object]]) -> tuple[list[str], list[causes.Candidate]]:
+def judge(
+    observations: list[Observation], rows: list[dict[str, object]]
+) -> tuple[list[str], list[candidates.Candidate]]:
     clock = step_clock(pl.DataFrame(rows, schema=schema(METRICS_COLUMNS)), {})
-    found = causes.candidates(observations, CATALOGUE, WORLD)
+    found = candidates.grouped(observations, CATALOGUE, WORLD)
     linked = causes.explain(found, CATALOGUE, clock, WORLD)
     return [c.signature.name for c in causes.roots(linked)], found
 

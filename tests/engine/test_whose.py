@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine import pipeline, whose
+from forensics.engine import pipeline, reading, whose
 from forensics.engine.matcher import Matcher
 from forensics.model import Evidence, Finding, Identity, Observation, Role
 from forensics.run import discover
@@ -43,8 +43,8 @@ def root(folder: Path, files: dict[str, str]) -> Finding:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text + "\n")
-    run = discover([str(folder)], pipeline.sniffers())
-    diagnosis = pipeline.explain(pipeline.read(run, MATCHER, pipeline.Options(threads=1)), CATALOGUE)
+    run = discover([str(folder)], reading.sniffers())
+    diagnosis = pipeline.explain(reading.read(run, MATCHER, pipeline.Options(threads=1)), CATALOGUE)
     found = diagnosis.of_role(Role.ROOT)
     assert found, diagnosis.summary
     return found[0]

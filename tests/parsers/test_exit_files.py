@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine.pipeline import sniffers
+from forensics.engine.reading import sniffers
 from forensics.parsers.exit_files import told
 from forensics.run import discover
 

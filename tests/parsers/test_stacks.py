@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from forensics.archives.limits import Stop
 from forensics.archives.pyspy import looks_like_stacks, text
-from forensics.engine.pipeline import analyse, sniffers
+from forensics.engine.pipeline import analyse
+from forensics.engine.reading import sniffers
 from forensics.model import Diagnosis, Identity, Kind, Role, Source
 from forensics.parsers import stacks
 from forensics.parsers.stacks import Stack, in_log, in_text, is_native, is_users, main_threads, observations

@@ -32,7 +32,8 @@ from event_files import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forensics.engine.pipeline import analyse, sniffers
+from forensics.engine.pipeline import analyse
+from forensics.engine.reading import sniffers
 from forensics.model import METRICS_COLUMNS, Identity, Kind, Source, schema
 from forensics.parsers import tensorboard as tb
 from forensics.parsers.tensorboard import checksums, frames

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine.pipeline import sniffers
+from forensics.engine.reading import sniffers
 from forensics.run import discover
 from forensics.triage import within
 from forensics.triage.examine import Setup, Task, Tools, examine

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine.pipeline import sniffers
+from forensics.engine.reading import sniffers
 from forensics.model import Kind
 from forensics.run import NothingToRead
 from forensics.watch.files import Files

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.matcher import Matcher
-from forensics.engine.pipeline import Options, read, sniffers
+from forensics.engine.pipeline import Options
+from forensics.engine.reading import read, sniffers
 from forensics.model import Identity, Kind, Source
 from forensics.parsers import tensorboard as tb
 from forensics.run import discover

@@ -66,7 +66,8 @@ def watch(
     from forensics import settings
     from forensics.engine.finishes import FINISHED
     from forensics.engine.pipeline import Options as Analysing
-    from forensics.engine.pipeline import analyse_with_data, sniffers
+    from forensics.engine.pipeline import analyse_with_data
+    from forensics.engine.reading import sniffers
     from forensics.report import jsonreport, terminal
     from forensics.run import NothingToRead
     from forensics.signatures.schema import SignatureError

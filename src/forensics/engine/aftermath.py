@@ -16,7 +16,7 @@ from forensics.model import Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 UNREACHED = "nccl-connect-failed"
 LIMIT = "scheduler-time-limit"

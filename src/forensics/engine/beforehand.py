@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 AREA = "performance"
 

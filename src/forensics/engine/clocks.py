@@ -20,7 +20,7 @@ from forensics.rank_ranges import rank_ranges
 if TYPE_CHECKING:
     import polars as pl
 
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 
 # Fewer common events are chance.

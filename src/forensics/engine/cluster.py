@@ -19,7 +19,7 @@ from forensics.model import Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 # A row of `kubectl get events`, and a value of an object as YAML or JSON.
 _ACCOUNT = lazy(

@@ -18,7 +18,7 @@ from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 DAMAGED = frozenset({"checkpoint-corrupt", "dcp-checkpoint-incomplete", "deepspeed-checkpoint-unusable"})
 KILLS = frozenset({"sigkill-unknown-sender", "host-oom", "host-oom-cgroup", "node-failure"})

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from forensics.engine.causes import MPI_EXIT, Candidate, ended_by_a_stop, roots, times_seen, with_step
+from forensics.engine.borrowed import MPI_EXIT
+from forensics.engine.candidates import Candidate, times_seen
+from forensics.engine.causes import ended_by_a_stop, roots, with_step
 from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open

@@ -15,7 +15,7 @@ from forensics.model import Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 FINISHED = "run-finished"
 ANYBODYS_END = 0.6  # weight of words for an end that programs of every kind print

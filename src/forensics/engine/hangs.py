@@ -8,7 +8,7 @@ from forensics.engine.survival import CLOCK_SLACK, DEATHS
 from forensics.model import Observation
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 # A rank that is stopped in mid-step leaves peers in a call that they began up to a step earlier: only a wait that is
 # older than this many seconds was there before the stop.

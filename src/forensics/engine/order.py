@@ -18,7 +18,7 @@ from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN
 from forensics.model import Observation, RunData
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
     from forensics.engine.clocks import Offset
 
 # Logs stamp whole seconds, and a line may wait for another one in a pipe (seconds).

@@ -2,112 +2,39 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from forensics.engine import (
     apart,
-    attempts,
+    borrowed,
+    candidates,
     causes,
     clocks,
-    cut_saves,
     diagnosis,
-    faults,
     identity,
-    launched,
     named,
-    order,
-    powerloss,
-    progress,
-    raised,
     resubmitted,
     resumes,
     steps,
     superseded,
-    survival,
-    teardowns,
 )
-from forensics.engine import kernel as joins
-from forensics.engine import pods as kubernetes
-from forensics.engine.finishes import ANYBODYS_END, FINISHED
-from forensics.engine.matcher import STACK, Matcher
-from forensics.engine.scan import scan_files
-from forensics.files import beginning
+from forensics.engine.matcher import Matcher
+from forensics.engine.observing import observe, streams_left_out, texts_left_out
+from forensics.engine.placing import Placed, place
+from forensics.engine.reading import Options, read, sniffers
 from forensics.model import (
-    COLLECTIVES_COLUMNS,
-    METRICS_COLUMNS,
-    Coverage,
     Diagnosis,
-    Evidence,
-    Fact,
     Kind,
-    Observation,
     Role,
     RunData,
-    Source,
-    Status,
-    Traceback,
-    Writer,
-    schema,
 )
-from forensics.parsers import (
-    accounting,
-    bystanders,
-    docker,
-    error_files,
-    exit_files,
-    json_logs,
-    kernel,
-    kube_events,
-    metric_lines,
-    pods,
-    run_files,
-    severity,
-    stacks,
-    zeros,
-)
-from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
-from forensics.parsers.metric_lines import LogText
 from forensics.report.fingerprint import fingerprint
-from forensics.run import NothingToRead, Run, Sniffers, discover
+from forensics.run import NothingToRead, Run, discover
 from forensics.signatures.schema import Signature, load_catalogue
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from forensics.parsers.checkpoints.survey import Survey
-
-METRIC_BUDGET = 8 << 20  # bytes of all large logs together that are read in full for metrics; see parsers.logs.windows
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    exclude: tuple[str, ...] = ()
-    since: float | None = None  # seconds since the epoch; older files are skipped
-    threads: int | None = None
-    cache: bool = True
-    progress: Callable[[int, int], None] | None = None  # (bytes done, bytes in all)
-    deep: bool = False  # look through the values of checkpoints
-    sources: tuple[Path, ...] = ()  # folders with the training code
-    folders: tuple[str, ...] = ()  # below the path, relative to it, that by their names may be runs of their own
-
-
-def sniffers() -> Sniffers:
-    from forensics.parsers import flight_recorder, metric_files, tensorboard, writing
-
-    return Sniffers(
-        tensorboard=tensorboard.looks_like_events,
-        flight_recorder=flight_recorder.looks_like_dump,
-        metrics=metric_files.looks_like_metrics,
-        error_file=error_files.looks_like_error_file,
-        run_file=run_files.looks_like_run_file,
-        data_table=metric_files.data_table,
-        other_text=writing.what_else,
-    )
+__all__ = ["Analysis", "Options", "analyse", "analyse_with_data", "explain", "explain_with_data", "why_nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,328 +87,6 @@ def why_nothing(run: Run) -> str:
     return f"{run.path}: nothing to analyse" + (f" ({'; '.join(parts)})" if parts else " (no files)")
 
 
-def read(run: Run, matcher: Matcher, options: Options) -> RunData:
-    """Parse every source of a run. A parser that fails costs its own source only, and coverage says so."""
-
-    observations: list[Observation] = []
-    tracebacks: list[Traceback] = []
-    unended: list[Evidence] = []
-    last_errors: list[Evidence] = []
-    writers: list[Writer] = []
-    metrics: list[pl.DataFrame] = []
-    texts: list[LogText] = []
-    waiting = 0  # bytes of these
-    sampled: set[str] = set()
-    faults: dict[str, str] = {}
-    collectives: list[pl.DataFrame] = []
-    coverage: list[Coverage] = list(run.skipped)
-    facts: list[Fact] = []
-
-    logs = [s for s in run.sources if s.kind is Kind.LOG]
-    large = sum(s.size > WHOLE for s in logs)
-    budget = METRIC_BUDGET // max(large, 1)
-    parts = [windows(s.size, budget) if s.size > WHOLE else [] for s in logs]
-    total, done = sum(s.size for s in logs), 0
-
-    def advance(n: int) -> None:
-        nonlocal done
-        done += n
-        if options.progress is not None:
-            options.progress(done, total)
-
-    scans = scan_files(
-        matcher.database,
-        [(s.file, s.size, [start for start, _ in p]) for s, p in zip(logs, parts, strict=True)],
-        threads=options.threads,
-        progress=advance,
-    )
-    dated = latest_date(logs)
-    for source, scan, chosen in zip(logs, scans, parts, strict=True):
-        reference = dated if dated is not None else _modified(source)
-        try:
-            head = kernel.head_of(source)
-            scan = kernel.unfold(source, head, scan, matcher.database.scan)
-            found = read_log(source, scan, matcher, reference=reference, parts=chosen)
-        except Exception as error:  # a parser's fault must not cost the other files
-            _raise_if_debugging()
-            coverage.append(_row(source, Status.PARTIAL, _fault(error)))
-            continue
-        signs, form = found.observations, None
-        try:
-            signs, form = kernel.refine(source, head, found.observations, reference=reference)
-            signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
-            signs = tuple(kube_events.refine(source, head, signs))
-            signs = tuple(docker.refine(source, head, signs))
-            starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
-            observations += stacks.in_log(source, starts, reference=reference)
-        except Exception as error:  # nor what the same file says otherwise
-            _raise_if_debugging()
-            faults[source.path] = _fault(error)
-        if found.given_up:
-            faults.setdefault(source.path, _given_up(found.given_up))
-        observations += signs
-        facts += [Fact("kernel_log", form, source.path)] if form is not None else []
-        facts += [fact] if (fact := zeros.fact(source)) is not None else []
-        tracebacks += found.tracebacks
-        unended += found.unended
-        last_errors += [found.last_error] if found.last_error is not None else []
-        writers.append(found.writer)
-        texts.append(found.text)
-        waiting += found.text.size
-        if waiting >= metric_lines.BATCH:
-            metrics += _metric_lines(texts, faults)
-            texts, waiting = [], 0
-        if found.sampled:
-            sampled.add(source.path)
-        if scan.problem:
-            status = Status.PARTIAL if scan.bytes else Status.UNREADABLE
-            coverage.append(_row(source, status, scan.problem))
-        else:
-            coverage.append(_row(source, Status.READ, None))
-    metrics += _metric_lines(texts, faults)
-    traced, answered, notes = _nccl(logs, observations)
-    observations += answered
-    if any(o.signature == "nccl-environment" for o in observations):
-        from forensics.parsers.nccl.facts import environment as nccl_environment
-
-        facts += nccl_environment(observations)
-    told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled if sampled else sampled
-    coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
-    coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
-    cut_off = {e.file: f"no last line found of the traceback at line {e.line}" for e in reversed(unended)}
-    cut_off |= {f.source: f"ends in {zeros.of(f).size:,} zero bytes" for f in facts if f.name == zeros.FACT}
-    coverage = [replace(c, reason=c.reason or notes.get(c.path) or cut_off.get(c.path)) for c in coverage]
-    for source in run.sources:
-        if source.kind in (Kind.LOG, Kind.CHECKPOINT, Kind.CONFIG):
-            continue
-        if source.kind is Kind.ERROR_FILE:
-            record = _error_file(source, matcher, dated)
-            tracebacks += record.tracebacks
-            observations += record.observations
-            coverage.append(_row(source, Status.PARTIAL if record.problem else Status.READ, record.problem))
-            continue
-        frame, rows, stated, problem = _structured(source)
-        facts += stated
-        if frame is not None and frame.height:
-            (collectives if source.kind is Kind.FLIGHT_RECORDER else metrics).append(frame)
-        observations += rows
-        coverage.append(
-            _row(
-                source,
-                Status.PARTIAL if problem else Status.READ,
-                problem or ("empty" if source.kind is Kind.EMPTY else None),
-            )
-        )
-    if sum(s.kind is Kind.TENSORBOARD for s in run.sources) > 1:
-        from forensics.parsers import tensorboard
-
-        launches = tensorboard.launches(metrics, run.sources)
-        metrics, observations = launches.metrics, [*observations, *launches.observations]
-    for source in run.sources:
-        if source.kind not in (Kind.LOG, Kind.METRICS):
-            continue
-        quoted = _quoted(source, matcher, dated)
-        tracebacks += quoted.tracebacks
-        last_errors += _last_error(source)
-        if quoted.observations:  # the scan of the raw lines has found some of these
-            had = {(o.signature, e.file, e.line) for o in observations for e in o.evidence[:1]}
-            observations += [
-                o for o in quoted.observations if (o.signature, source.path, o.evidence[0].line) not in had
-            ]
-        if quoted.problem:
-            faults[source.path] = quoted.problem
-    coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
-    if traced is not None and not any(frame["op"].drop_nulls().len() for frame in collectives):
-        collectives.append(traced)  # dumps say the same, and what became of the calls
-    saved = _checkpoints(run, options.deep) if _has_checkpoints(run) else None
-    if saved is not None:
-        observations += saved.observations
-        facts += saved.facts
-        coverage += [_row(*row) for row in saved.rows.values()]
-    files = run_files.collect(run.sources, _fault_of)
-    facts += files.facts
-    for source in run.sources:
-        if source.path in files.problems:
-            problem = files.problems[source.path]
-            coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
-    observations += exit_files.told(run.sources)
-    observations = accounting.of_this_job(observations, run.sources, [fact.value for fact in facts])
-    observations = bystanders.marked(observations, run.sources, facts)
-    return RunData(
-        path=run.path,
-        sources=run.sources,
-        observations=tuple(observations),
-        tracebacks=tuple(tracebacks),
-        writers=tuple(writers),
-        metrics=_stack(metrics, METRICS_COLUMNS),
-        collectives=_stack(collectives, COLLECTIVES_COLUMNS),
-        coverage=diagnosis.with_status(coverage),
-        facts=tuple(dict.fromkeys(facts)),
-        unended=tuple(unended),
-        last_errors=tuple(last_errors),
-    )
-
-
-def _metric_lines(texts: Sequence[LogText], faults: dict[str, str]) -> list[pl.DataFrame]:
-    """The metrics of logs; where reading them together fails, one by one, with what is wrong added to `faults`."""
-    try:
-        return [metric_lines.extract(texts)]
-    except Exception as error:
-        _raise_if_debugging()
-        if len(texts) > 1:
-            return [frame for text in texts for frame in _metric_lines([text], faults)]
-        faults.update({text.source.path: _fault(error) for text in texts})
-        return []
-
-
-def _nccl(
-    logs: Sequence[Source], observations: Sequence[Observation]
-) -> tuple[pl.DataFrame | None, list[Observation], dict[str, str]]:
-    """(calls, answers of the status service, path -> what was not read) from logs in which NCCL speaks."""
-    spoke = any(o.signature in ("nccl-init", "nccl-environment") for o in observations)
-    answered = {o.evidence[0].file for o in observations if o.signature == "nccl-ras-answer" and o.evidence}
-    if not spoke and not answered:
-        return None, [], {}
-    from forensics.engine.collectives.nccl import from_status_service
-    from forensics.parsers.nccl.calls import collective_calls
-
-    try:
-        ended = any(o.signature == FINISHED and o.weight > ANYBODYS_END for o in observations)
-        found = from_status_service(logs, answered, ended)
-        traced, notes = collective_calls(logs, identity.stated_size(observations)) if spoke else (None, {})
-    except Exception:  # costs what the trace would have told; the lines themselves have been read
-        _raise_if_debugging()
-        return None, [], {}
-    return traced, found, notes
-
-
-def _stack(frames: Sequence[pl.DataFrame], columns: Mapping[str, str]) -> pl.DataFrame:
-    import polars as pl
-
-    if not frames:
-        return pl.DataFrame(schema=schema(columns))
-    ordered = [f if f.columns == list(columns) else f.select(list(columns)) for f in frames]
-    return ordered[0] if len(ordered) == 1 else pl.concat(ordered)
-
-
-def _modified(source: Source) -> float:
-    try:
-        return source.file.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _row(source: Source, status: Status, reason: str | None) -> Coverage:
-    return Coverage(
-        source.path, source.kind.value, source.size, status, reason, source.identity.rank, source.identity.node
-    )
-
-
-def _given_up(lines: Mapping[str, int]) -> str:
-    slow = sorted(lines, key=lambda name: (-lines[name], name))
-    listed = ", ".join(slow[:3]) + (f" and {len(slow) - 3} more" if len(slow) > 3 else "")
-    return f"searches that took too long were given up, {sum(lines.values())} of them, for {listed}"
-
-
-def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observation], Sequence[Fact], str | None]:
-    """(frame, observations, facts, problem) of a source that is not a log."""
-    from forensics.parsers import flight_recorder, metric_files, tensorboard
-
-    try:
-        if source.kind is Kind.TENSORBOARD:
-            events = tensorboard.read_events(source.file)
-            stated = tensorboard.facts(events, source)
-            problem = events.problem
-            if len(stated) >= tensorboard.MAX_FACTS:
-                problem = "; ".join(filter(None, (problem, f"settings beyond the first {len(stated):,} left out")))
-            told = (*tensorboard.resumes(events, source), *tensorboard.ends(events, source))
-            return tensorboard.metrics(events, source), told, stated, problem
-        if source.kind is Kind.FLIGHT_RECORDER:
-            dump = flight_recorder.read_dump(source.file, source)
-            return flight_recorder.collectives(dump, source), (), (), flight_recorder.not_compared(dump)
-        if source.kind is Kind.METRICS:
-            frame, problem = metric_files.read(source.file, source)
-            return frame, (), (), problem
-    except OSError as error:
-        return None, (), (), error.strerror or str(error)
-    except Exception as error:
-        _raise_if_debugging()
-        return None, (), (), _fault(error)
-    return None, (), (), None
-
-
-def _error_file(source: Source, matcher: Matcher, dated: float | None) -> error_files.ErrorFile:
-    try:
-        return error_files.read(source, matcher, reference=dated if dated is not None else _modified(source))
-    except OSError as error:
-        return error_files.ErrorFile(problem=error.strerror or str(error))
-    except Exception as error:
-        _raise_if_debugging()
-        return error_files.ErrorFile(problem=_fault(error))
-
-
-def _quoted(source: Source, matcher: Matcher, dated: float | None) -> json_logs.Quoted:
-    """What JSON lines of a log or a metric file quote."""
-    try:
-        if source.kind is Kind.LOG and not json_logs.begins_as_records(beginning(source.file, json_logs.HEAD)):
-            return json_logs.Quoted()
-        return json_logs.read(source, matcher, reference=dated if dated is not None else _modified(source))
-    except OSError as error:
-        return json_logs.Quoted(problem=error.strerror or str(error))
-    except Exception as error:
-        return json_logs.Quoted(problem=_fault_of(error))
-
-
-def _last_error(source: Source) -> list[Evidence]:
-    """The error with which a metric file of JSON lines ends; that of a log is found with the rest of it."""
-    try:
-        found = severity.of_file(source) if source.kind is Kind.METRICS and _starts_as_json(source) else None
-    except OSError:  # coverage says so
-        return []
-    return [found] if found is not None else []
-
-
-def _starts_as_json(source: Source) -> bool:
-    """Whether a log begins with an object of JSON, so that it may be a log of JSON lines."""
-    with source.file.open("rb") as raw:
-        return raw.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b'{"')
-
-
-def _has_checkpoints(run: Run) -> bool:
-    """Whether any file is a checkpoint, or one of those that name the files of one."""
-    return any(
-        s.kind is Kind.CHECKPOINT or s.path.endswith(("latest", "latest_checkpointed_iteration.txt", ".index.json"))
-        for s in run.sources
-    )
-
-
-def _checkpoints(run: Run, deep: bool) -> Survey:
-    """What the checkpoint files of a run tell; values are looked through only where that is asked for."""
-    from forensics.parsers.checkpoints.survey import survey
-
-    def fault(error: Exception) -> str:
-        _raise_if_debugging()
-        return _fault(error)
-
-    files = [s for s in run.sources if s.kind is Kind.CHECKPOINT]
-    return survey(run.sources, files, [c.path for c in run.skipped], deep=deep, fault=fault)
-
-
-def _fault(error: Exception) -> str:
-    return f"the parser failed, which is a fault of forensics: {type(error).__name__}: {str(error)[:200]}"
-
-
-def _fault_of(error: Exception) -> str:
-    _raise_if_debugging()
-    return _fault(error)
-
-
-def _raise_if_debugging() -> None:
-    """Let the current exception through where FORENSICS_DEBUG is set."""
-    if os.environ.get("FORENSICS_DEBUG"):
-        raise
-
-
 def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
     """From parsed data to the diagnosis: identities, detectors, comparison of ranks, causes, verdict."""
     return explain_with_data(data, catalogue).diagnosis
@@ -489,114 +94,32 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 
 def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Analysis:
     """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
-    from forensics.engine import (
-        collectives,
-        configs,
-        detectors,
-        nonfinite_summaries,
-        probed,
-        samples,
-        saved_scales,
-        schedules,
-        shared_gpus,
-    )
-    from forensics.engine.collectives import models
+    placed = place(data, catalogue)
+    clock = steps.step_clock(placed.data.metrics, {s.path: s.identity.attempt for s in placed.data.sources})
+    placed = replace(placed, data=texts_left_out(streams_left_out(placed.data), clock))
+    found = observe(placed, clock, catalogue)
+    return _weigh(replace(placed, data=replace(placed.data, observations=tuple(found))), clock, catalogue)
 
-    data = launched.placed(named.confirmed(identity.number_attempts(data)))
-    kernels = joins.concerns(data)
-    data = joins.align(data) if kernels else data
-    data = kubernetes.align(data)
-    launches = attempts.find(data, catalogue)
-    data = attempts.number(data, launches)
-    world = identity.know_world(data)
-    if kernels:
-        data = joins.place(data, world)
-        world = identity.know_world(data)  # what is of other hosts is known by now
-    data = identity.place_ranks(data, world)
-    data = joins.in_zone_of_victims(data) if kernels else data
-    world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
-    nodes = diagnosis.nodes_of_ranks(data, world)
-    measured = clocks.measure(data, nodes)
-    offsets = clocks.known(data, measured, nodes)
-    data = clocks.set_right(data, offsets, nodes)
-    times = order.timeline(data, measured, offsets, clocks.hosts_of(data, nodes))
-    clock = steps.step_clock(data.metrics, {s.path: s.identity.attempt for s in data.sources})
-    found = collectives.still_standing(collectives.told(data.observations), clock)
-    found += detectors.run_detectors(catalogue, data.metrics, found)
-    data = texts_left_out(streams_left_out(data), clock)
-    found = samples.told(probed.tell(found, data), data.sources)
-    found += schedules.rate_stands_still(data.metrics, data.facts)
-    found += nonfinite_summaries.told(data) + saved_scales.told(data)
-    everyone = range(world.size) if world.size else None
-    found = shared_gpus.told(models.told(collectives.told_apart(found, everyone)))
-    compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks, data.metrics)
-    found += collectives.with_last_words(compared, data.sources)
-    found += progress.reached_total(data.metrics)
-    found += powerloss.told(data)
-    found += joins.went_down(data, found, clock, catalogue) if kernels else []
-    found = attempts.renumber(identity.in_their_attempts(found, data.sources), launches)
-    found += causes.exception_observations(data.tracebacks, found, catalogue)
-    found = faults.told(raised.told(found, data.tracebacks, catalogue))
-    if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):
-        from forensics.engine import stalls
 
-        found = stalls.told(data, found, clock, catalogue)
-    found = cut_saves.told(resumes.settle(found, data.tracebacks, data.facts), data.sources, catalogue)
-    found = joins.settle(found, catalogue) if kernels else found
-    found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
-    found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
-    found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
-    found = teardowns.settle_exceptions_at_exit(found, data.tracebacks, clock)
-    found = often_enough(found, catalogue)
-    data = replace(data, observations=tuple(found))
+def _weigh(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Signature]) -> Analysis:
+    """From observations to causes, effects and the verdict."""
+    from forensics.engine import configs, probed
+
+    data, offsets, times = placed.data, placed.offsets, placed.times
     world = identity.know_world(data)
     rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}
     data = replace(data, coverage=tuple(replace(c, rank=rank_of.get(c.path, c.rank)) for c in data.coverage))
-    candidates = causes.candidates(found, catalogue, world)
-    resumes.set_aside(candidates)
-    superseded.set_aside(candidates, data.metrics)
-    hinted, others = configs.divide(candidates)
+    suspects = candidates.grouped(data.observations, catalogue, world)
+    resumes.set_aside(suspects)
+    superseded.set_aside(suspects, data.metrics)
+    hinted, others = configs.divide(suspects)
     linked = causes.explain(others, catalogue, clock, world, times)
     linked += configs.weigh(hinted, linked)
-    resumes.interrupted(candidates, linked, clock.reached)
-    causes.borrow_ranks(linked, world, data.sources)
-    clocks.doubt(linked, offsets, nodes, times)
-    clocks.admit(linked, offsets, nodes)
-    made = diagnosis.diagnose(data, candidates, linked, world, clock, catalogue)
+    resumes.interrupted(suspects, linked, clock.reached)
+    borrowed.borrow_ranks(linked, world, data.sources)
+    clocks.doubt(linked, offsets, placed.nodes, times)
+    clocks.admit(linked, offsets, placed.nodes)
+    made = diagnosis.diagnose(data, suspects, linked, world, clock, catalogue)
     if not made.of_role(Role.ROOT):
         made = replace(made, missing_evidence=(*made.missing_evidence, *probed.not_judged(data)))
     return Analysis(replace(made, fingerprint=fingerprint(made, data.tracebacks)), data)
-
-
-def texts_left_out(data: RunData, clock: steps.StepClock) -> RunData:
-    """The run without the errors with which samples and notes end: no program says them."""
-    kept = (e for e in data.last_errors if clock.first_in(e.file) is not None or not survival.named_as_text(e.file))
-    return replace(data, last_errors=tuple(kept))
-
-
-def streams_left_out(data: RunData) -> RunData:
-    """The run with coverage that says of which files the metrics were not compared, as there are too many streams."""
-    from forensics.engine.detectors.series import MOST_STREAMS, left_out
-
-    if data.metrics.height <= MOST_STREAMS or not (counts := left_out(data.metrics)):
-        return data
-    rows = []
-    for row in data.coverage:
-        if row.path in counts:
-            said = f"metrics of {counts[row.path]:,} streams not looked at: more than {MOST_STREAMS:,} in the run"
-            status = Status.PARTIAL if row.status is Status.READ else row.status
-            row = replace(row, status=status, reason=f"{row.reason}; {said}" if row.reason else said)
-        rows.append(row)
-    return replace(data, coverage=diagnosis.with_status(rows))
-
-
-def often_enough(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:
-    """Drop observations of evidence rules that ask for more matches in the run than there are."""
-    count = Counter[tuple[str, int | None]]()
-    for o in found:
-        count[o.signature, o.rule] += o.count
-    return [
-        o
-        for o in found
-        if o.rule is None or count[o.signature, o.rule] >= catalogue[o.signature].evidence[o.rule].at_least
-    ]

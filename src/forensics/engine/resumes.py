@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from forensics.engine.causes import Candidate
+from forensics.engine.candidates import Candidate
 from forensics.model import Fact, Observation, Traceback
 from forensics.parsers.checkpoints.damage import (
     BEFORE,

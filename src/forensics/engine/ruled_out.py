@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
-from forensics.engine.causes import Candidate
+from forensics.engine.candidates import Candidate
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.model import MissingEvidence, RuledOut, RunData
 from forensics.signatures.schema import Signature

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forensics.engine.causes import Candidate
+from forensics.engine.candidates import Candidate
 from forensics.model import Evidence
 
 if TYPE_CHECKING:

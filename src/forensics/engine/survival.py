@@ -19,7 +19,7 @@ from forensics.model import BYSTANDER, POD_SUCCEEDED, Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 GENERIC_EXCEPTION = "python-exception"
 # What a run that suffers by its hosts, links or storage shows: it waits, or loses its peers, for no reason of its own.

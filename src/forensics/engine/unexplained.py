@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from forensics.engine.causes import Candidate
+from forensics.engine.candidates import Candidate
 from forensics.engine.ending import said_before
 from forensics.engine.order import SAME_CLOCK
 from forensics.engine.whose import WORKER_EXIT

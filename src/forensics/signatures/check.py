@@ -64,7 +64,8 @@ class Bench:
 
     def diagnose(self, path: Path) -> Diagnosis:
         """The diagnosis of a run directory. Raises NothingToRead."""
-        from forensics.engine.pipeline import Options, explain, read, sniffers
+        from forensics.engine.pipeline import Options, explain
+        from forensics.engine.reading import read, sniffers
         from forensics.run import discover
 
         options = Options(threads=1)

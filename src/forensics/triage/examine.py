@@ -185,7 +185,7 @@ def error_row(error: str, *, fingerprint: str = "", size: int = 0, files: int = 
 
 
 def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
-    from forensics.engine import pipeline
+    from forensics.engine import pipeline, reading
     from forensics.model import Kind
     from forensics.report import jsonreport
     from forensics.run import discover
@@ -194,7 +194,7 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     from forensics.triage.result import result_of
 
     job = task.job
-    run = discover(job.parts, pipeline.sniffers(), exclude=tools.setup.exclude)
+    run = discover(job.parts, reading.sniffers(), exclude=tools.setup.exclude)
     size = sum(s.size for s in run.sources) + sum(row.bytes for row in run.skipped)
     files = len(run.sources) + len(run.skipped)
     content = prints.fingerprint(run, of_several=bool(job.guessed))
@@ -203,7 +203,7 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
         reason = pipeline.why_nothing(run).removeprefix(f"{run.path}: ")
         return _failed(task, key, f"{NOTHING}: {reason}", content, size, files)
-    data = pipeline.read(run, tools.matcher, pipeline.Options(threads=1))
+    data = reading.read(run, tools.matcher, pipeline.Options(threads=1))
     analysis = pipeline.explain_with_data(data, tools.catalogue)
     result = result_of(analysis, path="", layout="", fingerprint=content, size=size, files=files)
     inside = within.jobs(run)

@@ -31,7 +31,7 @@ _OF_A_RANK = re.compile(rb"\[(?:[Rr]ank|default)[: ]? ?\d|\b(?:global_|local_)?r
 
 def is_read(head: bytes, name: str) -> bool:
     """Whether the analysis reads a file as a log or as metrics, by its first bytes (unpacked) and its name."""
-    from forensics.engine.pipeline import sniffers
+    from forensics.engine.reading import sniffers
     from forensics.model import Kind
     from forensics.run import classify
 

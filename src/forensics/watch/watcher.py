@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import Matcher
-from forensics.engine.pipeline import explain_with_data, sniffers
+from forensics.engine.pipeline import explain_with_data
+from forensics.engine.reading import sniffers
 from forensics.model import Diagnosis, Kind, Role, Source
 from forensics.parsers.metric_lines import BATCH
 from forensics.signatures.schema import Signature, SignatureError

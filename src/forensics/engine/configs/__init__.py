@@ -25,7 +25,7 @@ from forensics.model import Evidence, Fact, Observation, RunData
 from forensics.signatures.schema import Signature, SignatureError
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 MOST = 8  # signs of one rule
 

@@ -13,7 +13,7 @@ from forensics.model import Observation, RunData
 from forensics.signatures.schema import Signature
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
     from forensics.engine.identity import World
     from forensics.engine.steps import StepClock
 

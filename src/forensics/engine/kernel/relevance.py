@@ -34,7 +34,7 @@ from forensics.parsers.kernel.lines import read_line
 from forensics.signatures.schema import Signature
 
 if TYPE_CHECKING:
-    from forensics.engine.causes import Candidate
+    from forensics.engine.candidates import Candidate
 
 FOLLOW_UP = "xid-follow-up"
 # Processes of a training run as the kernel names them: a thread's name of 15 characters at most.

@@ -66,15 +66,15 @@ def _own_folder() -> Iterator[None]:
 
 
 def _page(job: Job, tools: Tools, *, redact: bool) -> str:
-    from forensics.engine import pipeline
+    from forensics.engine import pipeline, reading
     from forensics.model import Kind
     from forensics.report import html
     from forensics.run import NothingToRead, discover
 
-    run = discover(job.parts, pipeline.sniffers(), exclude=tools.setup.exclude)
+    run = discover(job.parts, reading.sniffers(), exclude=tools.setup.exclude)
     if not any(s.kind is not Kind.EMPTY for s in run.sources):
         raise NothingToRead(pipeline.why_nothing(run))
-    data = pipeline.read(run, tools.matcher, pipeline.Options(threads=1))
+    data = reading.read(run, tools.matcher, pipeline.Options(threads=1))
     diagnosis = pipeline.explain_with_data(data, tools.catalogue).diagnosis
     diagnosis = replace(diagnosis, run=replace(diagnosis.run, path=job.path))
     material = html.gather(diagnosis, data)

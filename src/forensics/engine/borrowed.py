@@ -1,0 +1,88 @@
+"""Ranks of roots that name none: taken from what the catalogue says that a root does to its own process and host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forensics.engine import whose
+from forensics.engine.candidates import Candidate
+from forensics.engine.hangs import LOST_PEER, is_hang
+from forensics.engine.identity import World
+from forensics.engine.order import MEMORY_KILLS
+from forensics.model import Source
+
+# What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
+KILLED = frozenset({"sigkill-unknown-sender"})
+MPI_EXIT = "mpirun-rank-exited"
+
+
+def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[Source] = ()) -> None:
+    """Let a root that names no rank take it from what the catalogue says it does to its own process.
+
+    A kernel's assertion line bears no rank; the CUDA error that the same process raises next does. An MPI launcher says
+    in one line which rank ended, and a few lines on by which signal. A memory kill of which nothing names the process
+    is of the one rank that was killed, where it explains the end of one alone. What stops a host stops the ranks of
+    it for which the others waited. Where all ranks but one say that they lost a peer, it is that one.
+    """
+    for c in linked:
+        if not c.ranks and not c.everywhere and c.explained_by is None:
+            c.ranks = _awaited_on_host(c, world, sources) or unheard(c, world)
+        if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
+            killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
+            ranks = {r for e in killed for r in e.ranks or ()}
+            elsewhere = any(whose.apart(c.key.identity.node, e.key.identity.node) for e in killed)
+            if len(ranks) == 1 and not elsewhere and not c.captured("pid"):
+                c.ranks = tuple(ranks)
+        if not c.ranks and not c.everywhere and c.signature.culprit in ("self", "named"):
+            told = {r for e in c.explains if e.signature.name == MPI_EXIT and _close(e, c) for r in e.ranks or ()}
+            if len(told) == 1:
+                c.ranks = tuple(told)
+        if c.ranks or c.everywhere or c.signature.culprit != "self":
+            continue
+        own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks]
+        ranks = {r for e in own for r in e.ranks or ()}
+        if len(ranks) == 1:
+            c.ranks = tuple(ranks)
+
+
+def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> tuple[int, ...] | None:
+    """The ranks for which others waited because of a candidate, where all of them are on the one host that it names.
+
+    The logs of a host lie in a folder that bears its name, where nothing else says which host a rank is on.
+    """
+    hosts = {whose.label(o.identity.node) for o in c.observations if o.identity.node}
+    ranks = {r for e in c.explains if is_hang(e) for r in e.ranks or ()}
+    if len(hosts) != 1 or not ranks:
+        return None
+    folder = {s.identity.rank: s.path.split("/")[-2] for s in sources if s.path.count("/")}
+    theirs = {whose.label(world.host_of.get(r) or folder.get(r, "")) for r in ranks}
+    return tuple(sorted(ranks)) if theirs == hosts else None
+
+
+def unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
+    """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap.
+
+    A memory kill of which nothing names the process or task is of that rank, unless it was on another host.
+    """
+    if world.size is None or world.size < 3:
+        return None
+    if c.signature.name in LOST_PEER:
+        losses = [c]
+    elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1 and not c.captured("task"):
+        losses = [e for e in c.explains if e.signature.name in LOST_PEER and e.attempt == c.attempt]
+    else:
+        return None
+    heard = {rank for e in losses for o in e.observations if (rank := world.of(o)) is not None}
+    silent = set(range(world.size)) - heard
+    if len(silent) != 1 or any(whose.apart(c.key.identity.node, world.host_of.get(rank)) for rank in silent):
+        return None
+    return tuple(silent)
+
+
+def _close(a: Candidate, b: Candidate, lines: int = 6) -> bool:
+    """Whether both say all they say within a few lines of one file."""
+    places = [(o.evidence[0].file, o.evidence[0].line) for o in (*a.observations, *b.observations)]
+    numbers = [line for _, line in places if line is not None]
+    return (
+        len({file for file, _ in places}) == 1 and len(numbers) == len(places) and max(numbers) - min(numbers) <= lines
+    )

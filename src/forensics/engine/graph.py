@@ -1,0 +1,86 @@
+"""The cause graph: what links one candidate to another, and whether their order and the catalogue allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from forensics.engine import order
+from forensics.engine.candidates import Candidate
+from forensics.engine.hangs import SAME_ZONE
+from forensics.model import Observation
+from forensics.signatures.schema import Signature
+
+# Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
+CLOCK_SLACK = 90.0
+# Zones lie a multiple of this apart, and at most OFFSETS (seconds).
+ZONES, OFFSETS = 900.0, 26 * 3600.0
+
+
+def may_precede(a: Candidate, b: Candidate) -> bool:
+    """Nothing in the clocks speaks against a having come before b."""
+    if a.attempt != b.attempt:
+        return a.attempt < b.attempt
+    if a.time is None or b.time is None:
+        return True
+    if a.late and a.time > b.time and not set(a.ranks or ()) & set(b.ranks or ()):
+        return False
+    return a.time <= b.time + CLOCK_SLACK or _zones_differ(a, b)
+
+
+def _zones_differ(a: Candidate, b: Candidate) -> bool:
+    """Whether their times lie so far apart that it may be by their zones, of which one is not known."""
+    one, other = a.observations[0], b.observations[0]
+    apart = abs((a.time or 0.0) - (b.time or 0.0))
+    beside = abs((apart + ZONES / 2) % ZONES - ZONES / 2)
+    return one.zone_known != other.zone_known and SAME_ZONE <= apart <= OFFSETS and beside <= CLOCK_SLACK
+
+
+def not_before(c: Candidate, o: Observation) -> bool:
+    """Whether no time says that a candidate came before an observation."""
+    return c.time is None or o.time is None or o.time <= c.time + order.SAME_CLOCK
+
+
+def stands_above(a: Candidate, b: Candidate) -> bool:
+    """Whether all that b says in the file where a speaks first stands below a, and b speaks there."""
+    first = a.observations[0].evidence[0]
+    lines = [o.evidence[0].line for o in b.observations if o.evidence[0].file == first.file]
+    return bool(lines) and first.line is not None and all(line is not None and line > first.line for line in lines)
+
+
+def descends(name: str, ancestor: str, catalogue: Mapping[str, Signature]) -> bool:
+    seen = set()
+    while name in catalogue and name not in seen:
+        seen.add(name)
+        parent = catalogue[name].parent
+        if parent == ancestor:
+            return True
+        name = parent or ""
+    return False
+
+
+def brings_about(name: str, catalogue: Mapping[str, Signature]) -> set[str]:
+    """Everything a signature can bring about, over any number of steps."""
+    reached: set[str] = set()
+    open_names = [name]
+    while open_names:
+        n = open_names.pop()
+        for effect in (*catalogue[n].causes, *catalogue[n].causes_on_rank) if n in catalogue else ():
+            if effect not in reached:
+                reached.add(effect)
+                open_names.append(effect)
+    return reached
+
+
+def depends_on(a: Candidate, b: Candidate) -> bool:
+    """True where a is already explained, directly or not, by b: linking b under a would close a circle."""
+    at: Candidate | None = a
+    while at is not None:
+        if at is b:
+            return True
+        at = at.explained_by
+    return False
+
+
+def link(cause: Candidate, effect: Candidate) -> None:
+    effect.explained_by = cause
+    cause.explains.append(effect)

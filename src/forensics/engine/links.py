@@ -1,0 +1,181 @@
+"""The rules by which candidates explain each other whatever the catalogue says: hangs, stops, peers, reports, checks.
+
+Each looks at the candidates that nothing explains yet, and links those that it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from forensics.engine import aftermath
+from forensics.engine.borrowed import unheard
+from forensics.engine.candidates import OF_CODE, Candidate
+from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before
+from forensics.engine.hangs import LOST_PEER, hang_came_first, is_hang, is_stop, is_teardown, said_before
+from forensics.engine.identity import World
+from forensics.engine.steps import StepClock
+from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.signatures.schema import Signature
+
+# What raises on its own when it meets a number that is not finite: checks of programs and libraries.
+_NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
+LAUNCHERS_REPORT = "child-failed-error"
+# What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
+WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
+
+
+def hangs_and_stops(live: Sequence[Candidate], catalogue: Mapping[str, Signature]) -> None:
+    hangs = [c for c in live if is_hang(c)]
+    for stop in [c for c in live if is_stop(c)]:
+        reach = brings_about(stop.signature.name, catalogue)
+        for hang in hangs:
+            if hang.attempt != stop.attempt:
+                continue
+            first = hang_came_first(hang, stop)
+            if first and stop.explained_by is None and not depends_on(hang, stop):
+                link(hang, stop)
+            elif first is False and hang.explained_by is None and not depends_on(stop, hang):
+                name = hang.signature.name
+                if name in reach or any(descends(name, effect, catalogue) for effect in reach):
+                    link(stop, hang)
+
+
+def teardowns(live: Sequence[Candidate]) -> None:
+    for hang in live:
+        for loss in live if is_hang(hang) else ():
+            if loss.explained_by is None and not depends_on(hang, loss) and is_teardown(loss, hang):
+                link(hang, loss)
+
+
+def reports(live: Sequence[Candidate]) -> None:
+    """A launcher's report of ranks that have an error of their own follows from that, and not from other ranks'."""
+    for report in live:
+        if report.signature.name != LAUNCHERS_REPORT or report.explained_by is not None or not report.ranks:
+            continue
+        errors = [
+            o
+            for o in live
+            if o.attempt == report.attempt
+            and o.signature.kind in ("cause", "symptom")
+            and o.signature.verdict in ENDS_A_RUN
+            and not is_hang(o)
+            and not is_stop(o)
+            and may_precede(o, report)
+        ]
+        own = next((o for o in errors if o.ranks and set(report.ranks) <= set(o.ranks)), None)
+        if own is not None and any(o.ranks and not set(o.ranks) & set(report.ranks) for o in errors):
+            link(own, report)
+
+
+def missing_ranks(live: Sequence[Candidate]) -> None:
+    for hang in live:
+        if not is_hang(hang) or not hang.ranks or hang.explained_by is not None:
+            continue
+        for own in live:  # the most telling first
+            if (
+                own.ranks
+                and own.attempt == hang.attempt
+                and set(own.ranks) <= set(hang.ranks)
+                and own.signature.kind in ("cause", "symptom")
+                and own.signature.verdict == "failed"
+                and own.signature.severity in ("fatal", "error")
+                and not is_hang(own)
+                and own.explained_by is None
+                and said_before(own, hang)
+            ):
+                link(own, hang)
+                break
+
+
+def waits(live: Sequence[Candidate], world: World) -> None:
+    """What ranks say that wait for another, or have lost it, follows from an error of that other rank's own."""
+    for c in live:
+        if c.explained_by is not None or not (c.signature.name in WAITS or c.of_peers):
+            continue
+        waiting = {rank for o in c.observations if (rank := world.of(o)) is not None}
+        waiting |= {o.identity.local_rank for o in c.observations if o.identity.local_rank is not None}
+        for o in live:
+            own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not o.of_peers
+            about_others = is_hang(o) or o.signature.name in (*WAITS, *LOST_PEER, *DEATHS)
+            apart = bool(o.ranks) and bool(waiting) and not set(o.ranks or ()) & waiting
+            if (
+                own
+                and apart
+                and not about_others
+                and o.attempt == c.attempt
+                and may_precede(o, c)
+                and not depends_on(o, c)
+            ):
+                link(o, c)
+                break
+
+
+def losses_of_one(live: Sequence[Candidate], world: World) -> None:
+    """That all ranks but one say that they lost a peer follows from an error of that one, whatever clocks say."""
+    for c in live:
+        if c.explained_by is not None or (silent := unheard(c, world)) is None:
+            continue
+        for o in live:
+            own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not o.of_peers
+            if own and o is not c and o.ranks == silent and o.attempt == c.attempt and not depends_on(o, c):
+                link(o, c)
+                break
+
+
+def checks(live: Sequence[Candidate]) -> None:
+    """Exceptions that say that a number is not finite follow from what made it so, on whatever rank they are raised."""
+    sources = [o for o in live if o.signature.area == "numerics" and o.signature.name.startswith("nan")]
+    for c in live if sources else ():
+        if c.explained_by is not None or c.signature.name != GENERIC_EXCEPTION:
+            continue
+        said = [o.captures.get("message", "") for o in c.observations]
+        if c.subject.rpartition(".")[2] in OF_CODE or not all(map(_NAN.search, said)):
+            continue
+        source = next(
+            (o for o in sources if o.attempt == c.attempt and may_precede(o, c) and not depends_on(o, c)), None
+        )
+        if source is not None:
+            link(source, c)
+
+
+def effects_of_deaths(live: Sequence[Candidate], steps: StepClock, world: World) -> None:
+    """Connections that a dead rank's host refused, the time limit that ended ranks which waited for it, and aborts."""
+    deaths = [o for o in live if o.explained_by is None and aftermath.is_death(o)]
+    for c in live if deaths else ():
+        if c.explained_by is not None:
+            continue
+        for o in deaths:
+            follows = aftermath.refused_by(c, o, world) or aftermath.waited_after(c, o, steps)
+            if o is not c and o.attempt == c.attempt and follows and may_precede(o, c) and not depends_on(o, c):
+                link(o, c)
+                break
+    for c in live:
+        for o in live if c.explained_by is None else ():
+            if o.attempt == c.attempt and aftermath.aborted_after(c, o) and not depends_on(o, c):
+                link(o, c)
+                break
+
+
+def ends_of_peers(live: Sequence[Candidate], world: World) -> None:
+    """Signals that ended ranks which had said before that they lost a peer follow from what ended that peer.
+
+    A rank that a signal ends by its own doing has no time to say anything of others.
+    """
+    for death in live:
+        if death.signature.name not in DEATHS or death.explained_by is not None or not death.ranks:
+            continue
+        for loss in live:
+            cause = loss.explained_by
+            if (
+                loss.signature.name not in LOST_PEER
+                or loss.attempt != death.attempt
+                or cause is None
+                or not cause.ranks
+            ):
+                continue
+            said = {rank for o in loss.observations if (rank := world.of(o)) is not None and not_before(death, o)}
+            others = not set(cause.ranks) & set(death.ranks) and not set(death.ranks) - said
+            if others and may_precede(cause, death) and not depends_on(cause, death):
+                link(cause, death)
+                break
