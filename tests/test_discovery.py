@@ -10,7 +10,8 @@ import pytest
 
 from forensics.engine.reading import sniffers
 from forensics.model import Identity, Kind, Status
-from forensics.run import NothingToRead, Run, discover, identity_of
+from forensics.path_identity import identity_of
+from forensics.run import NothingToRead, Run, discover
 
 
 def find(folder: Path, **options: object) -> Run:

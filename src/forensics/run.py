@@ -9,22 +9,20 @@ from __future__ import annotations
 import atexit
 import fnmatch
 import os
-import re
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from forensics import arrays, quoted
-from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, format_of, is_torch_zip, without_compression
-from forensics.files import beginning
+from forensics import quoted
+from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, format_of
+from forensics.kinds import CHECKPOINT_NAME, PROGRAM, PROGRAM_SUFFIXES, Sniffers, classify
 from forensics.model import Coverage, Identity, Kind, Source, Status
-from forensics.report.own import is_report
+from forensics.path_identity import identity_of, jobs_of_arrays, local_names, number_tasks, restarted, rotated
 
 if TYPE_CHECKING:
     from forensics.archives.unpacker import Unpacker
@@ -35,49 +33,6 @@ MAX_DEPTH = 40
 
 # Folders that hold programs, not traces of a run.
 _SKIPPED_FOLDERS = {".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache"}
-_PROGRAM_SUFFIXES = frozenset(
-    ".py .pyi .pyx .pxd .ipynb .c .cc .cpp .cxx .cu .cuh .h .hh .hpp .inl .rs .go .java .js .ts .css .cmake .diff"
-    " .patch".split()
-)
-# What comes with a program, by the names that GitHub and packagers know.
-_DOCUMENT_NAME = re.compile(
-    r"(?:README|CHANGE(?:S|LOG)|NEWS|LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|AUTHORS|CONTRIBUTING|CODE_OF_CONDUCT|INSTALL"
-    r"|SECURITY)(?:\.(?:md|txt|in))?$"
-    r"|(?:CMakeLists\.txt|(?:GNU)?Makefile|Dockerfile)$",
-    re.I,
-)
-_DOCUMENT_SUFFIXES = frozenset(".rst .tex .html .htm .adoc .xml .ps .svg".split())
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG\r\n", "image"),
-    (b"\xff\xd8\xff", "image"),
-    (b"GIF8", "image"),
-    (b"RIFF", "media file"),
-    (b"%PDF-", "PDF"),
-    (b"\x7fELF", "ELF binary or core file"),
-    (b"PK\x03\x04", "zip archive (a checkpoint saved by torch is one)"),
-    (b"\x1f\x8b", "gzip-compressed; unpack it to have it read"),
-    (b"\xfd7zXZ", "xz-compressed; unpack it to have it read"),
-    (b"BZh", "bzip2-compressed; unpack it to have it read"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it to have it read"),
-    (b"\x93NUMPY", "NumPy array"),
-    (b"PAR1", "Parquet file"),
-    (b"\x89HDF", "HDF5 file"),
-    (b"SQLite format 3", "SQLite database"),
-    (b"\x80\x02", "pickle"),
-    (b"\x80\x03", "pickle"),
-    (b"\x80\x04", "pickle"),
-    (b"\x80\x05", "pickle"),
-    (b"\xff\xfe\x00\x00", "UTF-32 text; convert it to UTF-8 to have it read"),
-    (b"\xff\xfe", "UTF-16 text; convert it to UTF-8 to have it read"),
-    (b"\xfe\xff", "UTF-16 text; convert it to UTF-8 to have it read"),
-)
-# Names of files that hold weights or optimizer states, also those of a save that did not finish.
-_CHECKPOINT_NAME = re.compile(
-    r"(?:\.(?:pt|pth|ckpt|safetensors|distcp)|\.pth\.tar"
-    r"|(?:^|[._-])(?:pytorch_model|model|optimizer|scheduler|training_args)(?:[._-][\w.-]*)?\.bin)"
-    r"(?:\.(?:tmp|partial|part|incomplete))?$",
-    re.I,
-)
 # Members of archives that hold data, weights or pictures in any case; they are not unpacked.
 _DATA_SUFFIXES = frozenset(
     ".pt .pth .ckpt .safetensors .distcp .bin .npy .npz .png .jpg .jpeg .gif .webp .mp4 .wav .flac .parquet .arrow"
@@ -90,48 +45,8 @@ _SPECIAL = {
     stat.S_IFCHR: "character device",
 }
 
-_ATTEMPT_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/(?:filtered_)?(stdout|stderr)\.log$")
-# The same files, where the folder of one attempt is what is analysed.
-_WITHIN_ATTEMPT = re.compile(r"^(\d{1,4})/(?:(?:filtered_)?(stdout|stderr)\.log|error\.json)$")
-_ERROR_FILE_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/error\.json$")
-_RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.=]?(\d{1,6})(?!\d)", re.I)
-_LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.=]?(\d{1,4})(?!\d)", re.I)
-_LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
-# What Python's RotatingFileHandler and logrotate rename `train.log` to. Both count from 1; ranks have a 0.
-_ROTATED = re.compile(r"(?P<base>(?:.*/)?(?:[^/]+\.)?log)\.(?P<number>\d{1,4})$")
-_NODE_IN_PATH = re.compile(
-    r"(?:^|/)((?:node|host|worker|trainer|pod|server|machine)s?[-_]?\d{1,5}"
-    r"|(?:node|host|server|machine)(?:[-_](?!x86|v\d)[a-z]\d{0,4}|(?-i:(?<=[a-z])[A-Z])))(?=[/._-]|$)",
-    re.I,
-)
-_ATTEMPT_IN_PATH = re.compile(r"(?:^|[/_.-])(?:attempt|restart|try|retry)[_-]?(\d{1,4})(?=[/_.-]|$)", re.I)
-_NODE_IN_NAME = re.compile(
-    r"(?<=[._-])(?<!loader[._-])((?:node|host|worker|trainer|pod|server|machine)[-_]?\d{1,5})(?=[._-]|$)", re.I
-)
-# "<host>_rank<n>", the host in words that hyphens join: "fr_gpu-node2_rank5.json". Between other separators the words
-# before "node2" may be those of a job.
-_HOST_BEFORE_RANK = re.compile(
-    r"(?:^|_)((?:(?!(?:run|job|log|trace|dump|train|fr|std(?:out|err))-)[a-z][a-z0-9]*-){1,4}(?:node|host|worker|server|machine)-?\d{1,5})"
-    r"(?=_(?:global_?)?rank[_\-.=]?\d)",
-    re.I,
-)
-# The kubelet's own folders, and the links to them in /var/log/containers.
-_POD_IN_PATH = re.compile(
-    r"(?:^|/)(?:[^/_]+_([a-z0-9][a-z0-9.-]*)_[0-9a-f-]+/[^/]+/\d+\.log$|([a-z0-9][a-z0-9.-]*)_[^/_]+_[^/_]+-[0-9a-f]{64}\.log$)"
-)
-_PREVIOUS = re.compile(r"[-_.]prev(?:ious)?(?=\.(?:log|txt|out|err)(?:\.(?:gz|xz|bz2|zst))?$)", re.I)
-_RAY_WORKER = re.compile(r"(?:^|/)worker-[0-9a-f]{20,}-[0-9a-f]{4,8}-(\d+)\.(?:out|err)$")
-_TASK_SUFFIX = re.compile(
-    r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
-)
-# A stem that ends in the number of a job: "slurm-31337_", "sweep_4411_", "train-839201.".
-_OF_JOB = re.compile(r"(?<!\d)\d{2,12}[_-]$")
-_SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
-_SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
-
 
 NOTEBOOK = ".ipynb"
-PROGRAM = "program source"
 NOT_THERE = "no such file or directory"
 
 
@@ -145,249 +60,6 @@ class Run:
     sources: tuple[Source, ...]
     skipped: tuple[Coverage, ...]
     jobs: Mapping[str, frozenset[str]] = field(default_factory=dict)  # of an array: name -> the files of each
-
-
-@dataclass(frozen=True, slots=True)
-class Sniffers:
-    """Content tests of the structured kinds; given in, so that discovery depends on no parser."""
-
-    tensorboard: Callable[[bytes], bool]
-    flight_recorder: Callable[[bytes, str], bool]
-    metrics: Callable[[bytes, str], bool]
-    error_file: Callable[[bytes, str], bool] = lambda head, name: False
-    run_file: Callable[[bytes, str], bool] = lambda head, name: False
-    data_table: Callable[[bytes, str], str | None] = lambda head, name: None
-    # What a text is that is no log, from its first bytes, its size and name, and what reads bytes from an offset on.
-    other_text: Callable[[bytes, int, str, Callable[[int, int], bytes]], str | None] = lambda *_: None
-
-
-def identity_of(path: str) -> Identity:
-    """What the path of a file says about rank, node, attempt and stream. `path` is relative, with "/"."""
-    path = without_compression(path)
-    if m := _ERROR_FILE_LAYOUT.search(path):
-        return Identity(local_rank=int(m[2]), attempt=int(m[1]), node=_first(_NODE_IN_PATH, path[: m.start()]))
-    if m := _ATTEMPT_LAYOUT.search(path):  # torchrun --log-dir
-        return Identity(
-            local_rank=int(m[2]), attempt=int(m[1]), stream=m[3], node=_first(_NODE_IN_PATH, path[: m.start()])
-        )
-    if m := _WITHIN_ATTEMPT.match(path):
-        return Identity(local_rank=int(m[1]), stream=m[2])
-    name = path.rsplit("/", 1)[-1]
-    local = _LOCAL_RANK_IN_NAME.search(name)
-    rank = _RANK_IN_NAME.search(re.sub(_LOCAL_RANK_IN_NAME, "", name)) or _RANK_IN_NAME.search(
-        path.rsplit("/", 1)[0] if "/" in path else ""
-    )
-    dotted = _LOG_DOT_RANK.search(path)
-    number = rank[1] if rank else next((g for g in dotted.groups() if g), None) if dotted else None
-    attempt = _ATTEMPT_IN_PATH.search(path)
-    pod = _POD_IN_PATH.search(path)
-    worker = _RAY_WORKER.search(path)
-    return Identity(
-        rank=int(number) if number else None,
-        local_rank=int(local[1]) if local else None,
-        node=(pod[1] or pod[2])
-        if pod
-        else _first(_NODE_IN_PATH, path) or _first(_HOST_BEFORE_RANK, name) or _first(_NODE_IN_NAME, name),
-        pid=int(worker[1]) if worker else None,
-        attempt=int(attempt[1]) if attempt else None,
-        stream="stderr" if _SUFFIX_STREAM.search(name) else "stdout" if _SUFFIX_STDOUT.search(name) else None,
-    )
-
-
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    m = pattern.search(text)
-    return m[1] if m else None
-
-
-def number_tasks(sources: Sequence[Source], jobs: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Source]:
-    """Read `job_0.err`, `job_1.err`, ... as ranks where the numbers of one stem run from 0 without a gap.
-
-    jobs: what `jobs_of_arrays` found: files of these are no ranks.
-    """
-    apart = frozenset[str]().union(*jobs.values())
-    groups: dict[tuple[str, str], set[int]] = {}
-    for source in sources:
-        if (m := _task(source)) and source.path not in apart:
-            groups.setdefault((m["stem"], m["end"]), set()).add(int(m["task"]))
-    numbered = []
-    for source in sources:
-        m = _task(source)
-        tasks = groups.get((m["stem"], m["end"]), set()) if m else set()
-        gapless = len(tasks) > 1 and tasks == set(range(len(tasks)))
-        if (
-            m
-            and gapless
-            and source.path not in apart
-            and source.identity.rank is None
-            and source.identity.local_rank is None
-            and not _names_node(source.identity.node, m["task"])
-            and not m["end"].startswith("_log")
-        ):
-            source = replace(source, identity=replace(source.identity, task=int(m["task"])))
-        numbered.append(source)
-    return numbered
-
-
-def _task(source: Source) -> re.Match[str] | None:
-    return _TASK_SUFFIX.match(without_compression(source.path))
-
-
-def jobs_of_arrays(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
-    """The jobs of Slurm arrays, each with its files, where what the files of one stem say shows that they are such.
-
-    The name of a job is what its files have in common: `slurm-31337_2`. A file that cannot be read says nothing.
-    """
-    stems: dict[str, dict[int, list[Source]]] = {}
-    for source in sources:
-        if source.kind is Kind.LOG and (m := _task(source)) and _OF_JOB.search(m["stem"]):
-            stems.setdefault(m["stem"], {}).setdefault(int(m["task"]), []).append(source)
-    found: dict[str, frozenset[str]] = {}
-    for stem, tasks in stems.items():
-        if len(tasks) > 1 and arrays.are_jobs({n: _heads(tasks[n]) for n in sorted(tasks)[: arrays.MOST]}):
-            found |= {f"{stem}{n}": frozenset(s.path for s in tasks[n]) for n in sorted(tasks)}
-    return found
-
-
-def _heads(sources: Sequence[Source]) -> bytes:
-    """The first bytes of some files, one below the other."""
-    heads = []
-    for source in sources:
-        try:
-            heads.append(beginning(source.file, arrays.HEAD))
-        except OSError:
-            continue
-    return b"\n".join(heads)
-
-
-def restarted(sources: Sequence[Source]) -> list[Source]:
-    """Read `pod-prev.log` beside `pod.log` as the attempt before it: what `kubectl logs --previous` was written to."""
-    names = {s.path for s in sources}
-    after = {s.path: name for s in sources if (name := _PREVIOUS.sub("", s.path)) != s.path and name in names}
-    attempt = dict.fromkeys(after, 0) | dict.fromkeys(after.values(), 1)
-    return [
-        replace(s, identity=replace(s.identity, attempt=attempt[s.path]))
-        if s.path in attempt and s.identity.attempt is None
-        else s
-        for s in sources
-    ]
-
-
-def rotated(sources: Sequence[Source]) -> list[Source]:
-    """Read `train.log.2.gz`, `train.log.1` beside `train.log` as what it held before: no ranks, and the oldest first.
-
-    Where there is a `train.log.0`, or no `train.log`, they are left as they are.
-    """
-    plain = {without_compression(s.path): s for s in sources}
-    older: dict[str, dict[int, Source]] = {}
-    for path, source in plain.items():
-        if (m := _ROTATED.match(path)) and m["base"] in plain:
-            older.setdefault(m["base"], {})[int(m["number"])] = source
-    older = {base: parts for base, parts in older.items() if 0 not in parts}
-    parts_of = {plain[base].path: [parts[n] for n in sorted(parts, reverse=True)] for base, parts in older.items()}
-    moved = {part.path for parts in parts_of.values() for part in parts}
-    ordered: list[Source] = []
-    for source in sources:
-        if source.path not in moved:
-            named = identity_of(source.path)
-            ordered += (replace(part, identity=named) for part in parts_of.get(source.path, ()))
-            ordered.append(source)
-    return ordered
-
-
-def local_names(sources: Sequence[Source]) -> list[Source]:
-    """Read the ranks (or tasks) in names as local ones where one number stands under several hosts of one attempt."""
-    hosts: dict[tuple[int | None, str, int], set[str]] = {}
-    for s in sources:
-        for what in ("rank", "task"):
-            number = getattr(s.identity, what)
-            if number is not None and s.identity.node is not None:
-                hosts.setdefault((s.identity.attempt, what, number), set()).add(s.identity.node)
-    repeated = {what for (_, what, _), nodes in hosts.items() if len(nodes) > 1}
-    return [_as_local(s, repeated) for s in sources]
-
-
-def _as_local(source: Source, repeated: set[str]) -> Source:
-    mine = source.identity
-    if mine.node is None or mine.local_rank is not None:
-        return source
-    if "rank" in repeated and mine.rank is not None:
-        return replace(source, identity=replace(mine, local_rank=mine.rank, rank=None))
-    if "task" in repeated and mine.task is not None:
-        return replace(source, identity=replace(mine, local_rank=mine.task, task=None))
-    return source
-
-
-def _names_node(node: str | None, number: str) -> bool:
-    """Whether a file's last number is that of its host: worker-2 need not be rank 2, since a master may come first."""
-    return node is not None and re.search(rf"[-_]{number}$", node) is not None
-
-
-def _looks_binary(head: bytes) -> bool:
-    """True where control characters that text and terminals do not use are many, or come with bytes that are no UTF-8.
-
-    A fifth of control characters alone is enough; logs in a legacy encoding have none, random bytes have a tenth.
-    """
-    if not head:
-        return False
-    control = sum(head.count(bytes([b])) for b in range(32) if b not in (0, 7, 8, 9, 10, 12, 13, 27))
-    if head.count(b"\0") > len(head) // 2:
-        # A log that was emptied while its writer held it open begins with zeros, and a crash leaves them at its end.
-        text = head.strip(b"\0")
-        if b"\n" in text and b"\0" not in text:
-            return _looks_binary(text)
-        control += head.count(b"\0")
-    broken = head.decode("utf-8", "replace").count("\ufffd")
-    return control > len(head) / 5 or (control > len(head) / 50 and broken > len(head) / 10)
-
-
-def _is_utf16(head: bytes) -> bool:
-    """Whether Latin text in UTF-16 without a byte order mark: every other byte, and hardly one between, is zero."""
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    return len(head) >= 64 and max(even, odd) > 0.45 * len(head) and min(even, odd) < 0.05 * len(head)
-
-
-def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | None]:
-    """(kind, why it is not read) of a file, from its first bytes and its name."""
-    checkpoint = _CHECKPOINT_NAME.search(name) is not None
-    if not head:
-        return Kind.CHECKPOINT if checkpoint else Kind.EMPTY, None
-    if sniffers.tensorboard(head):
-        return Kind.TENSORBOARD, None
-    if sniffers.flight_recorder(head, name):
-        return Kind.FLIGHT_RECORDER, None
-    suffix = PurePosixPath(name).suffix.lower()
-    if is_torch_zip(head) or (len(head) > 8 and head[8:9] == b"{" and ".safetensors" in name.lower()):
-        return Kind.CHECKPOINT, None
-    for magic, what in _MAGIC:
-        if head.startswith(magic):
-            pickled = head[:1] == b"\x80" and (suffix == ".pkl" or name == ".metadata")
-            if pickled or (checkpoint and head[:1] in b"P\x80"):
-                return Kind.CHECKPOINT, None
-            return Kind.BINARY, what
-    if _is_utf16(head):
-        return Kind.BINARY, "UTF-16 text; convert it to UTF-8 to have it read"
-    if _looks_binary(head):
-        if checkpoint:
-            return Kind.CHECKPOINT, None
-        zeros = not head.strip(b"\0")  # of a long file, `head` is then its end
-        return Kind.BINARY, "zero bytes, at its beginning and at its end" if zeros else "binary file of unknown format"
-    if suffix in _PROGRAM_SUFFIXES:
-        return Kind.CONFIG, PROGRAM
-    if is_report(head):
-        return Kind.CONFIG, "a report of this program"
-    if suffix in _DOCUMENT_SUFFIXES:
-        return Kind.CONFIG, "a document and no log"
-    if sniffers.error_file(head, name):
-        return Kind.ERROR_FILE, None
-    if sniffers.metrics(head, name):
-        return Kind.METRICS, None
-    if sniffers.run_file(head, name):
-        return Kind.CONFIG, None
-    if (why_not := sniffers.data_table(head, name)) is not None:
-        return Kind.CONFIG, why_not
-    if _DOCUMENT_NAME.match(name):
-        return Kind.CONFIG, "a document and no log"
-    return Kind.LOG, None
 
 
 class _Walk:
@@ -525,9 +197,9 @@ class _Walk:
                 return "excluded"
             if not _SKIPPED_FOLDERS.isdisjoint(name.split("/")[:-1]):
                 return "holds programs, not traces of a run"
-            if suffix in _PROGRAM_SUFFIXES:
+            if suffix in PROGRAM_SUFFIXES:
                 return PROGRAM
-            data = suffix in _DATA_SUFFIXES and not _CHECKPOINT_NAME.search(name)
+            data = suffix in _DATA_SUFFIXES and not CHECKPOINT_NAME.search(name)
             return "data, which are not fetched" if data else None
 
         def readable(head: bytes, name: str) -> str | None:
@@ -535,7 +207,7 @@ class _Walk:
                 return None
             return classify(head, name, self.sniffers)[1]
 
-        choice = remote.Choice(wanted, readable, lambda name: _CHECKPOINT_NAME.search(name) is not None, self.since)
+        choice = remote.Choice(wanted, readable, lambda name: CHECKPOINT_NAME.search(name) is not None, self.since)
         try:
             for one in remote.fetch(url, choice):
                 path = f"{prefix}{_printable(one.name)}"

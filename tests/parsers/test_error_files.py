@@ -11,7 +11,7 @@ from forensics.engine.matcher import Matcher
 from forensics.engine.pipeline import analyse
 from forensics.model import Diagnosis, Identity, Kind, Role, Source, Status
 from forensics.parsers.error_files import ErrorFile, looks_like_error_file, read
-from forensics.run import identity_of
+from forensics.path_identity import identity_of
 from forensics.signatures.schema import load_catalogue
 
 STACK = """Traceback (most recent call last):

@@ -12,7 +12,7 @@ from forensics.model import Identity, Kind, Source
 from forensics.parsers.launchers import worker_of
 from forensics.parsers.prefixes import clean, from_ray, from_syslog
 from forensics.parsers.tracebacks import read_traceback
-from forensics.run import identity_of, local_names, number_tasks
+from forensics.path_identity import identity_of, local_names, number_tasks
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from forensics.kinds import Sniffers
 from forensics.model import Fact, Kind, Source
 from forensics.parsers import error_files, flight_recorder, metric_files, run_files, tensorboard
 from forensics.parsers.run_files import documents, training_args
 from forensics.parsers.run_files.base import is_private
 from forensics.parsers.run_files.pickled import NotReadable, read
-from forensics.run import Sniffers, discover
+from forensics.run import discover
 
 DATA = Path(__file__).parents[1] / "data" / "run_files"
 SNIFFERS = Sniffers(

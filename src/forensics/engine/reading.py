@@ -13,6 +13,7 @@ from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import STACK, Matcher
 from forensics.engine.scan import scan_files
 from forensics.files import beginning
+from forensics.kinds import Sniffers
 from forensics.model import (
     COLLECTIVES_COLUMNS,
     METRICS_COLUMNS,
@@ -46,7 +47,7 @@ from forensics.parsers import (
 )
 from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
-from forensics.run import Run, Sniffers
+from forensics.run import Run
 
 if TYPE_CHECKING:
     import polars as pl

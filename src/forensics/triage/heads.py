@@ -32,8 +32,8 @@ _OF_A_RANK = re.compile(rb"\[(?:[Rr]ank|default)[: ]? ?\d|\b(?:global_|local_)?r
 def is_read(head: bytes, name: str) -> bool:
     """Whether the analysis reads a file as a log or as metrics, by its first bytes (unpacked) and its name."""
     from forensics.engine.reading import sniffers
+    from forensics.kinds import classify
     from forensics.model import Kind
-    from forensics.run import classify
 
     if format_of(head, name) in RECORDS:
         return True

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from forensics.files import beginning, opened
+from forensics.kinds import Sniffers
 from forensics.model import Coverage, Identity, Kind, Source
-from forensics.run import SNIFF, Sniffers, examine, jobs_of_arrays, listing, local_names, number_tasks
+from forensics.path_identity import jobs_of_arrays, local_names, number_tasks
+from forensics.run import SNIFF, examine, listing
 
 PRINT = 512  # bytes at the beginning by which a file is known again
 TRAIL = 512  # bytes before the place up to which a file was read, by which a copy of it is known

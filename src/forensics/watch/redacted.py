@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from forensics.kinds import Sniffers
 from forensics.model import Source
 from forensics.report.redaction import Redactor, told_by
 from forensics.report.redaction.told_lines import FILES
-from forensics.run import Sniffers, examine, listing
+from forensics.run import examine, listing
 from forensics.watch.news import News
 
 MOST = 20_000  # lines that one watch learns from
