@@ -79,3 +79,31 @@ def test_a_later_traceback_that_does_not_hang_together_lends_no_frame(tmp_path: 
 def test_without_a_frame_of_the_user_no_place_is_made_up(tmp_path: Path) -> None:
     library = "".join(line for line in SHAPE.splitlines(True) if "train.py" not in line and "model(batch)" not in line)
     assert all("was raised at" not in note for note in root(tmp_path, library).notes)
+
+
+SPAWN = """\
+Traceback (most recent call last):
+  File "/w/main.py", line 62, in <module>
+    mp.spawn(worker, nprocs=4, args=(4,))
+  File "/v/lib/python3.6/site-packages/torch/multiprocessing/spawn.py", line 119, in join
+    raise Exception(msg)
+Exception:
+
+-- Process 2 terminated with the following error:
+Traceback (most recent call last):
+  File "/v/lib/python3.6/site-packages/torch/multiprocessing/spawn.py", line 20, in _wrap
+    fn(i, *args)
+  File "/w/main.py", line 40, in worker
+    batch = loader["val"]
+KeyError: 'val'
+"""
+
+
+def test_what_spawn_passes_on_is_the_cause_and_not_the_exception_that_quotes_it(tmp_path: Path) -> None:
+    found = root(tmp_path, SPAWN)
+    assert found.name == "python-exception" and found.evidence[0].text.startswith("KeyError")
+
+
+def test_an_exception_above_one_that_it_does_not_quote_stays_the_first(tmp_path: Path) -> None:
+    found = root(tmp_path, SPAWN.replace("-- Process 2 terminated with the following error:", "no GPU left"))
+    assert found.evidence[0].text.startswith("Exception")

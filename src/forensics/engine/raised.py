@@ -40,15 +40,20 @@ def own_frame(ordered: Sequence[Traceback], i: int) -> tuple[str, int, str] | No
 
 
 def passes_on(ordered: Sequence[Traceback], i: int) -> bool:
-    """Whether the exception at `i` only tells that a notebook's cell raised, and the one below it is what it raised.
+    """Whether the exception at `i` only tells of the one below it, which it quotes.
 
-    nbclient and papermill put IPython's traceback of the cell into the message of their own exception.
+    nbclient and papermill put IPython's traceback of the cell into the message of their own exception;
+    torch.multiprocessing.spawn put that of the process into a plain `Exception` before torch 1.7 gave it a name.
     """
-    if ordered[i].exception.rsplit(".", 1)[-1] not in _OF_CELLS or i + 1 == len(ordered):
+    if i + 1 == len(ordered):
         return False
     outer, inner = ordered[i], ordered[i + 1]
-    same = inner.header.file == outer.header.file and _gap(outer, inner) <= _CELL
-    return same and tracebacks.named_in(inner.header.text) is not None
+    if inner.header.file != outer.header.file:
+        return False
+    if outer.exception.rsplit(".", 1)[-1] in _OF_CELLS:
+        return _gap(outer, inner) <= _CELL and tracebacks.named_in(inner.header.text) is not None
+    spawned = outer.exception == "Exception" and outer.message.startswith("-- Process ")
+    return spawned and _gap(outer, inner) <= _BELOW
 
 
 def by_place(observations: Sequence[Observation]) -> list[list[Observation]]:
