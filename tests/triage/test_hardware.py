@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from forensics.signatures.schema import load_catalogue
+from forensics.triage.hosts import on_machines
 from forensics.triage.insight.hardware import CAUSES, flaky, is_hardware
 from forensics.triage.insight.model import DRAIN, WATCH
 from forensics.triage.model import Device, JobResult, Sign
@@ -153,3 +154,16 @@ def test_chance_drains_few() -> None:
             rows.append(fault(n, "gpu-hang", node, n) if draw.random() < 0.15 else row(n, nodes=(node,)))
         drained += any(u.advice == DRAIN for u in flaky(rows))
     assert drained <= 10
+
+
+def test_what_several_jobs_call_by_a_role_is_no_machine() -> None:
+    for name in ("worker-0", "localhost", "pod-3", "node-0"):
+        rows = [*healthy(0, 64), *(fault(100 + n, "host-hardware-error", name, 10 * n) for n in range(3))]
+        assert flaky(rows) and not flaky(on_machines(rows))
+
+
+def test_numbered_nodes_are_machines_where_none_is_counted_from_zero() -> None:
+    rows = [row(n, nodes=(f"node-{1 + n % 8}",)) for n in range(64)]
+    rows += [fault(100 + n, "host-hardware-error", "node-3", 10 * n) for n in range(3)]
+    assert on_machines(rows) == tuple(rows)
+    assert [u.name for u in flaky(on_machines(rows))] == ["node-3"]

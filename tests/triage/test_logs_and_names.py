@@ -278,3 +278,89 @@ def test_what_is_named_as_a_stage_or_stands_alone_is_evidence(tmp_path: Path) ->
 )
 def test_settings_that_are_written_into_a_name(name: str, stated: dict[str, str]) -> None:
     assert settings(name) == stated
+
+
+ALONE = "cuda:0 world_size=1 rank 0 of 1\n"
+OF_TWO = "rank {rank} of world size 2\n"
+
+
+def test_ranks_under_the_names_of_their_machines_are_one_job(tmp_path: Path) -> None:
+    for job in ("gpt-88101", "gpt-88140"):
+        for rank, host in enumerate(("n001", "n002")):
+            write(tmp_path / "logs" / job, OF_TWO.format(rank=rank) + STEPS, f"{host}_{rank}.log")
+    assert paths(tmp_path / "logs") == ["gpt-88101", "gpt-88140"]
+    assert paths(tmp_path) == ["logs/gpt-88101", "logs/gpt-88140"]
+
+
+def test_ranks_behind_job_and_machine_are_one_job(tmp_path: Path) -> None:
+    write(tmp_path, STEPS, *(f"gpt-{job}-n01{n}-{n}.out" for job in (88101, 88140) for n in (2, 3)))
+    assert [(Path(job.path).name, len(job.parts)) for job in jobs(tmp_path)] == [("88101", 2), ("88140", 2)]
+
+
+@pytest.mark.parametrize("name", ["gpu{}.log", "agent_gpu{}.log", "worker{}.log", "proc_{}.log"])
+def test_logs_of_slots_that_say_that_they_are_alone_are_jobs(tmp_path: Path, name: str) -> None:
+    write(tmp_path, ALONE + STEPS + DONE, *(name.format(n) for n in range(4)))
+    assert len(jobs(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("name", ["gpu{}.log", "gpu{}_lr1e-3.log", "worker{}.log", "log_gpu_{}.txt"])
+def test_logs_of_slots_that_say_nothing_are_one_job_with_a_note_that_hides_no_failure(
+    tmp_path: Path, name: str
+) -> None:
+    root = write(tmp_path / "run", STEPS + DONE, *(name.format(n) for n in range(3)))
+    write(root, STEPS + FAILED, name.format(3))
+    made = batch_of(tmp_path, root)
+    assert [result.verdict for result in made.results] == ["failed"]
+    assert any("4 logs of" in note for note in made.notes)
+
+
+def test_logs_of_workers_that_tell_their_ranks_are_one_job_without_a_note(tmp_path: Path) -> None:
+    for n in range(2):
+        write(tmp_path, OF_TWO.format(rank=n) + STEPS, f"worker{n}.log")
+    notes = Notes()
+    assert len(list(find([str(tmp_path)], notes=notes))) == 1 and not notes.lines()
+
+
+@pytest.mark.parametrize("name", ["rank_{}", "lora_rank_{}", "rank{}"])
+def test_ranks_of_adapters_are_jobs(tmp_path: Path, name: str) -> None:
+    write(tmp_path, STEPS, *(f"{name.format(n)}/train.log" for n in (4, 8, 16, 64)))
+    assert len(jobs(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("numbers", [(0, 8, 16), (1, 2, 3), (5, 6, 7)])
+def test_ranks_of_processes_are_one_job(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    write(tmp_path, STEPS, *(f"rank_{n}/train.log" for n in numbers))
+    assert len(jobs(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("try_1.log", "try_2.log"),
+        ("attempt=1.log", "attempt=2.log"),
+        ("try=1/train.log", "try=2/train.log"),
+        ("run-attempt-0/out.log", "run-attempt-1/out.log"),
+    ],
+)
+def test_attempts_are_one_job_that_the_last_one_got_over(tmp_path: Path, names: tuple[str, str]) -> None:
+    root = tmp_path / "runs"
+    write(root / "job", STEPS + FAILED, names[0])
+    write(root / "job", STEPS.replace("2026-11-20", "2026-11-21") + DONE.replace("11-20", "11-21"), names[1])
+    write(root / "other", STEPS + DONE, "train.log")
+    made = batch_of(tmp_path, root)
+    assert [(Path(r.path).name, r.verdict) for r in made.results] == [("job", "recovered"), ("other", "healthy")]
+
+
+def test_numbered_seeds_are_jobs_also_without_a_gap(tmp_path: Path) -> None:
+    write(tmp_path, STEPS + DONE, "seed1.log", "seed2.log", "seed3.log")
+    assert len(jobs(tmp_path)) == 3
+
+
+def test_logs_under_the_names_of_pods_are_told_apart_by_job(tmp_path: Path) -> None:
+    write(tmp_path, STEPS, *(f"bert-{job}-{role}-0.log" for job in (3, 4) for role in ("master", "worker")))
+    assert [(Path(job.path).name, len(job.parts)) for job in jobs(tmp_path)] == [("bert-3", 2), ("bert-4", 2)]
+
+
+def test_roles_of_one_run_are_one_job(tmp_path: Path) -> None:
+    write(tmp_path, STEPS, "train-master-0.log", "train-worker-0.log", "eval-worker-0.log")
+    assert len(jobs(tmp_path)) == 1

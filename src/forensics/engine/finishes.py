@@ -125,10 +125,11 @@ def _is_of(finish: Observation, o: Observation, world: World, steps: StepClock) 
     if mine is not None and other is not None:
         return mine == other
     here, there = o.evidence[0].file, finish.evidence[0].file
-    if here == there or world.size == 1:
+    if here == there:
         return True
     # Two files with steps of their own are of two processes; one without may be the other stream of the same.
-    return mine is None and other is None and not (steps.marks.get(here) and steps.marks.get(there))
+    unknown = world.size == 1 or (mine is None and other is None)
+    return unknown and not (steps.marks.get(here) and steps.marks.get(there))
 
 
 def _writes_no_steps(o: Observation, steps: StepClock, world: World) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 # Folders that hold programs or caches: run.py skips them within a job too.
 _NO_JOBS = frozenset({".git", "__pycache__", "site-packages", "node_modules", ".venv", "venv", ".mypy_cache", ".cache"})
@@ -15,8 +16,8 @@ _OF_A_SYSTEM = re.compile(
 )
 # Folders that are parts of one run, and never a job each.
 _PART = re.compile(
-    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry|"
-    r"checkpoint|ckpt|step|epoch|global_step|iter|version)s?[-_.=]?\d+\Z"
+    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|(?:run[-_])?attempt|"
+    r"restart|retry|try|checkpoint|ckpt|step|epoch|global_step|iter|version)s?[-_.=]?\d+\Z"
     r"|(?:logs?|std(?:out|err)|checkpoints?|ckpts?|models?|weights|tensorboard|tb(?:_logs?)?|events|wandb|mlruns|"
     r"lightning_logs|runs?|configs?|conf|code|src|source|data|artifacts?|plots?|figures|images|samples|cores?|dumps?|"
     r"nccl|nccl_logs?|flight_recorder|fr|fr_traces?|traces?|profil(?:e|er|es|ing)|metrics|csv|results?|outputs?|eval|"
@@ -25,10 +26,11 @@ _PART = re.compile(
 )
 # Parts that ran, each with logs of its own: ranks, machines, attempts, and (below a job's folder) roles and stages.
 _PROCESS = re.compile(
-    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|attempt|restart|retry)"
-    r"s?[-_.=]?\d+\Z|.*[-_.](?:rank|node)[-_.=]?\d+\Z",
+    r"(?:(?:global|local)?[_-]?rank|node|host|worker|trainer|pod|server|machine|proc(?:ess)?|gpu|(?:run[-_])?attempt|"
+    r"restart|retry|try)s?[-_.=]?\d+\Z|(?!.*lora)(?:.*[-_.])(?:rank|node)[-_.=]?\d+\Z",
     re.I,
 )
+_RANK = re.compile(r"rank[-_.=]?(\d{1,4})\Z", re.I)
 _MACHINE = re.compile(
     r"(?:node|host|worker|trainer|pod|server|machine|gpu)s?[-_.=]?\d+\Z|.*[-_.]node[-_.=]?\d+\Z", re.I
 )
@@ -81,7 +83,7 @@ _DATED = re.compile(r"[A-Za-z]\w{0,30}[-_]20\d\d-?[01]\d-?[0-3]\d[T_-][0-2]\d\W?
 _COUNT = re.compile(r"(?:tasks?[-_.]?)?\d{1,6}\Z", re.I)
 # Machines as sites name them: gpu-0113, dgx17, cn1234, r1i2n3, ip-10-0-0-1, name.domain.example.
 _HOST = re.compile(
-    r"(?:gpu|dgx|hgx|cn|nid|nd|compute|h100|a100|srv|node|host)[-_]?[a-z]{0,4}-?\d{1,6}(?:[-.][\w.-]+)?\Z"
+    r"(?:gpu|dgx|hgx|cn|nid|nd|compute|h100|a100|srv|node|host)[-_]?[a-z]{0,4}-?\d{1,6}(?:[-.][\w.-]+)?\Z|n0\d{1,4}\Z"
     r"|ip(?:-\d{1,3}){4}(?:\..+)?\Z|r\d+i\d+n\d+\Z|[a-z][\w-]*\d(?:\.[a-z][\w-]*){2,}\Z",
     re.I,
 )
@@ -102,6 +104,17 @@ def is_part(name: str) -> bool:
 def is_process(name: str) -> bool:
     """Whether a folder is named as that of a rank, a machine or an attempt."""
     return _PROCESS.match(name) is not None
+
+
+def are_adapter_ranks(folders: Sequence[str]) -> bool:
+    """Whether folders named by ranks are the jobs of a sweep over those of low-rank adapters: `rank_8`, `rank_16`, ...
+
+    These are three or more, with gaps between them and without a 0: a run that lost the folders of some ranks has that
+    of rank 0 left, or ranks that follow each other.
+    """
+    numbers = sorted(int(m[1]) for name in folders if (m := _RANK.match(name)))
+    gaps = [b - a for a, b in pairwise(numbers) if b > 3]  # 1 and 2 are such ranks as well
+    return len(numbers) > 2 and numbers[0] > 0 and min(gaps, default=1) > 1
 
 
 def is_machine(name: str) -> bool:

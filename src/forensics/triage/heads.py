@@ -74,6 +74,11 @@ def runs_of_one(heads: Iterable[bytes]) -> bool:
     return bool(sizes) and all(found == {1} for found in sizes)
 
 
+def world_of(head: bytes) -> int:
+    """The largest number of processes that the first bytes of a log speak of; 0 where they speak of none."""
+    return max(_sizes(head), default=0)
+
+
 def tells_a_rank(head: bytes) -> bool:
     """Whether the first bytes of a log say that a process of several wrote some of it."""
     return _OF_A_RANK.search(head) is not None or any(size > 1 for size in _sizes(head))

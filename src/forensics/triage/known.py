@@ -200,7 +200,7 @@ class Known:
     def apart(self, path: str, files: Sequence[str]) -> Found:
         """Jobs of which each wrote one log, with a number in its name, and said that it was alone; none where not."""
         every = self._tree.logs(path, Listing((), tuple(files)))
-        logs = layouts.numbered_logs(every)
+        logs = layouts.numbered_logs(every, processes=True)
         if not runs_of_one(self._tree.heads(self._joined(path, name) for name in logs)):
             return Found()
         cuts = layouts.by_stem(every)
@@ -223,7 +223,8 @@ class Known:
         stems = [cut.name for cut in cuts]
         if len(cuts) < 2 or any(layouts.is_kind_of_log(n) or names.is_part(n) or names.is_host(n) for n in stems):
             return Found()
-        if len(layouts.numbered_logs([f"{stem}.log" for stem in stems])) == len(stems) and names.counted_within(stems):
+        numbered = len(layouts.numbered_logs([f"{stem}.log" for stem in stems])) == len(stems)
+        if numbered and names.counted_within(stems) and not all(map(names.is_trial, stems)):
             return Found()
         heads = [self._tree.head(self._joined(path, cut.entries[0])) for cut in cuts[:FIRST]]
         trained = sum(map(of_training, heads))

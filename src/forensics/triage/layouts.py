@@ -38,14 +38,15 @@ _TORCHRUN = re.compile(r"(?P<id>.+)_[a-z0-9_]{8}\Z")
 _ATTEMPT = re.compile(r"attempt_\d+\Z")
 _TUNE_STATE = re.compile(r"experiment_state-.*\.json\Z|tuner\.pkl\Z|searcher-state-.*\.pkl\Z")
 _END = r"(?:\.(?:log|txt))?(?:\.(?:out|err|o|e|log|txt))(?:\.(?:gz|xz|bz2|zst))?\Z"
-# slurm-123_4.out, train-123_4.err, 123_4.log; submitit's 123_4_0_log.out
+# slurm-123_4.out, train-123_4.err, 123_4.log; submitit's 123_4_0_log.out. No id begins with a zero, as numbers of
+# machines do: srun's %N_%t is n001_4.log.
 _ARRAY = re.compile(
-    rf"(?P<stem>|.*?[^0-9A-Za-z]|.*[A-Za-z])(?P<job>\d{{3,12}})_(?P<task>\d{{1,7}})(?P<rank>_\d{{1,6}})?(?P<own>_log)?{_END}"
+    rf"(?P<stem>|.*?[^0-9A-Za-z]|.*[A-Za-z])(?P<job>[1-9]\d{{2,11}})_(?P<task>\d{{1,7}})(?P<rank>_\d{{1,6}})?(?P<own>_log)?{_END}"
 )
 # slurm-123_4-gpu-07.out, slurm-123-gpu-07.out: Slurm's %N behind the ids, one file a machine
 _ON_HOST = re.compile(
-    r"(?:.*[^0-9A-Za-z])?(?!20\d{6}[-_.])(?P<job>[1-9]\d{3,11})(?:_(?P<task>\d{1,7}))?[-_.](?P<host>[A-Za-z][\w-]*\d)"
-    r"\.(?:out|err)(?:\.(?:gz|xz|bz2|zst))?\Z"
+    r"(?:.*[^0-9A-Za-z])?(?!20\d{6}[-_.])(?P<job>[1-9]\d{3,11})(?:_(?P<task>\d{1,7}))?"
+    r"[-_.](?P<host>[A-Za-z][\w-]*?\d)(?:[-_]\d{1,5})?\.(?:out|err)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
 # train.4821.7.out, train-4821-7.log: the same with other marks between, which dates and counters have too
 _ARRAY_OTHER = re.compile(rf"(?:.*[^0-9A-Za-z])?(?!20\d{{6}}[.-])(?P<job>[1-9]\d{{3,11}})[.-](?P<task>\d{{1,7}}){_END}")
@@ -117,6 +118,10 @@ _CONTAINER_LOG = re.compile(
     r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler)-\d+"
     r"_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{64}\.log\Z"
 )
+# What `kubectl logs` of such pods is written to, under the pods' names.
+_POD_LOG = re.compile(
+    r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head)-\d+\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z"
+)
 # supervisord's (supervisor/options.py): <program>-stdout---supervisor-<random>.log. Ray's dashboard (job_manager.py):
 # job-driver-<submission id>.log.
 _LAUNCHED = (
@@ -135,9 +140,13 @@ _LOG_END = re.compile(
 )
 _ENDINGS = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4})+\Z")
 _RANKED = re.compile(
-    r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry)s?[-_.]?\d",
+    r"(?:rank|node|host|worker|trainer|pod|server|machine|proc|process|gpu|std(?:out|err)|attempt|restart|retry"
+    r"|(?<![a-z])try)s?[-_.=]?\d",
     re.I,
 )
+# Of these, what the jobs are called that somebody starts by hand, one a GPU or a slot.
+_OF_A_SLOT = re.compile(r"(?<![a-z])(?:worker|trainer|pod|server|machine|proc|process|gpu)s?[-_.]?\d", re.I)
+_OF_A_RANK = re.compile(r"(?:rank|node|host|std(?:out|err)|attempt|restart|retry|(?<![a-z])try)s?[-_.=]?\d", re.I)
 _NUMBER = re.compile(r"\d+(?![0-9a-f]*[-_.a-z])|(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{5,16}(?![0-9A-Za-z])|\d+")
 
 
@@ -274,11 +283,16 @@ def tasks_of(folder: str, files: Sequence[str]) -> tuple[Cut, ...]:
 
 
 def operator_jobs(files: Sequence[str]) -> tuple[Cut, ...]:
-    """The jobs whose pods left logs in the kubelet's folder, by the names that operators give; () where not two."""
+    """The jobs whose pods left logs in the kubelet's folder, by the names that operators give; () where not two.
+
+    Also of logs under the names of pods alone, unless what stands for a job there is a kind of log or a stage of a run.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for file in files:
         if m := _CONTAINER_LOG.match(file):
             found.setdefault((m["namespace"], m["job"]), []).append(file)
+        elif (m := _POD_LOG.match(file)) and not is_kind_of_log(m["job"]):
+            found.setdefault(("", m["job"]), []).append(file)
     if len(found) < 2:
         return ()
     spaces = {namespace for namespace, _ in found}
@@ -386,14 +400,23 @@ def is_kind_of_log(stem: str) -> bool:
     return _KIND_OF_LOG.match(stem) is not None or _RANKED.search(stem) is not None
 
 
-def numbered_logs(logs: Sequence[str]) -> tuple[str, ...]:
-    """Logs whose names differ in numbers alone, which do not count ranks or the like; () where there are not two."""
+def numbered_logs(logs: Sequence[str], *, processes: bool = False) -> tuple[str, ...]:
+    """Logs whose names differ in numbers alone; () where there are not two.
+
+    processes: also where the numbers count processes or machines (`gpu0.log`), as they do of the ranks of one run;
+    whoever asks must know from elsewhere that they are none.
+    """
     groups: dict[str, list[str]] = {}
     for name in logs:
-        if not _RANKED.search(name):
+        if processes or not _RANKED.search(name):
             groups.setdefault(_NUMBER.sub("0", name), []).append(name)
     most = max(groups.values(), key=lambda members: len(members), default=[])
     return tuple(most) if len(most) > 1 else ()
+
+
+def is_of_a_slot(name: str) -> bool:
+    """Whether a log is named by the GPU, process or worker that wrote it: a rank of one run, or a run of its own."""
+    return _OF_A_SLOT.search(name) is not None and _OF_A_RANK.search(name) is None
 
 
 def wandb_id(name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from forensics.triage.insight.model import Insights
 
-RESULT_VERSION = 7  # of JobResult's JSON form; a stored result of another version is made anew
+RESULT_VERSION = 8  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit

@@ -15,7 +15,7 @@ from forensics.triage import folders as names
 from forensics.triage import layouts
 from forensics.triage.accounts import with_accounts
 from forensics.triage.found import Found, Note, Rows, archive, in_one, some, total, with_settings
-from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, writers
+from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, world_of, writers
 from forensics.triage.known import DEEPEST, Known
 from forensics.triage.layouts import Cut, Listing
 from forensics.triage.model import Job
@@ -181,6 +181,8 @@ class Search:
             return not names.is_calendar(self._shown(path), runs), True
         if any(len(found.jobs) > 1 for found in inside.runs.values()):
             return False, True
+        if all(self._holds_its_world(self._joined(path, n)) for n in runs[:HEADS]):
+            return False, True
         logs = [log for n in runs[:HEADS] if (log := self._tree.first_log(self._joined(path, n)))]
         if depth == 0 and not all(map(names.is_host, runs)):
             # Jobs, as the folders of a given path are, unless each says which rank of one world it is.
@@ -193,6 +195,12 @@ class Search:
         if all(map(names.is_host, runs)) or names.counted(runs):
             return True, False
         return depth > 1 and names.is_logs(name), False
+
+    def _holds_its_world(self, folder: str) -> bool:
+        """Whether a folder holds a log for each process of the world that the first of them speaks of."""
+        listing = self._tree.listing(folder)
+        logs = self._tree.logs(folder, listing) if listing is not None else ()
+        return len(logs) > 1 and len(logs) >= world_of(self._tree.head(self._joined(folder, logs[0]))) > 1
 
     def _around(self, path: str, listing: Listing, own: Sequence[str], inside: _Inside, depth: int) -> bool:
         """Whether a folder is one run by what its logs hold, also where they are named as those of several runs.
@@ -235,13 +243,14 @@ class Search:
         processes: list[str] = []
         logs: dict[str, Found] = {}
         rest: list[str] = []
+        adapters = names.are_adapter_ranks(visible)
         for number, name in enumerate(visible):
             child = self._joined(path, name)
             fruitless = depth > 0 and number >= FRUITLESS and not (runs or kept or processes or logs)
             below = None if fruitless else self._tree.listing(child)
             if below is None:
                 rest.append(name)
-            elif names.is_process(name):
+            elif names.is_process(name) and not adapters:
                 (processes if self._tree.first_log(child) else rest).append(name)
             elif names.is_numbered_state(name) or self._inert(child, name):
                 rest.append(name)
@@ -254,7 +263,7 @@ class Search:
                     rest.append(name)
                 elif names.is_container(name) or names.is_logs(name) or (names.is_inert(name) and len(found.jobs) > 1):
                     kept[name] = found
-                elif version or not names.is_part(name) or len(found.jobs) > 1:
+                elif version or adapters or not names.is_part(name) or len(found.jobs) > 1:
                     runs[name] = found
                 else:
                     logs[name] = found
@@ -480,12 +489,17 @@ class Search:
         return Found((job,), (*found.notes, Note(len(logs), text, guess=True)))
 
     def _guessed_logs(self, path: str, listing: Listing) -> tuple[str, ...]:
-        """Logs of which each can be a job: those under numbers, or under names of their own of which two trained."""
+        """Logs of which each can be a job: numbered ones, and others of which two trained and none tells a rank."""
         logs = self._tree.logs(path, listing)
         alike = layouts.numbered_logs(logs)
         if alike:
             wrote = writers(self._tree.heads(self._joined(path, name) for name in alike), len(alike))
             return () if wrote is Writers.RANKS else alike
+        slots = layouts.numbered_logs([name for name in logs if layouts.is_of_a_slot(name)], processes=True)
+        if slots:
+            wrote_these = self._tree.heads(self._joined(path, name) for name in slots)
+            unsure = sum(map(of_training, wrote_these)) > 1 and not any(map(tells_a_rank, wrote_these))
+            return slots if unsure else ()
         own = [name for name in logs if not layouts.is_kind_of_log(layouts.stem(name))]
         heads = {name: self._tree.head(self._joined(path, name)) for name in own[:FIRST]}
         trained = {layouts.stem(name) for name, head in heads.items() if of_training(head)}

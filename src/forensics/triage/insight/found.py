@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from forensics.triage.hosts import on_machines
 from forensics.triage.insight import concentration, hardware, unknown
 from forensics.triage.insight.model import Insights
 from forensics.triage.model import JobResult
@@ -13,8 +14,9 @@ from forensics.triage.model import JobResult
 def insights(results: Sequence[JobResult]) -> Insights:
     """What shows over all these jobs. results: the whole triage, without a filter."""
     groups = unknown.group(results)
-    found, tried = concentration.concentrations(results, unknown.members_of(groups))
-    return Insights(unknown=groups, concentrations=found, hardware=hardware.flaky(results), tried=tried)
+    placed = on_machines(results)
+    found, tried = concentration.concentrations(placed, unknown.members_of(groups))
+    return Insights(unknown=groups, concentrations=found, hardware=hardware.flaky(placed), tried=tried)
 
 
 def related(found: Insights, paths: frozenset[str]) -> Insights:
