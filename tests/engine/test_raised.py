@@ -107,3 +107,35 @@ def test_what_spawn_passes_on_is_the_cause_and_not_the_exception_that_quotes_it(
 def test_an_exception_above_one_that_it_does_not_quote_stays_the_first(tmp_path: Path) -> None:
     found = root(tmp_path, SPAWN.replace("-- Process 2 terminated with the following error:", "no GPU left"))
     assert found.evidence[0].text.startswith("Exception")
+
+
+OF_RAY = """\
+(TorchTrainer pid=300) Started distributed worker processes:
+(TorchTrainer pid=300) - (node_id=ab, ip=10.0.0.7, pid=411) world_rank=0, local_rank=0, node_rank=0
+(TorchTrainer pid=300) - (node_id=cd, ip=10.0.0.8, pid=512) world_rank=1, local_rank=0, node_rank=1
+{head}ray::_RayTrainWorker__execute.get_next() (pid=512, ip=10.0.0.8, actor_id=ff, repr=<RayTrainWorker object at 0x7f>)
+  File "/p/ray_train.py", line 14, in loop
+    y = ys[i]
+IndexError: list index out of range
+"""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "ray.exceptions.RayTaskError(IndexError): ",
+        'Traceback (most recent call last):\n  File "/v/lib/python3.11/site-packages/ray/_private/worker.py", line 27, in'
+        " get\n    raise value.as_instanceof_cause()\nray.exceptions.RayTaskError(IndexError): ",
+    ],
+)
+def test_what_a_worker_of_ray_raised_is_its_own(tmp_path: Path, head: str) -> None:
+    found = root(tmp_path, OF_RAY.format(head=head))
+    assert (found.name, found.ranks, found.node) == ("python-exception", (1,), "10.0.0.8")
+    assert any("IndexError was raised at /p/ray_train.py:14 in loop" in note for note in found.notes)
+    assert found.count == 1
+
+
+def test_a_line_that_names_a_worker_of_ray_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "ray.log").write_text("step 1 loss 2.0\nray::train() (pid=5, ip=10.0.0.8) is slow\nstep 2 loss 1.9\n")
+    assert not analyse([str(tmp_path)], Options(threads=1)).findings

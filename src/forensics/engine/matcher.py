@@ -24,7 +24,7 @@ from forensics.engine.literals import TOKEN, VERSION, Literal, fixed_part, requi
 from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.launchers import ROW
 from forensics.parsers.stacks import HEADERS as STACK_HEADERS
-from forensics.parsers.tracebacks import HEADER
+from forensics.parsers.tracebacks import HEADER, REMOTE_HEADER
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
 LONGEST_NUMBER = 20  # digits of 2**64 - 1; a longer one is no number that a program printed
@@ -122,6 +122,7 @@ class Matcher:
         announcing = dict(zip(expressions, _announcing(expressions, use_cache), strict=True))
         patterns = [
             Pattern(TRACEBACK, HEADER),
+            Pattern(TRACEBACK, REMOTE_HEADER),
             Pattern(WORKER_ROW, ROW),
             *(Pattern(NONFINITE, expression) for expression in _NONFINITE),
         ]

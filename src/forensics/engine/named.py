@@ -28,6 +28,13 @@ _LETTERED = re.compile(
     r"(?:node|host|server|machine)[-_][a-z])(?=[/._-]|$)",
     re.I,
 )
+# A kernel's log under nothing but its kind and one more word, which has a number in it: dmesg-gn12.txt, gn12_dmesg.log.
+_KIND = r"(?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog)"
+_NO_WORD = r"(?!(?:rank|run|job|boot|attempt|try|part|step|xid|log|gpu|v)[-_]?\d+(?:[-_.]|$))"
+_WORD = _NO_WORD + r"[a-z][a-z-]{0,30}\d[a-z0-9-]{0,30}"
+_KERNEL_OF = re.compile(
+    rf"(?:^|/)(?:{_KIND}[-_.](?P<after>{_WORD})|(?P<before>{_WORD})[-_.]{_KIND})(?:\.(?:txt|log|out|json))*$", re.I
+)
 # The logs of workers of one folder, numbered by whoever started them. With more before the word, as in
 # `train-worker-1.log`, it is the name of a pod.
 _WORKER = re.compile(
@@ -73,7 +80,7 @@ def _hosts(data: RunData) -> dict[str, Identity]:
 
 
 def host_in(path: str, hosts: Iterable[str]) -> str | None:
-    """The host that a kernel log's path names: the longest of `hosts` in it, else one such as node-k3, else None.
+    """The host that a kernel log's path names: the longest of `hosts` in it, else one such as node-k3 or gn12, or None.
 
     A host's first label stands for all of its name, in the path as in `hosts`.
     """
@@ -89,8 +96,10 @@ def host_in(path: str, hosts: Iterable[str]) -> str | None:
         longest = max(map(len, named))
         best = {host for name, host in named.items() if len(name) == longest}
         return best.pop() if len(best) == 1 else None
-    m = _LETTERED.search(path)
-    return m[1] if m else None
+    if m := _LETTERED.search(path):
+        return m[1]
+    m = _KERNEL_OF.search(without_compression(path))
+    return m["after"] or m["before"] if m else None
 
 
 def _is_word_of(name: str, text: str) -> bool:

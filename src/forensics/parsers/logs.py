@@ -190,9 +190,12 @@ def _tracebacks(
     source: Source, scan: Scan, reader: _Reader, voted: frozenset[str], reference: float
 ) -> tuple[tuple[Traceback, ...], tuple[Evidence, ...]]:
     """The tracebacks of a log, and the headers of those of which no last line was found."""
-    found, unended = [], []
-    hits = [h for h in scan.hits if h.pattern == TRACEBACK][:MAX_TRACEBACKS]
+    found: list[Traceback] = []
+    unended: list[Evidence] = []
+    hits = [h for h in scan.hits if h.pattern == TRACEBACK and _is_head(h)][:MAX_TRACEBACKS]
     for hit, below in itertools.zip_longest(hits, hits[1:]):
+        if found and hit.line <= (found[-1].final.line or 0) and tb.is_remote_header(_text(hit)):
+            continue  # the last line of a traceback that is being raised on
         traceback = tb.read_traceback(
             reader.read(hit.offset, tb.MAX_BYTES),
             path=source.path,
@@ -205,7 +208,7 @@ def _tracebacks(
         start = max(0, hit.offset - 1500)
         before = reader.read(start, hit.offset - start).decode("utf-8", "replace").replace("\r", "\n")
         if traceback is None:
-            text = strip_ansi(hit.data.decode("utf-8", "replace")).strip()
+            text = _text(hit)
             told_below = tb.is_group(text) and below is not None
             if tb.is_header(text) and not told_below and tb.chained(before) != "ignored":
                 unended.append(Evidence(source.path, hit.line, hit.offset, text[:4000]))
@@ -316,6 +319,15 @@ def _last_error(source: Source, scan: Scan, begin: int, tail: bytes, found: Sequ
     if any(t.chained == "ignored" and (t.header.line or 0) <= line <= (t.final.line or 0) for t in found):
         return None
     return Evidence(source.path, line, begin + first + last.offset, last.text)
+
+
+def _text(hit: Hit) -> str:
+    return strip_ansi(hit.data.decode("utf-8", "replace")).strip()
+
+
+def _is_head(hit: Hit) -> bool:
+    """Whether a hit is the first line of a traceback: of all that name a worker of Ray, only those that quote it."""
+    return b"ray::" not in hit.data or tb.HEADER_WORD.encode() in hit.data or tb.is_remote_header(_text(hit))
 
 
 class _Stamp(NamedTuple):

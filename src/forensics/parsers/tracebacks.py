@@ -17,6 +17,7 @@ from forensics.model import Evidence, Identity, Traceback
 from forensics.parsers.prefixes import clean, is_bare, segments
 from forensics.parsers.severity import spoken_of
 
+HEADER_WORD = "Traceback"
 HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
 MAX_LINES = 3000
@@ -66,6 +67,9 @@ _THREAD = re.compile(r"Exception in thread ([^:]{1,200}):\s*$")
 _REMOTE = re.compile(
     r"\bray::[^\s(]+\(\)\S* \(pid=(?P<pid>\d+)(?:, ip=(?P<node>[0-9a-fA-F.:]+))?(?:.*?\[rank=(?P<rank>\d+)\])?"
 )
+# The same head where nothing stands above it: in Tune's error.txt, and where a program prints the exception itself.
+REMOTE_HEADER = r"ray::[\w.<>]{1,200}\(\)[^\n ]{0,8} \(pid=\d"
+_REMOTE_HEADER = re.compile(r"^(?:.{0,200}: )?" + REMOTE_HEADER)
 # Times that programs which pass on lines put before them: `kubectl logs --timestamps`, `docker logs -t`, GitHub Actions
 # and journald (RFC 3339), moreutils `ts` and syslog (`Nov 01 00:00:00`).
 _TIME = (
@@ -189,7 +193,7 @@ def read_traceback(
     lines = _Writer()
     pieces = _pieces(data[:MAX_BYTES], lines)
     # What another process had begun to write may stand before the header on its line.
-    first = next((p for p in pieces if p[1] > 0 or "Traceback" in p[2]), None)
+    first = next((p for p in pieces if p[1] > 0 or "Traceback" in p[2] or "ray::" in p[2]), None)
     if first is None:
         return None
     head = clean(first[2], voted, reference)
@@ -212,7 +216,7 @@ def read_traceback(
     named = named_in(title)
     frames = lines.frames
     stray = 0
-    speaker = head.identity
+    speaker = _remote_speaker(head.text) or head.identity
     for at, newlines, raw in pieces:
         if lines.passed:
             stray, lines.passed = 0, False
@@ -231,8 +235,7 @@ def read_traceback(
             if (m := label.match(body)) is None:
                 continue
             body = body[m.end() :]
-        if "ray::" in body and (m := _REMOTE.search(body)):
-            speaker = Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))
+        speaker = _remote_speaker(body) or speaker
         text = body if body[:indent].strip(MARGIN) else body[indent:]
         if not text.strip():
             continue
@@ -354,6 +357,18 @@ def is_header(text: str) -> bool:
     """Whether a line is the header of a traceback: nothing follows it, and what stands before it is no sentence."""
     m = _WHOLE_HEADER.search(text)
     return m is not None and not spoken_of(text, m.start())
+
+
+def _remote_speaker(text: str) -> Identity | None:
+    """The worker of Ray that a line says raised what follows."""
+    if "ray::" not in text or (m := _REMOTE.search(text)) is None:
+        return None
+    return Identity(rank=int(m["rank"]) if m["rank"] else None, node=m["node"], pid=int(m["pid"]))
+
+
+def is_remote_header(text: str) -> bool:
+    """Whether a line is the head of what a worker of Ray raised, without the words that Python puts above it."""
+    return _REMOTE_HEADER.match(text) is not None and HEADER_WORD not in text
 
 
 def is_group(header: str) -> bool:
