@@ -110,7 +110,7 @@ def test_what_the_kernel_calls_its_host_counts_more_than_the_name_of_the_file(tm
         ("dmesg-node-c.txt", [], "node-c"),
         ("dmesg-node-count.txt", [], None),
         ("dmesg-gn12.txt", [], "gn12"),
-        ("evidence/cn-0113_dmesg.log.gz", [], "cn-0113"),
+        ("evidence/cn-0113_dmesg.log", [], "cn-0113"),
         ("dmesg-gn12.txt", ["gn1"], "gn12"),
         ("dmesg-run2.txt", [], None),
         ("dmesg-xid79.txt", [], None),
