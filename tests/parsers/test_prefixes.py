@@ -17,6 +17,7 @@ NOV27 = 1_795_824_000.0  # 2026-11-28T00:00:00Z
     ("line", "text", "identity"),
     [
         ("[rank3]: ValueError: x", "ValueError: x", Identity(rank=3)),
+        ("[80748] [rank3]: ValueError: x", "ValueError: x", Identity(rank=3)),
         ("[default0]:loss 3.1", "loss 3.1", Identity(local_rank=0)),
         ("[default1]:[rank5]: boom", "boom", Identity(rank=5, local_rank=1)),
         ("[1,12]<stderr>:boom", "boom", Identity(rank=12, stream="stderr")),
@@ -56,7 +57,7 @@ def test_ambiguous_prefixes_need_the_files_vote() -> None:
     assert vote([f"worker-{i % 2}  | line {i}" for i in range(20)]) == {"compose"}
 
 
-@pytest.mark.parametrize("word", ["ERROR", "Traceback", "Epoch", "loss"])
+@pytest.mark.parametrize("word", ["stderr", "ERROR", "Traceback", "Epoch", "loss"])
 def test_words_that_open_messages_are_no_hosts(word: str) -> None:
     assert vote([f"{word}: {i}" for i in range(40)]) == frozenset()
 
@@ -184,3 +185,9 @@ def test_what_only_begins_like_libfabrics_lines_is_left_as_it_is() -> None:
     for line in ("libfabric: 1.22.0", "libfabric:4242: loaded", "libfabric:4242:1753871244:no function here"):
         found = clean(line)
         assert (found.text, found.identity.pid) == (line, None)
+
+
+def test_torchs_own_head_tells_the_global_rank_behind_any_prefix() -> None:
+    said = "[rank3]:[E321 02:07:08.465224069 ProcessGroupNCCL.cpp:1664] [PG 1 Rank 0] Exception detected by watchdog"
+    assert clean(f"trainer> {said}").identity.rank == 3
+    assert clean(said[said.index("[PG") :]).identity.rank is None

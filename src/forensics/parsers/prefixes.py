@@ -56,7 +56,7 @@ ALWAYS: dict[str, str] = {
         r"(?:kernel|systemd|slurmd|slurmstepd|kubelet|containerd|dockerd|nvidia-[\w-]+|earlyoom)(?:\[\d+\])?: "
         r"(?:<[0-3]>)?"
     ),
-    "pasted_number": r"^\s*\d{1,7} (?P<rest>\[rank\d+\]:)",
+    "pasted_number": r"^\s*(?:\d{1,7}|\[\d{1,7}\]) (?P<rest>\[rank\d+\]:)",
 }
 
 # Prefixes that need the file's vote: what `host`, or else the first group, holds must look like it over the file.
@@ -88,6 +88,7 @@ _NEVER_A_HOST = {
     "steps", "iters", "iteration", "iterations", "epochs", "ep", "batch", "global_step", "num_updates", "train_loss",
     "val_loss", "eval_loss", "total_loss", "training", "validation", "valid", "lr", "progress", "critical", "notice",
     "srun", "slurmstepd", "sbatch", "salloc", "mpirun", "mpiexec", "orterun", "prterun", "torchrun", "make",
+    "stderr", "stdout",
 }  # fmt: skip
 
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
@@ -145,6 +146,8 @@ _IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
 _SUBGROUP = lazy(
     r"\[PG (?:ID \d{1,9} PG GUID )?(?!0[ (]|[^\]]{0,60}\(default_pg\))[^\s\](]{1,80} ?(?:\([^\]]{0,80}\) ?)?Rank \d+\]"
 )
+# What torch puts before its own messages since 2.2, whatever a program that passes them on puts before that.
+_TORCHS_HEAD = lazy(r"\[rank(\d{1,7})\]:\[[EWIF]\d{3,4} ")
 # One of these is in every text that one of those patterns takes, and in few others.
 IN_TEXT_WORDS = ("ank", "RANK", ".py:")
 
@@ -417,7 +420,9 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
         message = h.group("message")
     if "rank" not in fields:
         near = text[:300]
-        if any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
+        if "[rank" in near and (torchs := _TORCHS_HEAD.search(near)):
+            fields["rank"] = int(torchs.group(1))
+        elif any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
             for pattern in _IN_TEXT_RANK:
                 if (said := pattern.search(near)) and len(said.group(1)) < LONG_NUMBER:
                     fields["rank"] = int(said.group(1))
