@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forensics.model import Kind, Source
-from forensics.triage.endings import before, ending, passes_on
+from forensics.triage.endings import before, ending, is_of_a_report, last_told, passes_on
 from forensics.triage.insight.unknown import group
 from forensics.triage.model import Unexplained
 from tests.triage.rows import row
@@ -71,3 +71,31 @@ def test_another_log_that_says_why_names_the_group() -> None:
     assert found.line == "ERROR: licence server gave no seat"
     (alone,) = group([replace(row(1), verdict="failed", unexplained=Unexplained(last_lines=(status,)))])
     assert alone.line == status
+
+
+LSF = """\
+step 120 loss 2.0813
+
+------------------------------------------------------------
+Sender: LSF System <lsfadmin@dgx01>
+Subject: Job 5519[1]: <python train.py> in cluster <prod> Exited
+
+TERM_UNKNOWN: unknown termination reason.
+Exited with exit code 9.
+
+Resource usage summary:
+
+    CPU time :                                   3599.11 sec.
+    Run time :                                   3600 sec.
+
+The output (if any) is above this job summary.
+"""
+
+
+def test_a_schedulers_report_is_no_last_word(tmp_path: Path) -> None:
+    file = tmp_path / "5519.out"
+    file.write_text(LSF)
+    source = Source("5519.out", file, Kind.LOG, file.stat().st_size)
+    assert ending(source) is None and last_told(source) == "step 120 loss 2.0813"
+    assert all(map(is_of_a_report, ("...", "The output (if any) is above this job summary.", "---")))
+    assert not any(map(is_of_a_report, ("Running time: 3 s", "step 1 ...", "012 files read", "Started training")))

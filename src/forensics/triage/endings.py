@@ -28,6 +28,21 @@ _PASSED_ON = re.compile(
     re.I,
 )
 
+# What LSF prints below a job's output (bsub's report), the body of HTCondor's events, and lines without a word.
+_REPORT = re.compile(
+    r"[\W_]*\Z|(?:CPU time|(?:Max|Average|Total Requested|Delta) (?:Memory|Swap)|Max (?:Processes|Threads)|Run time"
+    r"|Turnaround time) ?:|Resource usage summary:|The output \(if any\) |Read file <|PS:\Z|Successfully completed\.\Z"
+    r"|TERM_[A-Z_]+: |Sender: LSF System|Subject: Job \d|Job <.{0,300}> was submitted from|Job was executed on host"
+    r"|<.{0,300}> was used as the |(?:Started|Terminated) at |Results reported |Your job looked like:|# LSBATCH"
+    r"|\d{3} \(\d+\.\d+\.\d+\) |Usr \d+ \d\d:|\d+  -  (?:Run|Total|Image|Memory|Resident)"
+    r"|\(\d\) (?:No core|Corefile|CPU times)"
+)
+
+
+def is_of_a_report(line: str) -> bool:
+    """Whether a line is a scheduler's, below what a job printed, and tells nothing of why it ended."""
+    return _REPORT.match(line) is not None
+
 
 def passes_on(line: str) -> bool:
     """Whether a line says that something ended with a status, and not of what."""
@@ -39,6 +54,16 @@ def ending(source: Source) -> str | None:
 
     Of the log's last 30 lines, in its last 16 KiB. What cannot be read has none.
     """
+    return before(_tail(source))
+
+
+def last_told(source: Source) -> str | None:
+    """The last line of a log that is not of a scheduler's report; None where its last 16 KiB hold none."""
+    return next((line for line in reversed(_tail(source)) if not is_of_a_report(line) and not passes_on(line)), None)
+
+
+def _tail(source: Source) -> list[str]:
+    """The last lines of a log, without their prefixes; [] where it cannot be read."""
     from forensics.parsers.prefixes import clean
 
     try:
@@ -46,8 +71,8 @@ def ending(source: Source) -> str | None:
             file.seek(max(source.size - _TAIL, 0))
             text = (file.read(_TAIL) or b"").decode("utf-8", "replace")
     except OSError:
-        return None
-    return before([clean(line).text.strip() for line in text.splitlines()])
+        return []
+    return [clean(line).text.strip() for line in text.splitlines()]
 
 
 def before(lines: Sequence[str]) -> str | None:

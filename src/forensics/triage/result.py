@@ -13,7 +13,7 @@ from forensics.engine.pipeline import Analysis
 from forensics.model import Diagnosis, Finding, Observation, Role, RunData, Source, Traceback, Writer
 from forensics.parsers.run_files.whereabouts import Whereabouts, whereabouts
 from forensics.triage.aborts import BY_WORDS, last_words
-from forensics.triage.endings import ending, passes_on
+from forensics.triage.endings import ending, is_of_a_report, last_told, passes_on
 from forensics.triage.hosts import one_name
 from forensics.triage.hours import between_attempts, gpu_hours, gpus, parts_of
 from forensics.triage.insight.hardware import is_hardware
@@ -238,9 +238,15 @@ def _raised(traceback: Traceback, last_lines: tuple[str, ...] = ()) -> Unexplain
 
 
 def _last_line(writer: Writer, source: Source | None) -> str:
-    """The last line of a log; where that passes on a status, the last line of trouble before it, if there is one."""
+    """The last line of a log; where that passes on a status, the last line of trouble before it, if there is one.
+
+    Below a scheduler's report the last line of the program.
+    """
     line = writer.last_line.strip()
-    told = ending(source) if source is not None and passes_on(line) else None
+    reported = is_of_a_report(line)
+    told = ending(source) if source is not None and (reported or passes_on(line)) else None
+    if source is not None and reported and told is None:
+        told = last_told(source)
     return (told or line)[:LONGEST]
 
 
