@@ -193,3 +193,25 @@ def test_risk_ratio_and_corrections() -> None:
     assert attainable([0.001, 0.001, 0.2, 0.3], 0.05) == pytest.approx(0.025)
     assert attainable([], 0.05) == 0.05
     assert [p_words(p) for p in (0.0123, 2e-7, 0.0)] == ["0.012", "2e-07", "< 1e-300"]
+
+
+def _batches_and_nodes(fails: object) -> list[JobResult]:
+    """80 jobs; of the larger batch half are on node-a, of the smaller a tenth."""
+    assert callable(fails)
+    rows = []
+    for n in range(80):
+        large = n < 40
+        node = "node-a" if (n % 2 == 0 if large else n % 10 == 0) else f"node-{n % 3}"
+        labels = {"hparam.batch": "128" if large else "32"}
+        rows.append(row(n, "cuda-oom" if fails(n, large, node) else None, labels=labels, nodes=(node,)))
+    return rows
+
+
+def test_a_node_that_only_ran_more_of_the_larger_batch_is_not_named() -> None:
+    found, _ = concentrations(_batches_and_nodes(lambda n, large, node: large and n % 7 != 6))
+    assert [(c.factor, c.value) for c in found] == [("hparam.batch", "128")]
+
+
+def test_a_node_that_fails_with_either_batch_is_named_beside_the_batch() -> None:
+    found, _ = concentrations(_batches_and_nodes(lambda n, large, node: node == "node-a" or (large and n % 4 == 1)))
+    assert {(c.factor, c.value) for c in found} >= {("node", "node-a")}

@@ -89,8 +89,39 @@ def concentrations(
             if found.ratio > 1 and found.inside.hits >= LEAST_HITS and (found.numeric or found.low > 1):
                 called.append(found)
     called.sort(key=lambda c: (c.p, -c.ratio, c.cause, c.factor, c.value))
-    kept = _left_by_others(_best_of_each(called)[:MOST_SHOWN], jobs, groups)
-    return kept, len(tests)
+    beyond = _beyond_clearer(_best_of_each(called)[:MOST_SHOWN], factors, causes)
+    return _left_by_others(beyond, jobs, groups), len(tests)
+
+
+def _beyond_clearer(
+    called: Sequence[Concentration], factors: Mapping[str, _Factor], causes: Mapping[str, _Cause]
+) -> list[Concentration]:
+    """What is unlikely also among the jobs that are alike in what the same cause clearly concentrates on.
+
+    A node that ran more of the jobs with too large a batch has more of their failures, and is no worse for it.
+    """
+    kept: list[Concentration] = []
+    for found in called:
+        clearer = (k for k in kept if k.cause == found.cause and k.factor != found.factor and not k.numeric)
+        if found.numeric or all(_stands_within(found, k, factors, causes[found.cause]) for k in clearer):
+            kept.append(found)
+    return kept
+
+
+def _stands_within(found: Concentration, clearer: Concentration, factors: Mapping[str, _Factor], cause: _Cause) -> bool:
+    """Whether chance does not explain it either among the jobs with the clearer value, or among those without.
+
+    True where neither tells: then the two values go together, and which of them it is cannot be said.
+    """
+    of, by = factors[found.factor], factors[clearer.factor]
+    both = of.stated & by.stated
+    ps = []
+    for stratum in (both & by.values[clearer.value], both & ~by.values[clearer.value]):
+        members, failed = of.values[found.value] & stratum, cause.bits & stratum
+        drawn, marked, total = members.bit_count(), failed.bit_count(), stratum.bit_count()
+        if 0 < drawn < total and 0 < marked < total:
+            ps.append(fisher_greater((members & failed).bit_count(), drawn, marked, total))
+    return not ps or min(ps) * len(ps) <= LEVEL
 
 
 def _left_by_others(
