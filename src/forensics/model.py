@@ -262,6 +262,7 @@ class Finding:
     step_unit: str | None
     epoch: float | None
     time: str | None
+    time_is: str | None  # "exact" | "reported": by a launcher | "last_seen": the last one printed before it
     time_source: str | None
     attempt: int | None
     count: int

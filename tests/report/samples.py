@@ -25,7 +25,7 @@ def finding(**given: Any) -> Finding:
     fields: dict[str, Any] = {
         "id": "f1", "name": "gpu-oom", "codes": ("M1",), "title": "CUDA out of memory", "role": Role.ROOT,
         "severity": "fatal", "confidence": 0.97, "ranks": None, "local_ranks": None, "devices": None, "node": None,
-        "step": None, "step_is": None, "step_unit": None, "epoch": None, "time": None, "time_source": None,
+        "step": None, "step_is": None, "step_unit": None, "epoch": None, "time": None, "time_is": None, "time_source": None,
         "attempt": None, "count": 1, "evidence": (), "captures": {}, "explains": (), "explained_by": None, "fix": (),
         "why": "",
     }  # fmt: skip

@@ -12,7 +12,7 @@ from forensics.report import jsonreport
 
 FINDING_FIELDS = [
     "id", "name", "signature", "codes", "title", "role", "severity", "confidence", "ranks", "local_ranks", "devices",
-    "node", "step", "step_is", "step_unit", "epoch", "time", "time_source", "attempt", "count", "evidence", "captures",
+    "node", "step", "step_is", "step_unit", "epoch", "time", "time_is", "time_source", "attempt", "count", "evidence", "captures",
     "explains", "explained_by", "fix",
 ]  # fmt: skip
 

@@ -118,11 +118,13 @@ class _Findings:
         nodes: Mapping[int, str],
         tables: Mapping[int, str],
         over: Collection[int],
+        exits: Sequence[Observation],
     ) -> None:
         self.world = world
         self.steps = steps
         self.nodes = nodes
         self.tables = tables
+        self.exits = exits  # what launchers say of the end of each process
         self.over = over  # ids of candidates that met processes which had come to their end
 
     def finding(self, c: Candidate, number: int, role: Role, sure: float, ids: Mapping[int, str]) -> Finding:
@@ -136,6 +138,7 @@ class _Findings:
         if stepped.step is None and told and not is_setting(told[0]):
             stepped = self._with_last_step(c, told[0], rank)
         node = self._node(c, key)
+        clocked, how = self._clocked(c, key, rank)
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
         locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None
         devices = _numbers(o.identity.device for o in c.observations) if unresolved and locals_ is None else None
@@ -155,8 +158,9 @@ class _Findings:
             step_is=stepped.step_is,
             step_unit=stepped.step_unit or ("global step" if stepped.step is not None else None),
             epoch=stepped.epoch,
-            time=stamp(key.time, key.zone_known),
-            time_source=key.evidence[0].file if key.time is not None else None,
+            time=stamp(clocked.time, clocked.zone_known),
+            time_is=how if clocked.time is not None else None,
+            time_source=clocked.evidence[0].file if clocked.time is not None else None,
             attempt=c.attempt,
             count=c.count,
             evidence=_evidence(c),
@@ -168,6 +172,19 @@ class _Findings:
             notes=(*([AFTER_END] if id(c) in self.over else []), *_notes(c)),
             see_also=c.signature.see_also,
         )
+
+    def _clocked(self, c: Candidate, key: Observation, rank: int | None) -> tuple[Observation, str]:
+        """(the sign whose time is told, what that time is): a sign without one was printed after the last one above it.
+
+        A launcher's table says when it saw that rank end, which may be an hour after the last line with a time.
+        """
+        if key.timed or key.evidence[0].offset is None:
+            return key, "exact"
+        for o in self.exits if rank is not None else ():
+            mine = world_rank(o, self.world) == rank and (o.identity.attempt or 0) == c.attempt
+            if mine and o.time is not None and (key.time is None or o.time >= key.time):
+                return o, "reported"
+        return key, "last_seen"
 
     def _with_last_step(self, c: Candidate, o: Observation, rank: int | None) -> Observation:
         """The observation with the last step before it, or before what its rank says in another time zone."""
@@ -304,7 +321,8 @@ def diagnose(
     ids = {id(c): f"f{n}" for n, c in enumerate([*top, *rest, *context], 1)}
     finished = [c for c in found if c.signature.name == FINISHED]
     over = {id(c) for c in top if c.signature.name in DEATHS and was_over(c, finished, steps, world)}
-    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data), over)
+    exits = [o for o in data.observations if o.signature == WORKER_EXIT]
+    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data), over, exits)
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))

@@ -60,6 +60,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "step_unit": finding.step_unit,
         "epoch": finding.epoch,
         "time": finding.time,
+        "time_is": finding.time_is,
         "time_source": finding.time_source,
         "attempt": finding.attempt,
         "count": finding.count,

@@ -17,6 +17,7 @@ _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(Z?)\Z",
 # Lines that say that something follows, and not what.
 _BARE = frozenset({"Traceback (most recent call last):"})
 # How a step is said where it is not simply the step at which it happened.
+_TIME_IS = {"last_seen": ", the last one printed before it", "reported": ", when the launcher saw it end"}
 _STEP_IS = {"first_logged": "first logged at", "last_seen": "after"}
 
 
@@ -173,7 +174,7 @@ def where(finding: Finding, run: RunSummary) -> list[tuple[str, str]]:
         rows.append(("epoch", f"{finding.epoch:g}"))
     if finding.time:
         source = f", from {finding.time_source}" if finding.time_source else ""
-        rows.append(("time", time_phrase(finding.time) + source))
+        rows.append(("time", time_phrase(finding.time) + source + _TIME_IS.get(finding.time_is or "", "")))
     if finding.attempt is not None and (run.attempts > 1 or finding.attempt > 0):
         rows.append(("attempt", f"{finding.attempt} (counted from 0, {run.attempts} seen)"))
     if finding.count > 1:

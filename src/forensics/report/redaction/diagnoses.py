@@ -18,7 +18,9 @@ _TEXTS = frozenset({"message", "text", "line", "error", "detail"})
 # What no log can reach: identities of signatures, links between findings and the words of the contract.
 _OURS: Mapping[str, frozenset[str]] = {
     "Diagnosis": frozenset({"fingerprint"}),
-    "Finding": frozenset({"id", "name", "codes", "severity", "step_is", "explains", "explained_by", "see_also"}),
+    "Finding": frozenset(
+        {"id", "name", "codes", "severity", "step_is", "time_is", "explains", "explained_by", "see_also"}
+    ),
     "RuledOut": frozenset({"name"}),
     "Coverage": frozenset({"kind"}),
     "Hint": frozenset({"name", "codes", "check", "supports"}),
