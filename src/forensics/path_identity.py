@@ -37,6 +37,17 @@ _HOST_BEFORE_RANK = re.compile(
     r"(?=_(?:global_?)?rank[_\-.=]?\d)",
     re.I,
 )
+# Slurm's %N and %t behind the job's number, or alone: "nemo_99121_dgxa-04_13.log", "slurm-7711-gn12-3.out",
+# "n001_0.log". A host has two digits at least, which a version or a setting ("v2", "lr3") seldom has.
+_NO_HOST = (
+    r"(?!(?:rank|task|step|part|seed|run|job|proc|gpu|local|try|attempt|epoch|std(?:out|err)|bsz?|lr|wd|dim|seq|ctx|batch"
+    r"|layer|head|len)s?[_-]?\d)"
+)
+_HOST_AND_TASK = re.compile(
+    rf"^(?:.*?(?<!\d)(?!20\d{{6}}[_-])\d{{3,12}}[_-])?({_NO_HOST}[a-z][a-z-]{{0,30}}\d(?=\d|[a-z0-9-]*-\d)[a-z0-9-]{{0,30}}?)"
+    r"[_-]\d{1,5}\.(?:log|out|err|txt)$",
+    re.I,
+)
 # The kubelet's own folders, and the links to them in /var/log/containers.
 _POD_IN_PATH = re.compile(
     r"(?:^|/)(?:[^/_]+_([a-z0-9][a-z0-9.-]*)_[0-9a-f-]+/[^/]+/\d+\.log$|([a-z0-9][a-z0-9.-]*)_[^/_]+_[^/_]+-[0-9a-f]{64}\.log$)"
@@ -44,7 +55,7 @@ _POD_IN_PATH = re.compile(
 _PREVIOUS = re.compile(r"[-_.]prev(?:ious)?(?=\.(?:log|txt|out|err)(?:\.(?:gz|xz|bz2|zst))?$)", re.I)
 _RAY_WORKER = re.compile(r"(?:^|/)worker-[0-9a-f]{20,}-[0-9a-f]{4,8}-(\d+)\.(?:out|err)$")
 _TASK_SUFFIX = re.compile(
-    r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
+    r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log|(?<![A-Za-z0-9])r))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
 )
 # A stem that ends in the number of a job: "slurm-31337_", "sweep_4411_", "train-839201.".
 _OF_JOB = re.compile(r"(?<!\d)\d{2,12}[_-]$")
@@ -78,11 +89,20 @@ def identity_of(path: str) -> Identity:
         local_rank=int(local[1]) if local else None,
         node=(pod[1] or pod[2])
         if pod
-        else _first(_NODE_IN_PATH, path) or _first(_HOST_BEFORE_RANK, name) or _first(_NODE_IN_NAME, name),
+        else _first(_NODE_IN_PATH, path)
+        or _first(_HOST_BEFORE_RANK, name)
+        or _first(_NODE_IN_NAME, name)
+        or _host_of_task(name),
         pid=int(worker[1]) if worker else None,
         attempt=int(attempt[1]) if attempt else None,
         stream="stderr" if _SUFFIX_STREAM.search(name) else "stdout" if _SUFFIX_STDOUT.search(name) else None,
     )
+
+
+def _host_of_task(name: str) -> str | None:
+    """The host in a name that srun made, where a job's number stands before it or a zero shows that it is one."""
+    m = _HOST_AND_TASK.match(name)
+    return m[1] if m and (m.start(1) > 0 or re.search(r"(?<!\d)0\d", m[1])) else None
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:

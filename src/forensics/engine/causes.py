@@ -3,7 +3,8 @@
 A explains B where the catalogue says that A can bring B about and their order does not speak against it. What nothing
 explains is a root. The rules, in this order:
 
-1. A parent is absorbed by its child (out of memory in cuDNN is not also a CUDA out of memory).
+1. A parent is absorbed by its child (out of memory in cuDNN is not also a CUDA out of memory), unless it lists the
+   child among what it brings about and stands above it (a GPU's hardware error above the reset that it forces).
 2. A hang that stood for some seconds explains the stop (a termination request, a time limit) that ended it; a stop that
    came first explains the hang of those that waited for the stopped process. A wait that was given up says why peers
    are lost afterwards. What a missing rank itself said before the others gave up explains why it was missing.
@@ -90,6 +91,7 @@ def explain(
                 and o.attempt == c.attempt
                 and descends(o.signature.name, c.signature.name, catalogue)
                 and (o.signature.kind == "cause" or c.signature.kind != "cause")
+                and not (o.signature.name in c.signature.causes and stands_above(c, o))  # then it brought it about
             ),
             None,
         )
@@ -101,6 +103,7 @@ def explain(
     links.hangs_and_stops(live, catalogue)  # 2
     links.teardowns(live)
     links.reports(live)
+    links.lost_workers(live, world)
     links.missing_ranks(live)
     links.waits(live, world)
     for c in live:  # 3: what the catalogue says

@@ -17,7 +17,7 @@ from forensics.engine.environment import environment, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
 from forensics.engine.hangs import is_hang
-from forensics.engine.identity import World
+from forensics.engine.identity import World, task_list
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import KILLED
 from forensics.engine.ruled_out import ruled_out
@@ -56,6 +56,8 @@ PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing 
 LATE = 0.8  # what came after others had lost a peer may be an effect as well
 UNLABELLED = "which rank each line is of: no line or file names one"
 ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
+SRUN_EXIT = "srun-task-exited"
+SRUN_SAYS = "srun: error: "
 AFTER_END = "It had said before that it came to its end: it died while it was torn down, and what it had saved is there"
 SENDER = "uid"  # capture: the user on whose request a scheduler stopped the job
 FAULTHANDLER = "PYTHONFAULTHANDLER=1"
@@ -119,11 +121,13 @@ class _Findings:
         tables: Mapping[int, str],
         over: Collection[int],
         exits: Sequence[Observation],
+        srun: Sequence[Observation],
     ) -> None:
         self.world = world
         self.steps = steps
         self.nodes = nodes
         self.tables = tables
+        self.exited = _only_hosts(srun)
         self.exits = exits  # what launchers say of the end of each process
         self.over = over  # ids of candidates that met processes which had come to their end
 
@@ -221,12 +225,21 @@ class _Findings:
             borrowed = all(world_rank(o, self.world) is None and not o.culprits for o in c.observations)
             if not both and (borrowed or c.signature.area == "gpu"):  # a kernel speaks of the cards of its own host
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
-            return next(iter(both)) if len(both) == 1 else None
+            return next(iter(both)) if len(both) == 1 else None if both else self.exited.get(c.attempt)
         named = {o.identity.node for o in c.observations if o.identity.node}
         if len(named) == 1:
             return next(iter(named))
         # Of several hosts none is proven, but for the one at which all connections that broke end.
         return common_host(c.observations) if c.signature.area == "nccl" and named else None
+
+
+def _only_hosts(srun: Iterable[Observation]) -> dict[int, str]:
+    """Attempt -> the one host of which srun says that tasks of it exited with a status by themselves."""
+    hosts: dict[int, set[str]] = {}
+    for o in srun:
+        if o.identity.node and "exitcode" in o.captures:
+            hosts.setdefault(o.identity.attempt or 0, set()).add(o.identity.node)
+    return {attempt: next(iter(names)) for attempt, names in hosts.items() if len(names) == 1}
 
 
 def _host_of(rank: int, nodes: Mapping[int, str]) -> str | None:
@@ -322,7 +335,8 @@ def diagnose(
     finished = [c for c in found if c.signature.name == FINISHED]
     over = {id(c) for c in top if c.signature.name in DEATHS and was_over(c, finished, steps, world)}
     exits = [o for o in data.observations if o.signature == WORKER_EXIT]
-    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data), over, exits)
+    srun = [o for o in data.observations if o.signature == SRUN_EXIT]
+    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data, world), over, exits, srun)
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))
@@ -467,12 +481,16 @@ def nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
     return nodes
 
 
-def hosts_in_tables(data: RunData) -> dict[int, str]:
+def hosts_in_tables(data: RunData, world: World) -> dict[int, str]:
     """rank -> host as launchers print it of workers that failed; without ranks of which tables or lines disagree.
 
-    They are the rows of torchelastic's tables, and what an MPI launcher says of a rank that ended.
+    They are the rows of torchelastic's tables, what an MPI launcher says of a rank that ended, and what srun says of
+    the tasks of a host where a task is a rank.
     """
     told: dict[int, set[str]] = {}
+    for o in data.observations if world.tasks_are_ranks else ():
+        for task in task_list(o) if o.identity.node and SRUN_SAYS in o.evidence[0].text else ():
+            told.setdefault(task, set()).add(o.identity.node or "")
     for o in data.observations:
         rank = o.identity.rank
         if o.signature == MPI_EXIT and o.captures.get("rank", "").isdecimal():

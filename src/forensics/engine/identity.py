@@ -262,7 +262,8 @@ def know_world(data: RunData) -> World:
         unheard=_unheard(data, identities, tasks_are_ranks),
         single=size == 1 and (stated == 1 or not any(prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
-        and not any(from_ray(o.evidence[0].text) for o in data.observations),
+        and not any(from_ray(o.evidence[0].text) for o in data.observations)
+        and not any("ray::" in t.header.text for t in data.tracebacks),
         nccl_devices_are_ranks=(stated is not None or len(ranks | mapped) > 1 or _see_several_devices(identities))
         and not _share_a_device(identities),
         host_of={rank: next(iter(hosts)) for rank, hosts in told.items() if len({whose.label(h) for h in hosts}) == 1},
@@ -332,11 +333,11 @@ def _silent_tasks(observations: Sequence[Observation], tracebacks: Sequence[Trac
     silent = set(ranks) - failed
     if not silent or 2 * len(silent) > len(ranks):
         return False
-    told = (_task_list(o) for o in observations)
+    told = (task_list(o) for o in observations)
     return any(max(tasks) > 0 and set(tasks) == silent for tasks in told if tasks)
 
 
-def _task_list(o: Observation) -> tuple[int, ...]:
+def task_list(o: Observation) -> tuple[int, ...]:
     """The tasks that a line of srun's names; empty where it names none, or several hosts with theirs."""
     if re.search(r"[\[,]", o.captures.get("node", "[")):
         return ()
@@ -471,7 +472,7 @@ def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observat
     if "pod" in told and o.culprits in (None, ()) and (rank := hosts.of_pod(told["pod"])) is not None:
         return replace(o, identity=replace(o.identity, rank=rank), culprits=(rank,))
     if o.signature == TASK_KILLED and o.culprits in (None, ()) and o.identity.task is None and world.tasks_are_ranks:
-        tasks = _task_list(o)
+        tasks = task_list(o)
         if tasks and world.size is not None and len(tasks) < world.size:  # what ends all of them names none
             return replace(o, culprits=tasks)
     if o.culprits != ():
@@ -551,10 +552,15 @@ def place_ranks(data: RunData, world: World) -> RunData:
     # The rank that alone writes a file, whatever host its lines name.
     files = {file: next(iter(ranks)) for file, ranks in writing.items() if len(ranks) == 1}
 
+    # In the file of a rank other than 0 a launcher speaks of its own host's first process, which is that rank.
+    named_by = {s.path: s.identity.rank for s in data.sources if s.identity.rank and s.identity.local_rank is None}
+
     def placed(identity: Identity, path: str, line: int | None = None) -> Identity:
         rank = sections.rank(path, line)
         if rank is None and identity.rank is None:
             rank = alone.get((path, identity.node), files.get(path))
+        if rank is None and identity.rank is None and identity.local_rank == 0:
+            rank = named_by.get(path)
         if rank is None and identity.rank is None and (folder := whose.worker_folder(path)):
             rank = folders.get(folder)
         known = identity if identity.device is None else replace(identity, device=None)
@@ -573,9 +579,9 @@ def place_ranks(data: RunData, world: World) -> RunData:
 
     def in_traceback(o: Observation, raised: Mapping[tuple[str, int | None], Identity]) -> Observation:
         """What the last line of a traceback says, said by the process that raised it."""
-        if o.identity.rank is not None or (by := raised.get(place_of(o))) is None or by.rank is None:
+        if o.identity.rank is not None or (by := raised.get(place_of(o))) is None:
             return o
-        return replace(o, identity=o.identity.over(by))
+        return replace(o, identity=o.identity.over(by)) if by.rank is not None or by.pid is not None else o
 
     raised = whose.last_lines(tracebacks)
     observations = [in_traceback(o, raised) for o in data.observations]

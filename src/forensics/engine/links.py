@@ -21,6 +21,9 @@ from forensics.signatures.schema import Signature
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
 _NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 LAUNCHERS_REPORT = "child-failed-error"
+FIRST_SEEN = "failed (exitcode: "  # torchelastic's line for the process that it first saw dead, above its table
+# A DataLoader whose worker is gone, whatever ended it.
+WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 # What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
 WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
 
@@ -66,6 +69,38 @@ def reports(live: Sequence[Candidate]) -> None:
         own = next((o for o in errors if o.ranks and set(report.ranks) <= set(o.ranks)), None)
         if own is not None and any(o.ranks and not set(o.ranks) & set(report.ranks) for o in errors):
             link(own, report)
+
+
+def lost_workers(live: Sequence[Candidate], world: World) -> None:
+    """Workers of a loader that other ranks lost follow from the error of the rank that the launcher saw die first.
+
+    It stops the others then, and their workers with them. Not where a clock says that a worker was lost before.
+    """
+    for report in (c for c in live if c.signature.name == LAUNCHERS_REPORT):
+        seen = (o for o in report.observations if "local_rank" in o.captures and FIRST_SEEN in o.evidence[0].text)
+        first = next((rank for o in seen if (rank := world.of(o)) is not None), None)
+        own = [
+            o
+            for o in live
+            if o.ranks == (first,)
+            and o.attempt == report.attempt
+            and o.signature.kind in ("cause", "symptom")
+            and o.signature.verdict == "failed"
+            and o.signature.severity in ("fatal", "error")
+            and not is_hang(o)
+            and not o.of_peers
+            and o.signature.name not in (*WORKERS_LOST, *LOST_PEER, *DEATHS)
+        ]
+        for c in live if own else ():
+            others = c.signature.name in WORKERS_LOST and c.attempt == report.attempt and first not in (c.ranks or ())
+            if others and c.explained_by is None and not _stamped_before(c, own[0]) and not depends_on(own[0], c):
+                link(own[0], c)
+
+
+def _stamped_before(a: Candidate, b: Candidate) -> bool:
+    """Whether the times that are printed with the signs of two candidates put the first one before the other."""
+    mine, other = ([o.time for o in c.observations if o.timed and o.time is not None] for c in (a, b))
+    return bool(mine) and bool(other) and min(mine) < min(other)
 
 
 def missing_ranks(live: Sequence[Candidate]) -> None:

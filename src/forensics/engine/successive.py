@@ -113,6 +113,11 @@ def _slot(source: Source) -> tuple[object, ...]:
     return i.rank, i.local_rank, i.task, i.stream
 
 
+def _without_task(slot: tuple[object, ...]) -> tuple[object, ...]:
+    """A slot without the number in the file's name, where it has one; a name alone stays as it is."""
+    return slot if len(slot) == 1 else (*slot[:2], *slot[3:])
+
+
 def family(path: str) -> str:
     """A path without what differs from launch to launch."""
     return _VARIES.sub("#", _POD.sub("#", path))
@@ -158,6 +163,8 @@ def _names(counts: Sequence[Count]) -> frozenset[str]:
 
 def _same_processes(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
     """Whether the files of two groups are of the same processes; a launch may lack some."""
+    if len(before) == len(after) == 1 and _without_task(before[0].slot) == _without_task(after[0].slot):
+        return True  # "log_0.out", "log_1.out": the number counts launches as well as tasks
     if len(before) == len(after) == 1 and before[0].slot[1:] == after[0].slot[1:] == ():
         return True
     one, other = Counter(log.slot for log in before), Counter(log.slot for log in after)

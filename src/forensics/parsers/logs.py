@@ -450,6 +450,7 @@ def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -
                 )
 
     look(lines[:: max(len(lines) // FEW, 1)])
+    look([line for line in lines if line.startswith(b"(") and b" pid=" in line[:100]])  # a driver's log has few of them
     if len(found) > 1 or any(i.node is not None or i.task is not None or i.local_rank is not None for i in found):
         look(lines[:: max(len(lines) // SPEAKERS, 1)])
     return tuple(found.values())

@@ -80,6 +80,8 @@ VOTED: dict[str, str] = {
         r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: (?:<[0-3]>)?"
     ),
 }
+# What srun, slurmstepd, pdsh and a shell with `set -x` put between the lines of those that they started.
+_OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
@@ -216,14 +218,17 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
 
     A prefix is accepted where at least 80 % of the non-empty lines bear it and its values look like what they claim
     to be: few distinct ones, each seen at least three times on average, never a word that opens ordinary messages.
+    Launchers' own lines bear none and do not count. In a log that ends with its imports the head and the first frame
+    of a traceback behind one value tell as much.
     """
-    sample = [line for line in lines if line.strip()]
+    sample = [line for line in lines if line.strip() and not _OF_LAUNCHERS.match(line)]
     accepted = set()
     for name, pattern in _VOTED.items():
         value = "host" if "host" in pattern.groupindex else 1
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
-        if len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct):
+        few = len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct)
+        if few and not _before_traceback(sample, pattern, value):
             continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
             continue
@@ -233,6 +238,20 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted)
+
+
+def _before_traceback(sample: Sequence[str], pattern: re.Pattern[str], value: str | int) -> bool:
+    """Whether a value with a digit stands before the head of a traceback and before its first frame."""
+    heads: set[str] = set()
+    for line in sample:
+        if (m := pattern.match(line)) is None:
+            continue
+        rest = line[m.end() :]
+        if rest.startswith("Traceback (most recent call last)"):
+            heads.add(m.group(value))
+        elif rest.startswith('  File "') and m.group(value) in heads and any(map(str.isdigit, m.group(value))):
+            return True
+    return False
 
 
 def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:

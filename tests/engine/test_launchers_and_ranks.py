@@ -1,0 +1,165 @@
+"""What launchers and names of files say of ranks, hosts and launches, in the words of the launchers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Finding
+from forensics.path_identity import identity_of
+
+
+def analysed(folder: Path, files: dict[str, str]) -> Diagnosis:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return analyse([str(folder)], Options(threads=1))
+
+
+def steps(rank: int, first: int = 0, hour: int = 3) -> str:
+    return "".join(
+        f"[rank{rank}]: 2026-11-20 {hour:02d}:{m:02d}:00,000 INFO step {first + m} loss {2 - m / 99:.3f}\n"
+        for m in range(30)
+    )
+
+
+def raised(rank: int, error: str) -> str:
+    head = [
+        f"[rank{rank}]: Traceback (most recent call last):",
+        f'[rank{rank}]:   File "/w/train.py", line 31, in step',
+    ]
+    return "\n".join([*head, f"[rank{rank}]:     f(batch)", f"[rank{rank}]: {error}"]) + "\n"
+
+
+AGENT = (
+    "W1120 03:31:03.100000 50 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 103 closing signal SIGTERM\n"
+    "E1120 03:31:04.100000 50 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {first} "
+    "(pid: 102) of binary: /usr/bin/python3\n"
+)
+LOST = "RuntimeError: DataLoader worker (pid(s) 3311) exited unexpectedly"
+
+
+def first_two(folder: Path, error: str, first: int) -> list[Finding]:
+    files = {f"rank{n}.log": steps(n) for n in range(4)}
+    files["rank2.log"] += raised(2, error)
+    files["rank3.log"] += raised(3, LOST)
+    return list(analysed(folder, files | {"torchrun.err": AGENT.format(first=first)}).findings)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("AssertionError: sequence of 8221 tokens", "python-exception"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 2 has a total capacity of 79.1 GiB "
+         "of which 1.0 GiB is free.", "cuda-oom"),
+    ],
+)  # fmt: skip
+def test_a_worker_that_another_rank_lost_follows_from_the_rank_that_died_first(
+    tmp_path: Path, error: str, name: str
+) -> None:
+    found = first_two(tmp_path, error, first=2)
+    assert [(f.name, f.ranks) for f in found if f.role == "root"] == [(name, (2,))]
+
+
+def test_a_lost_worker_of_the_rank_that_died_first_is_the_cause(tmp_path: Path) -> None:
+    found = first_two(tmp_path, "AssertionError: sequence of 8221 tokens", first=3)
+    assert (found[0].name, found[0].ranks) == ("dataloader-worker-killed", (3,))
+
+
+def test_in_the_file_of_one_rank_the_launcher_speaks_of_that_rank(tmp_path: Path) -> None:
+    killed = AGENT.format(first=0).replace("exitcode: 1", "exitcode: -9")
+    found = analysed(tmp_path, {"rank0.log": steps(0), "rank1.log": steps(1) + killed}).findings
+    assert (found[0].name, found[0].ranks) == ("sigkill-unknown-sender", (1,))
+
+
+def test_in_the_file_of_rank_0_a_local_rank_is_no_other_rank(tmp_path: Path) -> None:
+    killed = AGENT.format(first=0).replace("exitcode: 1", "exitcode: -9")
+    found = analysed(tmp_path, {"rank0.log": steps(0) + killed, "rank1.log": steps(1)}).findings
+    assert (found[0].name, found[0].ranks) == ("sigkill-unknown-sender", (0,))
+
+
+@pytest.mark.parametrize(
+    ("label", "rank", "node"),
+    [("6: ", 6, None), ("worker-1: ", None, "worker-1"), ("trainer-1-1  | ", None, "trainer-1-1"), ("[5] ", 5, None)],
+)
+def test_a_label_is_read_in_a_log_that_ends_with_its_imports(
+    tmp_path: Path, label: str, rank: int | None, node: str | None
+) -> None:
+    lines = ["Traceback (most recent call last):", '  File "/w/train.py", line 7, in <module>', "    import flash_attn"]
+    body = "".join(f"{label}{line}\n" for line in [*lines, "ModuleNotFoundError: No module named 'flash_attn'"])
+    log = f"+ date\nlaunching\nworld_size=16\n{body}srun: error: task exited\n"
+    found = analysed(tmp_path, {"job.out": log}).findings[0]
+    assert found.name == "module-not-found"
+    assert (found.ranks or (None,))[0] == rank and (found.node == node)
+
+
+def test_words_before_a_traceback_are_no_labels(tmp_path: Path) -> None:
+    lines = ["Traceback (most recent call last):", '  File "/w/train.py", line 7, in <module>', "KeyError: 'x'"]
+    log = "start\nmore\nand more\n" + "".join(f"myprogram: {line}\n" for line in lines)
+    assert analysed(tmp_path, {"job.out": log}).findings[0].node is None
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("nemo_99121_dgxa-04_13.log", "dgxa-04"),
+        ("slurm-7711-gn12-3.out", "gn12"),
+        ("n001_0.log", "n001"),
+        ("exp_20261120_lr3_1.log", None),
+        ("run_8812_bs128_1.log", None),
+        ("train_4821_seed31_0.log", None),
+        ("llama3_8b_2.log", None),
+        ("job_4411_v2_3.out", None),
+    ],
+)
+def test_hosts_in_names_that_srun_made(name: str, node: str | None) -> None:
+    assert identity_of(name).node == node
+
+
+def test_srun_tells_the_host_of_a_rank_where_tasks_are_ranks(tmp_path: Path) -> None:
+    log = "".join(f"{n}: step {s} loss 2.0 rank {n} of world size 8\n" for s in range(5) for n in range(8))
+    log += "".join(f"5: {line.removeprefix('[rank5]: ')}\n" for line in raised(5, "KeyError: 'x'").splitlines())
+    log += "srun: error: cn202: task 5: Exited with exit code 1\nsrun: Terminating StepId=771.0\n"
+    log += "srun: error: cn201: tasks 0-3: Killed\nsrun: error: cn202: tasks 4,6-7: Killed\n"
+    found = analysed(tmp_path, {"slurm-771.out": log}).findings[0]
+    assert (found.ranks, found.node) == ((5,), "cn202")
+
+
+def test_numbers_behind_a_job_can_count_its_launches(tmp_path: Path) -> None:
+    gone = "slurmstepd: error: *** STEP 88.0 ON n1 CANCELLED AT 2026-11-20T03:40:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***\n"
+    resumed = "[rank0]: 2026-11-20 05:00:00,000 INFO Resuming from checkpoint at step 20\n"
+    log = resumed + steps(0, first=20, hour=5) + raised(0, "KeyError: 'u-9'")
+    found = analysed(tmp_path, {"log-x_88123_0.out": steps(0) + gone, "log-x_88123_1.out": log}).findings
+    assert (found[0].name, found[0].attempt) == ("python-exception", 1)
+
+
+RAY = (
+    "(TaskRunner pid=7001) Traceback (most recent call last):\n(TaskRunner pid=7001)     run_ppo(config)\n"
+    "ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.update_actor() (pid=88121, ip=10.2.0.6, actor_id=aa)\n"
+    '  File "/w/dp_actor.py", line 390, in update_policy\n    loss.backward()\n'
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.27 GiB. GPU 1 has a total capacity of 79.15 GiB of "
+    "which 6.01 GiB is free.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "ranks"), [("(WorkerDict pid=88121, ip=10.2.0.6) [rank9]:[W1124 03:50:01.000100 Module.cpp:156] x\n", (9,)), ("", None)]
+)  # fmt: skip
+def test_the_device_of_a_worker_of_ray_is_no_rank(tmp_path: Path, said: str, ranks: tuple[int, ...] | None) -> None:
+    log = "".join(f"step:{n} - actor/pg_loss:0.011\n" for n in range(1, 38)) + said + RAY
+    found = analysed(tmp_path, {"ray_job.log": log}).findings[0]
+    assert (found.name, found.ranks, found.node) == ("cuda-oom", ranks, "10.2.0.6")
+
+
+AMD = "[Fri Nov 20 13:29:3{n} 2026] amdgpu 0000:c9:00.0: amdgpu: {text}\n"
+
+
+@pytest.mark.parametrize("text", ["uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!", "Uncorrectable hardware error (ERREVENT_ATHUB_INTERRUPT) detected!"])  # fmt: skip
+def test_the_error_that_forces_a_reset_comes_before_it(tmp_path: Path, text: str) -> None:
+    log = AMD.format(n=1, text=text) + AMD.format(n=2, text="GPU reset begin!")
+    lost = raised(0, "torch.AcceleratorError: HIP error: unspecified launch failure")
+    found = analysed(tmp_path, {"dmesg.txt": log, "rank0.log": steps(0, hour=13) + lost}).findings
+    roots = [f.name for f in found if f.role == "root"]
+    assert roots == ["gpu-hardware"]
