@@ -163,3 +163,26 @@ def test_the_error_that_forces_a_reset_comes_before_it(tmp_path: Path, text: str
     found = analysed(tmp_path, {"dmesg.txt": log, "rank0.log": steps(0, hour=13) + lost}).findings
     roots = [f.name for f in found if f.role == "root"]
     assert roots == ["gpu-hardware"]
+
+
+def two_hosts(folder: Path, said: str = "") -> Finding:
+    files = {}
+    for host in (0, 1):
+        for local in range(4):
+            text = steps(local) if host == 0 else steps(0).replace("[rank0]: ", "")
+            files[f"logs/node_{host}/none_q{host}x3ab1c2/attempt_0/{local}/stdout.log"] = (
+                said.format(rank=local) if host == 0 else ""
+            ) + text
+    at = "logs/node_1/none_q1x3ab1c2/attempt_0/3/stderr.log"
+    files[at] = raised(0, "KeyError: 'caption_en'").replace("[rank0]: ", "")
+    return analysed(folder, files).findings[0]
+
+
+def test_the_other_of_two_hosts_has_the_other_ranks(tmp_path: Path) -> None:
+    found = two_hosts(tmp_path)
+    assert (found.name, found.ranks, found.node) == ("python-exception", (7,), "node_1")
+
+
+def test_of_a_larger_world_the_other_host_may_have_any_ranks(tmp_path: Path) -> None:
+    found = two_hosts(tmp_path, "rank={rank} world_size=16\n")
+    assert (found.ranks, found.local_ranks) == (None, (3,))

@@ -207,7 +207,10 @@ def know_world(data: RunData) -> World:
     for key in clashes:
         del rank_of[key]
     if not clashes:
-        rank_of |= whose.neighbours(rank_of, ((i.node, i.local_rank) for i in identities))
+        places = [(i.node, i.local_rank) for i in identities]
+        rank_of |= whose.neighbours(rank_of, places)
+        rank_of |= (block := whose.last_block(rank_of, places, stated))
+        mapped |= set(block.values())
     told: dict[int, set[str]] = defaultdict(set)
     for i in identities:
         if i.rank is not None and i.node:

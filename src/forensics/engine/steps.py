@@ -283,7 +283,7 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
     else:
         records = (
             counting_training(metrics)
-            .group_by(["source", "line", "step", "rank"], maintain_order=True)
+            .group_by(["source", "line", "epoch", "step", "rank"], maintain_order=True)
             .agg(
                 pl.col("time").first(),
                 pl.col("attempt").first(),
@@ -291,7 +291,9 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
                 pl.col("name").is_in(_OF_BARS).all().alias("bare"),
             )
         )
-        counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
+        counted = (
+            records.drop("epoch").filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
+        )
     stepped: dict[str, list[_Mark]] = {}
     bars: dict[str, list[_Mark]] = {}
     bare_bars: dict[str, set[_Mark]] = defaultdict(set)
@@ -394,7 +396,7 @@ def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     firsts: dict[tuple[Any, ...], Row] = {}
     progress: dict[tuple[Any, ...], float | None] = {}
     for row in rows:
-        place = (row.source, row.line, row.step, row.rank)
+        place = (row.source, row.line, row.epoch, row.step, row.rank)  # a bar writes several epochs to one line
         firsts.setdefault(place, row)
         if row.name == "progress":
             progress.setdefault(place, row.value)
@@ -403,7 +405,7 @@ def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     for place, first in firsts.items():
         count = progress.get(place)
         if first.step is not None or (count is not None and math.isfinite(count)):
-            yield (*place, first.time, first.attempt, count, place not in own)
+            yield (first.source, first.line, first.step, first.rank, first.time, first.attempt, count, place not in own)
 
 
 def _losses(metrics: pl.DataFrame) -> dict[str, list[tuple[int, bool]]]:

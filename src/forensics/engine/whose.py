@@ -223,6 +223,36 @@ def neighbours(known: Mapping[Place, int], seen: Iterable[tuple[str | None, int 
     return found
 
 
+def last_block(
+    known: Mapping[Place, int], seen: Iterable[tuple[str | None, int | None]], world: int | None
+) -> dict[Place, int]:
+    """Ranks of the one host of which none is known, where all others hold a block each and leave one over.
+
+    All hosts have the same local ranks, from 0 on: of two one of which holds ranks 0 to 7 the other holds 8 to 15.
+    world: its stated size; nothing follows where that is another number.
+    """
+    locals_of: dict[str, set[int]] = defaultdict(set)
+    for node, local in (*seen, *known):
+        if node is not None and local is not None:
+            locals_of[node].add(local)
+    sizes = {len(found) for found in locals_of.values()}
+    if len(locals_of) < 2 or len(sizes) != 1 or any(found != set(range(len(found))) for found in locals_of.values()):
+        return {}
+    size = sizes.pop()
+    rest = [node for node in locals_of if not any((node, local) in known for local in range(size))]
+    blocks = set()
+    for node in locals_of.keys() - set(rest):
+        starts = {known[node, local] - local if (node, local) in known else -1 for local in range(size)}
+        if len(starts) != 1 or (start := starts.pop()) < 0 or start % size:
+            return {}
+        blocks.add(start // size)
+    left = set(range(len(locals_of))) - blocks
+    if len(rest) != 1 or len(left) != 1 or world not in (None, size * len(locals_of)):
+        return {}
+    first = left.pop() * size
+    return {(rest[0], local): first + local for local in range(size)}
+
+
 def locals_in_files(observations: Iterable[Observation]) -> dict[tuple[str, int], int]:
     """(file, local rank) -> rank, from lines that name both: a host that nothing names may still have its own file."""
     told: dict[tuple[str, int], set[int]] = defaultdict(set)

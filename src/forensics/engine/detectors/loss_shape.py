@@ -31,6 +31,8 @@ _STOPPED = 20
 _SLOW = 0.85  # how sure a rise is that takes longer than an instability does
 # Of the level that the run began at: where a slow rise ends at least, and how far down the run had come before it.
 _ABOVE, _LEARNED = 1.25, 0.6
+# The cross-entropy of language models stays above this; a loss below it may rise manifold and still be good.
+_NATS = 1.0
 
 
 def exploded(losses: Sequence[float]) -> bool:
@@ -146,7 +148,11 @@ def _diverged(
     if far:  # a level that lags behind a steep fall makes noise of the fall itself
         spread = min(spread, _roughness(curve[: best_at + 1]))
     rise = low - best
-    if best <= 0 or rise < 0.3 or low < ratio * best or rise < noise * spread or rise < lost * max(first - best, 0.0):
+    if best <= 0 or rise < 0.3 or low < ratio * best or rise < noise * spread:
+        return None
+    # Of a language model's way down from ln V the first nats are the cheapest: logarithms tell what was lost of it.
+    steep = best >= _NATS and math.log(low / best) >= lost * math.log(max(first, best) / best)
+    if rise < lost * max(first - best, 0.0) and not steep:
         return None
     if (short or first - best < 0.05 * first) and not far:
         return None

@@ -21,7 +21,19 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.loss_shape import exploded
-from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import (
+    NO_STEP,
+    RL_NAMES,
+    Moment,
+    Sign,
+    Stream,
+    dated,
+    merge,
+    moment,
+    number,
+    segments,
+    streams,
+)
 from forensics.engine.few import Same, few
 from forensics.model import Evidence, Observation
 
@@ -39,6 +51,9 @@ UNSPREAD = 0.6  # what of the weight is left then
 # scale begins at 2^16 (grad_scaler.py), and ten halvings are more than healthy runs take.
 UNCALIBRATED = 10
 _NAMES = ("loss", *_STAND_INS, "grad_norm", "loss_scale", "overflow", "skipped_steps", "nan_steps", "lr")
+
+
+_NEVER = (math.inf, math.inf)
 
 
 class _Onset(NamedTuple):
@@ -129,8 +144,7 @@ def remembered_analysis(
     logging = tuple(p for p in parts if "loss" in p.columns)
     if culprits := _minority(losses, logging):
         signs = [_sign(p, o, o.loss) for p, o in losses if o.loss is not None]
-        start = min((s.step for s in signs if s.step is not None and s.stream.rank in culprits), default=None)
-        alone = _finite_after(logging, culprits, start)
+        alone = _finite_after(logging, [s for s in signs if s.stream.rank in culprits])
         if alone >= SPREAD:
             more = f"; the other ranks' loss stays finite for {alone} records more, so that nothing spread it to them"
             signs = [replace(s, note=s.note + more, weight=s.weight * UNSPREAD) for s in signs]
@@ -142,27 +156,32 @@ def remembered_analysis(
             for sign in (_sign(p, o, o.loss) for p, o in losses if o.loss is not None)
         ]
         return "repeated", signs, logging, ()
-    first_loss = min((_position(p, o.loss) for p, o in losses if o.loss is not None), default=math.inf)
     grads = [(p, o) for p, o in found if o.grad is not None]
-    first_grad = min((_position(p, o.grad) for p, o in grads if o.grad is not None), default=math.inf)
+    first_loss = min((_position(p, o.loss) for p, o in losses if o.loss is not None), default=_NEVER)
+    first_grad = min((_position(p, o.grad) for p, o in grads if o.grad is not None), default=_NEVER)
     if first_grad < first_loss:
         signs = [_sign(p, o, o.grad) for p, o in grads if o.grad is not None]
         return "grad", signs, tuple(p for p in parts if "grad_norm" in p.columns), None
     return "loss", [_sign(p, o, o.loss) for p, o in losses if o.loss is not None], logging, None
 
 
-def _finite_after(logging: Sequence[Stream], culprits: Sequence[int], start: int | None) -> int:
-    """How many records of a finite loss each other rank has after a step, at least; 0 where one's loss is lost too."""
-    if start is None:
-        return 0
-    counts = []
+def _finite_after(logging: Sequence[Stream], lost: Sequence[Sign]) -> int:
+    """How many records of a finite loss each other rank has after the first that was lost, at least.
+
+    0 where one's loss is lost too.
+    """
+    by_epoch = dated(logging)
+    culprits = {s.stream.rank for s in lost}
+    start = min((moment(s.stream, s.at, by_epoch) for s in lost), default=_NEVER)
+    after: dict[int, list[float]] = {}
     for part in logging:
         if part.rank is None or part.rank in culprits:
             continue
-        steps = zip(part.steps, part.column("loss"), strict=True)
-        after = [value for step, value in steps if step is not None and step > start and value is not None]
-        counts.append(len(after) if all(map(math.isfinite, after)) else 0)
-    return min(counts, default=0)
+        mine = after.setdefault(part.rank, [])
+        for i, value in enumerate(part.column("loss")):
+            if value is not None and part.steps[i] is not None and moment(part, i, by_epoch) > start:
+                mine.append(value)
+    return min((len(v) if all(map(math.isfinite, v)) else 0 for v in after.values()), default=0)
 
 
 def _with_loss(stream: Stream) -> Stream:
@@ -193,9 +212,9 @@ def _worth_a_look(metrics: pl.DataFrame) -> bool:
     return not suspects.is_empty()
 
 
-def _position(stream: Stream, at: int) -> float:
+def _position(stream: Stream, at: int) -> Moment:
     step = stream.steps[at]
-    return step if step is not None else at
+    return (stream.epochs[at] or 0.0, step if step is not None else at)
 
 
 def _bad(value: float | None) -> bool:
@@ -362,23 +381,24 @@ def _sign(part: Stream, onset: _Onset, at: int | None) -> Sign:
 
 def _minority(found: Sequence[tuple[Stream, _Onset]], logging: Sequence[Stream]) -> tuple[int, ...]:
     """The ranks whose loss was lost at the first step where any was, if most ranks' loss was finite at that step."""
+    by_epoch = dated(logging)
     for binary in (False, True):
-        first: dict[int, int] = {}
+        first: dict[int, Moment] = {}
         for part, onset in found:
-            if part.binary is binary and part.rank is not None and onset.loss is not None:
-                step = part.steps[onset.loss]
-                if step is not None:
-                    first[part.rank] = min(step, first.get(part.rank, step))
+            if part.binary is binary and part.rank is not None and (at := onset.loss) is not None:
+                lost = moment(part, at, by_epoch)
+                if lost[1] != NO_STEP:
+                    first[part.rank] = min(lost, first.get(part.rank, lost))
         if not first:
             continue
         start = min(first.values())
-        blamed = {rank for rank, step in first.items() if step == start}
+        blamed = {rank for rank, lost in first.items() if lost == start}
         fine = {
             part.rank
             for part in logging
             if part.binary is binary and part.rank is not None and part.rank not in blamed
-            for step, value in zip(part.steps, part.column("loss"), strict=True)
-            if step == start and value is not None and math.isfinite(value)
+            for i, value in enumerate(part.column("loss"))
+            if value is not None and math.isfinite(value) and moment(part, i, by_epoch) == start
         }
         if fine and len(blamed) <= len(fine):
             return tuple(sorted(blamed))

@@ -29,6 +29,8 @@ RL_NAMES = frozenset(
 )  # fmt: skip
 MAX_EVIDENCE = 8
 MOST_STREAMS = 10_000  # of one table; the largest jobs have as many ranks, and few of them print metrics
+Moment = tuple[float, float]  # (epoch, step) of a record
+NO_STEP = math.inf  # the step of a record that bears none: after all that do
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,25 +377,38 @@ def _family(stream: Stream) -> str:
     return "binary" if stream.binary else stream.source.rpartition(".")[2]
 
 
+def dated(streams: Iterable[Stream]) -> bool:
+    """Whether every record has an epoch, so that records of all these streams can be compared by it first."""
+    return all(epoch is not None for stream in streams for epoch in stream.epochs)
+
+
+def moment(stream: Stream, at: int, by_epoch: bool) -> Moment:
+    """When a record was written, for comparison: (epoch, step). Loops that count an epoch's batches begin anew with it.
+
+    by_epoch: whether all the records that it is compared with have an epoch (`dated`).
+    """
+    step = stream.steps[at]
+    return ((stream.epochs[at] or 0.0) if by_epoch else 0.0, step if step is not None else NO_STEP)
+
+
 def first_ranks(signs: Sequence[Sign], logging: Sequence[Stream]) -> tuple[int, ...]:
     """The ranks that showed a sign first, if other ranks that log the same metric did not; else ().
 
     signs: of one attempt. logging: the streams that log the metric, with and without a sign.
     """
     best: tuple[int, tuple[int, ...]] = (1, ())
+    by_epoch = dated(s.stream for s in signs)
     for family in dict.fromkeys(_family(s) for s in logging):
         ranks = {s.rank for s in logging if _family(s) == family and s.rank is not None}
-        first: dict[int, int | None] = {}
-        for sign in signs:
-            rank = sign.stream.rank
-            if _family(sign.stream) == family and rank is not None:
-                known = first.get(rank)
-                first[rank] = sign.step if known is None else min(known, sign.step if sign.step is not None else known)
+        of_ranks = [s for s in signs if _family(s.stream) == family and s.stream.rank is not None]
+        first: dict[int | None, Moment] = {}
+        for sign in of_ranks:
+            at = moment(sign.stream, sign.at, by_epoch)
+            first[sign.stream.rank] = min(at, first.get(sign.stream.rank, at))
         if len(ranks) <= best[0] or not first:
             continue
-        steps = [s for s in first.values() if s is not None]
-        start = min(steps) if len(steps) == len(first) else None
-        culprits = sorted(r for r, s in first.items() if start is None or s == start)
+        start = min(first.values()) if all(step != NO_STEP for _, step in first.values()) else None
+        culprits = sorted(r for r, s in first.items() if r is not None and (start is None or s == start))
         best = (len(ranks), tuple(culprits) if len(culprits) < len(ranks) else ())
     return best[1]
 
@@ -418,15 +433,11 @@ def _observation(
 ) -> Observation:
     blamed = first_ranks(signs, logging) if culprits is None else culprits
 
-    def order(sign: Sign) -> tuple[bool, bool, float, bool, float, str]:
-        return (
-            bool(blamed) and sign.stream.rank not in blamed,
-            sign.step is None,
-            sign.step if sign.step is not None else 0,
-            sign.stream.binary,
-            -sign.weight,
-            sign.stream.source,
-        )
+    by_epoch = dated(s.stream for s in signs)
+
+    def order(sign: Sign) -> tuple[bool, Moment, bool, float, str]:
+        blameless = bool(blamed) and sign.stream.rank not in blamed
+        return (blameless, moment(sign.stream, sign.at, by_epoch), sign.stream.binary, -sign.weight, sign.stream.source)
 
     ranked = sorted(signs, key=order)
     main = ranked[0]
