@@ -100,9 +100,9 @@ def identity_of(path: str) -> Identity:
 
 
 def _host_of_task(name: str) -> str | None:
-    """The host in a name that srun made, where a job's number stands before it or a zero shows that it is one."""
+    """The host in a name that srun made, where a job's number stands before it or it is one word with a zero in it."""
     m = _HOST_AND_TASK.match(name)
-    return m[1] if m and (m.start(1) > 0 or re.search(r"(?<!\d)0\d", m[1])) else None
+    return m[1] if m and (m.start(1) > 0 or re.fullmatch(r"(?i:[a-z]{1,12}0\d{1,5})", m[1])) else None
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:

@@ -108,6 +108,7 @@ def test_words_before_a_traceback_are_no_labels(tmp_path: Path) -> None:
         ("slurm-7711-gn12-3.out", "gn12"),
         ("n001_0.log", "n001"),
         ("exp_20261120_lr3_1.log", None),
+        ("slurm-dgx018-42.out", None),
         ("run_8812_bs128_1.log", None),
         ("train_4821_seed31_0.log", None),
         ("llama3_8b_2.log", None),
