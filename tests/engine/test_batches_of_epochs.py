@@ -61,4 +61,4 @@ def test_a_bar_that_writes_epochs_to_one_line_ends_in_the_last_of_them(tmp_path:
     )
     raised = '\nTraceback (most recent call last):\n  File "/w/t.py", line 3, in step\n    f()\nValueError: bad mask\n'
     root = found(tmp_path, {"train.log": bar + raised})
-    assert (root.name, root.step) == ("python-exception", 150)
+    assert (root.name, root.step, root.epoch) == ("python-exception", 150, 3)

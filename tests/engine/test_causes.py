@@ -200,8 +200,8 @@ def test_another_ranks_progress_is_no_survival() -> None:
 def test_steps_come_from_the_same_file_by_line_then_from_the_same_rank() -> None:
     table = metrics(("rank2/stdout.log", 1, 2, 40), ("rank2/stdout.log", 2, 2, 41), ("rank0.log", 1, 0, 99))
     clock = step_clock(table, {})
-    assert clock.last_before(seen("oom", 2, None, file="rank2/stderr.log"), 2) == (41, "global step")
-    assert clock.last_before(seen("oom", 0, None, line=5, file="rank0.log"), 0) == (99, "global step")
+    assert clock.last_before(seen("oom", 2, None, file="rank2/stderr.log"), 2) == (41, "global step", None)
+    assert clock.last_before(seen("oom", 0, None, line=5, file="rank0.log"), 0) == (99, "global step", None)
 
 
 def data(sources: list[Source], writers: list[Writer] = [], observations: list[Observation] = []) -> RunData:  # noqa: B006

@@ -271,4 +271,5 @@ def with_step(observation: Observation, steps: StepClock, world: World, rank: in
     found = steps.last_before(observation, rank if rank is not None else world.of(observation))
     if found is None:
         return observation
-    return replace(observation, step=found[0], step_is="last_seen", step_unit=found[1])
+    epoch = found.epoch if observation.epoch is None else observation.epoch
+    return replace(observation, step=found.step, step_is="last_seen", step_unit=found.unit, epoch=epoch)

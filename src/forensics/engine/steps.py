@@ -34,10 +34,19 @@ class _Mark(NamedTuple):
     step: int
     rank: int | None
     attempt: int | None = None
+    epoch: float | None = None
 
     def by(self, attempt: int | None) -> bool:
         """Whether nothing says that it is of a later attempt."""
         return self.attempt is None or attempt is None or self.attempt <= attempt
+
+
+class Last(NamedTuple):
+    """The last record before an event."""
+
+    step: int
+    unit: str  # what the step counts
+    epoch: float | None  # in which batches may be counted anew
 
 
 class _Lines(NamedTuple):
@@ -47,13 +56,14 @@ class _Lines(NamedTuple):
     steps: Sequence[int]
     highest: Sequence[int]  # of this mark's step and those of all later ones
     lowest: Sequence[int]
+    epochs: Sequence[float | None]
 
     @classmethod
     def of(cls, marks: Iterable[_Mark]) -> _Lines:
-        rows = sorted(((m.line, m.step) for m in marks if m.line is not None), key=lambda row: row[0])
-        steps = [step for _, step in rows]
+        rows = sorted(((m.line, m.step, m.epoch) for m in marks if m.line is not None), key=lambda row: row[0])
+        steps = [step for _, step, _ in rows]
         highest, lowest = ([*accumulate(reversed(steps), pick)][::-1] for pick in (max, min))
-        return cls([line for line, _ in rows], steps, highest, lowest)
+        return cls([line for line, *_ in rows], steps, highest, lowest, [epoch for *_, epoch in rows])
 
     def until(self, line: int) -> int:
         """How many stand at a line or above it."""
@@ -112,32 +122,32 @@ class StepClock:
             kept[key] = _Lines.of(m for m in marks if m.by(bound))
         return kept[key]
 
-    def last_before(self, observation: Observation, rank: int | None) -> tuple[int, str] | None:
-        """(step, unit) of the last record at or before an event: in its own file by line, else by time, else the last.
+    def last_before(self, observation: Observation, rank: int | None) -> Last | None:
+        """The last record at or before an event: in its own file by line, else by time, else the last of all.
 
         A file of the culprit's own rank is asked before other ranks' files.
         """
         evidence = observation.evidence[0]
-        if rank is not None and (step := self._last_in_file(evidence, self._view(evidence.file, False, rank))):
-            return step[0], self.unit[evidence.file]
+        if rank is not None and (own := self._last_in_file(evidence, self._view(evidence.file, False, rank))):
+            return own
         # A line may speak of another process than the one that wrote it: that one's own records tell more.
         if rank is not None and (found := self._latest(self._of_rank.get(rank, {}), observation)):
             return found
-        if step := self._last_in_file(evidence, self._view(evidence.file, True, None)):
-            return step[0], self.unit[evidence.file]
+        if own := self._last_in_file(evidence, self._view(evidence.file, True, None)):
+            return own
         return self._latest(self.marks, observation)
 
-    def _last_in_file(self, evidence: Evidence, view: _Lines) -> tuple[int] | None:
+    def _last_in_file(self, evidence: Evidence, view: _Lines) -> Last | None:
         n = view.until(evidence.line) if evidence.line is not None else 0
-        return (view.steps[n - 1],) if n else None
+        return Last(view.steps[n - 1], self.unit[evidence.file], view.epochs[n - 1]) if n else None
 
-    def _latest(self, sources: Mapping[str, Sequence[_Mark]], observation: Observation) -> tuple[int, str] | None:
-        """(step, unit) of the latest record in other files of its attempt that an event's time allows.
+    def _latest(self, sources: Mapping[str, Sequence[_Mark]], observation: Observation) -> Last | None:
+        """The latest record in other files of its attempt that an event's time allows.
 
         The time of an event that bears none itself is that of an earlier line, and no bound.
         """
         attempt, bound = observation.identity.attempt, observation.time if observation.timed else None
-        steps: list[tuple[int, str]] = []
+        found: list[Last] = []
         for source, marks in sources.items():
             if source == observation.evidence[0].file:
                 continue
@@ -148,8 +158,9 @@ class StepClock:
                 limit = bound + 2.0
                 rows = (m for m in rows if m.time is None or m.time <= limit)
             if (last := next(rows, None)) is not None:
-                steps.append((last.step, self.unit[source]))
-        return max(steps, default=None)
+                found.append(Last(last.step, self.unit[source], last.epoch))
+        by_epoch = all(last.epoch is not None for last in found)
+        return max(found, key=lambda last: ((last.epoch or 0.0) if by_epoch else 0.0, last.step), default=None)
 
     @cached_property
     def began(self) -> float | None:
@@ -291,15 +302,13 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
                 pl.col("name").is_in(_OF_BARS).all().alias("bare"),
             )
         )
-        counted = (
-            records.drop("epoch").filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
-        )
+        counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
     stepped: dict[str, list[_Mark]] = {}
     bars: dict[str, list[_Mark]] = {}
     bare_bars: dict[str, set[_Mark]] = defaultdict(set)
-    for source, line, step, rank, time, attempt, progress, bare in counted:
+    for source, line, epoch, step, rank, time, attempt, progress, bare in counted:
         where, count = (bars, int(progress)) if step is None else (stepped, step)
-        mark = _Mark(line, time, count, rank, attempt)
+        mark = _Mark(line, time, count, rank, attempt, epoch)
         where.setdefault(source, []).append(mark)
         if bare and step is not None:
             bare_bars[source].add(mark)
@@ -388,7 +397,7 @@ def _of_training(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
-    """(source, line, step, rank, time, attempt, progress, bare) of the records that bear a step or a bar's count.
+    """(source, line, epoch, step, rank, time, attempt, progress, bare) of records that bear a step or a bar's count.
 
     bare: whether a bar alone stands there.
     """
@@ -405,7 +414,7 @@ def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     for place, first in firsts.items():
         count = progress.get(place)
         if first.step is not None or (count is not None and math.isfinite(count)):
-            yield (first.source, first.line, first.step, first.rank, first.time, first.attempt, count, place not in own)
+            yield (*place, first.time, first.attempt, count, place not in own)
 
 
 def _losses(metrics: pl.DataFrame) -> dict[str, list[tuple[int, bool]]]:

@@ -328,7 +328,7 @@ def _resumed_elsewhere(last: Observation, resumed: Iterable[Observation], steps:
     known = steps.last_before(last, None)
     if known is None:
         return False
-    step = known[0]
+    step = known.step
     for r in resumed:
         if r.evidence[0].file == last.evidence[0].file:
             continue
