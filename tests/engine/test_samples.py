@@ -70,3 +70,13 @@ def test_a_guard_names_it_in_another_line_and_another_rank(tmp_path: Path) -> No
 )
 def test_lines_of_another_step_or_another_matter(tmp_path: Path, said: str) -> None:
     assert "samples" not in diagnosed(tmp_path, log(0, 15), log(1, 15, said)).findings[0].captures
+
+
+def test_the_batch_of_a_json_record_is_told(tmp_path: Path) -> None:
+    rows = [
+        f'{{"step": {n}, "loss": {"NaN" if n >= 60 else 2.5 - n / 100}, "sample_ids": [{6000 + n}], "batch_id": "shard07-{n}"}}'
+        for n in range(80)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert root.name == "nan-loss" and "sample_ids [6060]" in root.captures["samples"]

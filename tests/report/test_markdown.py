@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from samples import ALL, FAILED, diagnosis, finding, read
 
@@ -129,6 +129,7 @@ def test_every_table_keeps_its_columns(name: str) -> None:
     assert len(list(page.iter("details"))) == markdown.render(ALL[name]).count("\n<details>\n")
 
 
+@example("1@.G")
 @given(st.text(alphabet="@#:/`|<>&*_~[]()!$\\\n aG1H-w.", min_size=1, max_size=30))
 def test_no_text_breaks_the_page(text: str) -> None:
     made = diagnosis(

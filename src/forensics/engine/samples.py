@@ -37,7 +37,7 @@ def told(observations: Sequence[Observation], sources: Sequence[Source]) -> list
     A line tells of it that is the first bad record itself, or one close to a bad record that names the same step and
     says that something is not finite. The names become the capture `samples`, as "sample_id 7, file b.tar".
     """
-    logs = {s.path: s for s in sources if s.kind is Kind.LOG and s.gap is None}
+    logs = {s.path: s for s in sources if s.kind in (Kind.LOG, Kind.METRICS) and s.gap is None}
     return [_with_names(o, logs) if o.signature in _OF_A_BATCH else o for o in observations]
 
 

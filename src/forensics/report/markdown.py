@@ -25,7 +25,7 @@ _EVIDENCE_SHOWN = 8
 _MARKUP = re.compile(r"[\\`*_\[\]~|]")
 # What GitHub links by itself: @user, #1, GH-1, o/r#1, URLs, addresses. A link to an issue also leaves a trace there.
 # `:x:` and its like become pictures.
-_LINKED = re.compile(r"@\w|#\d|\bGH-\d|\w://|\bwww\.|\bmailto:|\bxmpp:|:[\w+-]+:", re.I)
+_LINKED = re.compile(r"@[\w.-]|#\d|\bGH-\d|\w://|\bwww\.|\bmailto:|\bxmpp:|:[\w+-]+:", re.I)
 _BLOCK_START = re.compile(r"(?:#+|[-+=>:]+|\d{1,9}(?=[.)]))")
 
 
