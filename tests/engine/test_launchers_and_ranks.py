@@ -187,3 +187,44 @@ def test_the_other_of_two_hosts_has_the_other_ranks(tmp_path: Path) -> None:
 def test_of_a_larger_world_the_other_host_may_have_any_ranks(tmp_path: Path) -> None:
     found = two_hosts(tmp_path, "rank={rank} world_size=16\n")
     assert (found.ranks, found.local_ranks) == (None, (3,))
+
+
+POD = """\
+Name:             bert-pt-worker-{n}
+Namespace:        ml
+Node:             pool-{n}.internal/10.0.4.{n}
+Status:           Failed
+Containers:
+  pytorch:
+    State:          Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+"""
+WAITED = (
+    "[rank{n}]:[E1120 03:40:22.123456789 ProcessGroupNCCL.cpp:616] [Rank {n}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 milliseconds before "
+    "timing out.\n"
+)
+
+
+def pods(folder: Path, killed: tuple[int, ...]) -> Finding:
+    files = {f"worker-{n}.log": steps(n) + ("" if n in killed else WAITED.format(n=n)) for n in range(4)}
+    return analysed(folder, files | {f"describe-{n}.txt": POD.format(n=n) for n in killed}).findings[0]
+
+
+def test_the_rank_for_which_others_waited_is_of_the_pod_that_was_killed(tmp_path: Path) -> None:
+    found = pods(tmp_path, (2,))
+    assert (found.name, found.ranks) == ("host-oom-cgroup", (2,))
+
+
+def test_of_two_pods_that_were_killed_none_is_one_rank_alone(tmp_path: Path) -> None:
+    found = pods(tmp_path, (1, 2))
+    assert found.name == "host-oom-cgroup" and found.ranks in (None, (1, 2))
+
+
+def test_the_only_host_of_which_srun_says_that_a_task_exited_is_that_of_a_cause_without_one(tmp_path: Path) -> None:
+    log = "ImportError: /v/flash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2Ev\n"
+    one = "srun: error: gpu-3: task 0: Exited with exit code 1\n"
+    other = "srun: error: gpu-4: task 1: Exited with exit code 1\n"
+    assert analysed(tmp_path / "a", {"job.out": log + one}).findings[0].node == "gpu-3"
+    assert analysed(tmp_path / "b", {"job.out": log + one + other}).findings[0].node is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from forensics.engine import whose
 from forensics.engine.candidates import Candidate
@@ -26,7 +26,7 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
     """
     for c in linked:
         if not c.ranks and not c.everywhere and c.explained_by is None:
-            c.ranks = _awaited_on_host(c, world, sources) or unheard(c, world)
+            c.ranks = _awaited_on_host(c, world, sources) or _awaited_of_pod(c) or unheard(c, world)
         if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
             killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
             ranks = {r for e in killed for r in e.ranks or ()}
@@ -57,6 +57,20 @@ def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> t
     folder = {s.identity.rank: s.path.split("/")[-2] for s in sources if s.path.count("/")}
     theirs = {whose.label(world.host_of.get(r) or folder.get(r, "")) for r in ranks}
     return tuple(sorted(ranks)) if theirs == hosts else None
+
+
+def _awaited_of_pod(c: Candidate) -> tuple[int, ...] | None:
+    """The one rank for which others waited because of what befell one pod."""
+    pods = {o.captures["pod"] for o in c.observations if "pod" in o.captures}
+    ranks = {r for e in _effects(c) if is_hang(e) for r in e.ranks or ()}
+    return tuple(ranks) if len(pods) == len(ranks) == 1 else None
+
+
+def _effects(c: Candidate) -> Iterator[Candidate]:
+    """What a candidate explains, directly or not."""
+    for effect in c.explains:
+        yield effect
+        yield from _effects(effect)
 
 
 def unheard(c: Candidate, world: World) -> tuple[int, ...] | None:

@@ -230,7 +230,9 @@ class _Findings:
         if len(named) == 1:
             return next(iter(named))
         # Of several hosts none is proven, but for the one at which all connections that broke end.
-        return common_host(c.observations) if c.signature.area == "nccl" and named else None
+        if named:
+            return common_host(c.observations) if c.signature.area == "nccl" else None
+        return self.exited.get(c.attempt) if c.explained_by is None and not c.everywhere else None
 
 
 def _only_hosts(srun: Iterable[Observation]) -> dict[int, str]:

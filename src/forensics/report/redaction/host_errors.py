@@ -51,6 +51,12 @@ ERRORS: tuple[Place, ...] = (
         rf" \\?{_Q})({NAME}){_END}",
         "erver", "ost", "roxy", "roker", "ateway", "egistry",
     ),
+    # Programs' own words: `cannot reach host h`, `connection to host h lost`
+    place(
+        rf"(\b(?:reach|resolve|contact|ping|find|lost|(?:connect|connected|connecting|connection) (?:to|with))"
+        rf" (?:the )?(?:remote )?host(?:name)?:? )({_SURE})(?![\w-])",
+        "host",
+    ),
     # ssl and urllib3: certificates that are another's
     place(rf"(\bnot valid for {_Q})({NAME}){_END}", "not valid for"),
     place(rf"(\bdoesn't match (?:either of )?{_Q})({NAME}){_END}", "doesn't match"),
