@@ -141,7 +141,7 @@ class _Findings:
         stepped = next(iter(_onsets(c)), None) or key
         if stepped.step is None and told and not is_setting(told[0]):
             stepped = self._with_last_step(c, told[0], rank)
-        node = self._node(c, key)
+        node = self._node(c, key) or self._only_host(c)
         clocked, how = self._clocked(c, key, rank)
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
         locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None
@@ -200,6 +200,11 @@ class _Findings:
         steps = (with_step(e, self.steps, self.world, rank) for e in effects)
         return next((e for e in steps if e.step is not None), found)
 
+    def _only_host(self, c: Candidate) -> str | None:
+        """For a root that no sign places: the only host of which srun says that a task exited by itself."""
+        placed = any(o.identity.node for o in c.observations) or any(_host_of(r, self.nodes) for r in c.ranks or ())
+        return None if placed or c.everywhere or c.explained_by is not None else self.exited.get(c.attempt)
+
     def _node(self, c: Candidate, key: Observation) -> str | None:
         if c.ranks:
             printed = {self.tables.get(r) for r in c.ranks}
@@ -225,14 +230,14 @@ class _Findings:
             borrowed = all(world_rank(o, self.world) is None and not o.culprits for o in c.observations)
             if not both and (borrowed or c.signature.area == "gpu"):  # a kernel speaks of the cards of its own host
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
-            return next(iter(both)) if len(both) == 1 else None if both else self.exited.get(c.attempt)
+            return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
         if len(named) == 1:
             return next(iter(named))
         # Of several hosts none is proven, but for the one at which all connections that broke end.
         if named:
             return common_host(c.observations) if c.signature.area == "nccl" else None
-        return self.exited.get(c.attempt) if c.explained_by is None and not c.everywhere else None
+        return None
 
 
 def _only_hosts(srun: Iterable[Observation]) -> dict[int, str]:
