@@ -109,6 +109,13 @@ def test_a_cause_long_after_the_symptom_does_not_explain_it() -> None:
     assert names(link(seen("timeout", 0, 100.0), seen("oom", 1, 5000.0))) == ["oom", "timeout"]
 
 
+def test_an_effect_without_a_time_of_its_own_may_have_come_long_after_the_last_one_above_it() -> None:
+    last_seen, own = seen("timeout", 1, 100.0), seen("timeout", 1, 100.0, timed=True)
+    assert names(link(last_seen, seen("oom", 1, 5000.0))) == ["oom"]
+    assert names(link(own, seen("oom", 1, 5000.0))) == ["oom", "timeout"]
+    assert names(link(last_seen, seen("timeout", 1, 200.0, timed=True), seen("oom", 1, 5000.0))) == ["oom", "timeout"]
+
+
 def test_a_child_absorbs_its_parent() -> None:
     assert names(link(seen("oom", 1), seen("cudnn-oom", 1))) == ["cudnn-oom"]
 

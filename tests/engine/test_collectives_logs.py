@@ -333,13 +333,17 @@ TUNING = ["compiling model", "AUTOTUNE mm(4096x4096, 4096x1024)", "  triton_mm_4
     [
         (0, SAVING, "rank0-side-work", "saving"),
         (0, EVALUATING, "rank0-side-work", "evaluating"),
+        (0, ["Running tokenizer on dataset (num_proc=8):  61%|######    | 292/480 [30:30<20:00, 0.16 examples/s]"],
+         "rank0-side-work", "preparing data"),
+        (0, ["Grouping texts in chunks of 1024:  40%|####  | 192/480 [30:30<40:00, 0.1 examples/s]"],
+         "rank0-side-work", "preparing data"),
         (0, TUNING, "collective-timeout", "compiling"),
         (2, SAVING, "collective-timeout", "saving"),
         (0, [*SAVING, "saved shard 8/8 (41.2 GB)"], "collective-timeout", None),
         (0, [*SAVING, "Checkpoint saved in 80 s"], "collective-timeout", None),
         (0, [*SAVING, "step 10 loss 2.9"], "collective-timeout", None),
     ],
-)
+)  # fmt: skip
 def test_what_the_missing_rank_was_doing(
     tmp_path: Path, rank: int, last: list[str], name: str, doing: str | None
 ) -> None:

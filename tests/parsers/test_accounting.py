@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
 from forensics.model import Diagnosis, Role
-from forensics.parsers.accounting import rows
+from forensics.parsers.accounting import ended, rows
 
 STEPS = "".join(f"step {n} loss {2 - n / 100:.3f}\n" for n in range(20))
 HEAD = "JobID|JobName|Partition|Account|AllocCPUS|State|ExitCode\n"
@@ -144,3 +144,32 @@ def test_a_job_is_found_among_any_lines(above: list[str], below: list[str], form
     assert form is block or all(row.base in text.split("\n")[row.line - 1] for row in found)
     wanted = sum("JobState=" in line for line in own) if form is block else len(own)
     assert sum(row.base == "4242" for row in found) >= wanted
+
+
+def test_a_row_bears_the_time_of_its_jobs_end() -> None:
+    piped = (
+        "JobID|JobName|State|Start|End|NodeList\n"
+        "77|train|CANCELLED by 1001|2026-11-05T10:30:00|2026-11-05T11:02:03|n[1-2]\n"
+        "77.0|python|RUNNING|2026-11-05T10:30:02|Unknown|n[1-2]\n"
+    )
+    assert ended(piped) == {2: "2026-11-05T11:02:03"}
+    cut = (
+        "JobID           JobName      State               Start                 End \n"
+        "------------ ---------- ---------- ------------------- ------------------- \n"
+        "77                train CANCELLED+ 2026-11-05T10:30:00 2026-11-05T11:02:03 \n"
+        "77.0             python    RUNNING 2026-11-05T10:30:02             Unknown \n"
+    )
+    assert ended(cut) == {3: "2026-11-05T11:02:03"}
+    assert ended(HEAD + "77|train|2026-11-05T10:30:00|CANCELLED|\n") == {}
+
+
+@pytest.mark.parametrize("columns", ["JobID|State|Start|End", "JobID|Start|End|State"])
+def test_a_cancelled_job_is_told_at_its_end(tmp_path: Path, columns: str) -> None:
+    times = "2026-11-05T10:30:00|2026-11-05T11:02:03"
+    row = f"77|CANCELLED by 50123|{times}" if columns.startswith("JobID|State") else f"77|{times}|CANCELLED by 50123"
+    diagnosis = diagnose(tmp_path, f"{columns}\n{row}\n", "slurm-77.out")
+    root = next(f for f in diagnosis.findings if f.role is Role.ROOT)
+    assert root.name == "external-sigterm"
+    assert root.captures["uid"] == "50123"
+    assert root.time is not None
+    assert root.time.startswith("2026-11-05T11:02:03")

@@ -174,6 +174,15 @@ def test_a_head_of_the_first_line_alone_is_no_label() -> None:
     assert found.exception == "KeyError"
 
 
+def test_a_tag_of_the_rank_before_each_line_with_the_head_of_a_record_in_the_first() -> None:
+    lines = [f"[rank3] {line}" for line in _RAISED]
+    lines[0] = lines[0].replace("Traceback", "2026-11-01 00:00:00 ERROR Traceback")
+    lines.insert(2, "[rank1] ValueError: of another rank")
+    found = read_traceback("\n".join([*lines, ""]).encode(), path="x", offset=0, line=1)
+    assert found is not None
+    assert (found.exception, found.message) == ("KeyError", "'caption'")
+
+
 def test_a_stamp_before_the_last_words() -> None:
     assert tracebacks.exception_of("2026-11-01T00:00:00.1234567Z RuntimeError: boom") == ("RuntimeError", "boom")
     assert tracebacks.exception_of("2026-11-01T00:00:00Z INFO RuntimeError: boom") is None

@@ -201,12 +201,17 @@ class _Findings:
         return next((e for e in steps if e.step is not None), found)
 
     def _only_host(self, c: Candidate) -> str | None:
-        """For a root that no sign places: the only host of which srun says that a task exited by itself."""
+        """For a root that no sign places: the host of the whole run, or the only one of which srun says that a task
+        exited by itself."""
         placed = any(o.identity.node for o in c.observations) or any(_host_of(r, self.nodes) for r in c.ranks or ())
-        return None if placed or c.everywhere or c.explained_by is not None else self.exited.get(c.attempt)
+        if placed or c.explained_by is not None:
+            return None
+        return self.world.whole_host or (None if c.everywhere else self.exited.get(c.attempt))
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
         if c.ranks:
+            if len(machines := _machines_of_pods(c)) == 1:
+                return machines.pop()
             printed = {self.tables.get(r) for r in c.ranks}
             if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
                 return host
@@ -238,6 +243,12 @@ class _Findings:
         if named:
             return common_host(c.observations) if c.signature.area == "nccl" else None
         return None
+
+
+def _machines_of_pods(c: Candidate) -> set[str]:
+    """The machines on which Kubernetes says that the pods of some signs ran; to its processes a pod is the host."""
+    placed = ((o.identity.node, o.captures["pod"]) for o in c.observations if "pod" in o.captures)
+    return {node for node, pod in placed if node and node != pod and not pod.endswith(f"-{node}")}
 
 
 def _only_hosts(srun: Iterable[Observation]) -> dict[int, str]:
@@ -513,7 +524,7 @@ def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:
     attempts |= {o.identity.attempt for o in data.observations if o.identity.attempt is not None}
     return RunSummary(
         path=data.path,
-        world_size=world.size,
+        world_size=world.known_size,
         nodes=len(world.nodes) or (1 if world.one_host and world.ranks else None),
         attempts=max(attempts, default=0) + 1,
         started=stamp(min(times, default=None), False),

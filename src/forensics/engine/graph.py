@@ -24,7 +24,24 @@ def may_precede(a: Candidate, b: Candidate) -> bool:
         return True
     if a.late and a.time > b.time and not set(a.ranks or ()) & set(b.ranks or ()):
         return False
+    if _one_process(a, b):
+        latest = _latest(b)
+        return latest is None or a.time <= latest + CLOCK_SLACK or _zones_differ(a, b)
     return a.time <= b.time + CLOCK_SLACK or _zones_differ(a, b)
+
+
+def _one_process(a: Candidate, b: Candidate) -> bool:
+    """Whether the same ranks are blamed for both, or nobody for either, as where there is but one."""
+    return set(a.ranks or ()) == set(b.ranks or ())
+
+
+def _latest(c: Candidate) -> float | None:
+    """When the first sign of a candidate was seen at the latest; None where no time bounds it.
+
+    A sign without a time of its own bears that of the last line above it, and may have come much later.
+    """
+    own = [o.time for o in c.observations if o.time is not None and (o.timed or o.evidence[0].offset is None)]
+    return min(own, default=None)
 
 
 def _zones_differ(a: Candidate, b: Candidate) -> bool:

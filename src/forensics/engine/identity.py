@@ -52,7 +52,20 @@ class World:
     host_of: Mapping[int, str] = field(default_factory=dict)  # rank -> host, where one alone is named with it
     single: bool = False  # there is but one process, as far as anything tells: naming its rank would tell nothing
     unheard: frozenset[int] = frozenset()  # of `ranks`: a file is named after them, in which nothing stands
+    whole_host: str | None = None  # the one host on which all of the run is, where something says so
+    listed: frozenset[int] = frozenset()  # ranks that a line names as taking part, whether or not they left a trace
     nccl_devices_are_ranks: bool = False  # of one host: its processes see the devices of others, and each has its own
+
+    @property
+    def known_size(self) -> int | None:
+        """The number of processes, where it is stated or a process of each number below it was seen; else None.
+
+        The highest rank that was seen says only that there are as many at least.
+        """
+        if self.size is None or self.size_is_stated or self.single:
+            return self.size
+        seen = {*self.ranks, *self.rank_of.values(), *self.listed}
+        return self.size if 1 < self.size == len(seen) else None
 
     def global_rank(self, identity: Identity) -> int | None:
         """The global rank of an identity; None where it cannot be known."""
@@ -250,6 +263,7 @@ def know_world(data: RunData) -> World:
         ranks |= locals_seen
     if tasks_are_ranks:
         ranks |= tasks
+        mapped |= _listed_tasks(data.observations)  # srun tells what became of them, and they may have printed nothing
     size = stated or _seen_size(ranks | mapped, identities)
     return World(
         ranks=tuple(sorted(ranks)),
@@ -263,6 +277,8 @@ def know_world(data: RunData) -> World:
         rank_of_device=whose.devices(inits, rank_of),
         tasks_are_ranks=tasks_are_ranks,
         unheard=_unheard(data, identities, tasks_are_ranks),
+        listed=frozenset(mapped),
+        whole_host=_whole_host(data.observations, of_run, locals_seen, size) if not several else None,
         single=size == 1 and (stated == 1 or not any(prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
         and not any(from_ray(o.evidence[0].text) for o in data.observations)
@@ -271,6 +287,19 @@ def know_world(data: RunData) -> World:
         and not _share_a_device(identities),
         host_of={rank: next(iter(hosts)) for rank, hosts in told.items() if len({whose.label(h) for h in hosts}) == 1},
     )
+
+
+def _whole_host(
+    observations: Iterable[Observation], named: Collection[str | None], locals_seen: Collection[int], size: int | None
+) -> str | None:
+    """The only host that the run names, where a scheduler says that the job ran there or it holds all local ranks."""
+    hosts = {node for node in named if node}
+    if len(hosts) != 1:
+        return None
+    all_here = size is not None and len(locals_seen) >= size
+    small = size is None or size <= DEVICES_OF_A_HOST
+    placed = small and any(o.signature == RUNS_ON and o.identity.node in hosts for o in observations)
+    return next(iter(hosts)) if all_here or placed else None
 
 
 def _unheard(data: RunData, identities: Sequence[Identity], tasks_are_ranks: bool) -> frozenset[int]:
@@ -327,6 +356,12 @@ def _many_tasks_on_a_host(observations: Iterable[Observation]) -> bool:
     return False
 
 
+def _listed_tasks(observations: Iterable[Observation]) -> set[int]:
+    """All tasks that lines of srun's name, by ranges also: `tasks 0-7: Terminated`."""
+    told = (o.captures.get("tasks") or o.captures.get("task") or "" for o in observations)
+    return {task for tasks in told for task in rank_list(tasks.strip("[]")) if task < MAX_RANKS}
+
+
 def _silent_tasks(observations: Sequence[Observation], tracebacks: Sequence[Traceback], ranks: Collection[int]) -> bool:
     """Whether the tasks of which srun tells in one line are just the ranks that say of no failure while most others do.
 
@@ -358,7 +393,8 @@ def _tasks_are_ranks(
     """Whether each Slurm task drives one rank, so that its number is that rank's.
 
     The other common way is one task a host, which drives the ranks of all its devices. Then tasks are half as many as
-    ranks or fewer, and only task 0 bears the number of one of its ranks. silent: see `_silent_tasks`.
+    ranks or fewer, only task 0 bears the number of one of its ranks, and the launcher that each task starts names local
+    ranks when one of them fails. silent: see `_silent_tasks`.
     """
     tasks = {i.task for i in identities if i.task is not None}
     both = {(i.task, i.rank) for i in identities if i.task is not None and i.rank is not None}
@@ -372,7 +408,7 @@ def _tasks_are_ranks(
         return True
     if size is None:
         return not several
-    return 2 * (max(tasks) + 1) > size
+    return 2 * (max(tasks) + 1) > size or (max(tasks) > 0 and not any(i.local_rank is not None for i in identities))
 
 
 def _without_node(table: dict[tuple[str | None, Any], int]) -> None:
@@ -572,6 +608,8 @@ def place_ranks(data: RunData, world: World) -> RunData:
             rank = in_files.get((path, index)) if index is not None else None
         if rank is None:
             rank = world.global_rank(identity)
+        if rank is None and identity == Identity():
+            rank = sections.rank_of_error(path, line)
         return identity if rank == identity.rank else replace(identity, rank=rank)
 
     sources = tuple(replace(s, identity=placed(s.identity, s.path)) for s in data.sources)
@@ -588,7 +626,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
 
     raised = whose.last_lines(tracebacks)
     observations = [in_traceback(o, raised) for o in data.observations]
-    observations = [_with(o, placed(o.identity, *place_of(o))) for o in observations]
+    observations = [_with(o, placed(o.identity, *place_of(o))) for o in map(sections.quoted, observations)]
     ends = {(t.final.file, t.final.line): n for n, t in enumerate(tracebacks)}
     told = {ends[at]: rank for o in observations if (at := place_of(o)) in ends and (rank := world.of(o)) is not None}
     for n, worker in whose.failed_workers(tracebacks, observations).items():

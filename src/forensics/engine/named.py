@@ -15,6 +15,7 @@ from forensics.archives.formats import without_compression
 from forensics.engine import declared, host_folders, numbered
 from forensics.engine.environment import stated_world
 from forensics.engine.identity import kernel_sources, stated_size
+from forensics.engine.kernel import namesakes
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
 
 # Words of file names that some hosts are called as well: they tell no host from another.
@@ -46,14 +47,34 @@ _MASTER = re.compile(r"(?:^|[/._-])(?:master|launcher|chief|head|driver|ps)(?=[/
 
 def confirmed(data: RunData) -> RunData:
     """The run with hosts of logs and ranks of workers that only their files' names bear."""
+    if whole := _whole_names(data):
+        data = _with(data, whole)
     if hosts := host_folders.of_hosts(data):
         data = _with(data, hosts)
     if processes := declared.of_processes(data):
         data = _with(data, processes)
     if ranks := numbered.of_ranks(data):
         data = _with(data, ranks)
-    identities = _hosts(data) | _workers(data)
+    identities = namesakes.of_logs(data) | _hosts(data) | _workers(data)
     return _with(data, identities) if identities else data
+
+
+def _whole_names(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of `job-worker-2.log`, read as worker-2, whose lines call the host job-worker-2."""
+    said: dict[str, set[str]] = defaultdict(set)
+    for o in data.observations:
+        if o.identity.node is not None:
+            said[o.evidence[0].file].add(o.identity.node)
+    found = {}
+    for source in data.sources:
+        short = source.identity.node
+        others = said.get(source.path, set()) - {short}
+        if short is None or len(others) != 1:
+            continue
+        (host,) = others
+        if host.lower().endswith(f"-{short.lower()}") and _is_word_of(host.lower(), source.path.lower()):
+            found[source.path] = replace(source.identity, node=host)
+    return found
 
 
 def _hosts(data: RunData) -> dict[str, Identity]:

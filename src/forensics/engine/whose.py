@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from forensics.model import Identity, Observation, Source, Traceback
 from forensics.parsers.prefixes import rank_list
@@ -20,6 +21,8 @@ SECTION, WORKER_EXIT = "output-section", "worker-exit"
 MAX_RANKS = 65536
 # The rows of one table of torchelastic stand closer to each other than those of two tables, with a traceback in each.
 ROWS_APART = 60
+# Lines of an error as Ray Train quotes it: it cuts one after 1,000 characters (poll.py's ERR_CHAR_LIMIT).
+LINES_OF_ERROR = 30
 # What a launcher raises when a worker has failed.
 _LAUNCHERS_OWN = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
 
@@ -86,6 +89,11 @@ def writers(observations: Iterable[Observation]) -> dict[tuple[str, str | None],
     for o in observations:
         if o.signature in (ANNOUNCED, SEEN) and o.identity.rank is not None:
             told[o.evidence[0].file, o.identity.node].add(o.identity.rank)
+    on_hosts: dict[str, set[int]] = defaultdict(set)
+    for (file, node), ranks in told.items():
+        on_hosts[file] |= ranks if node else set()
+    # A process that names its host as well does not always do so: that is no second place.
+    told = {(file, node): ranks for (file, node), ranks in told.items() if node or ranks - on_hosts[file]}
     single = {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
     together = len(single) == len(told) > 1 and set(single.values()) == set(range(len(single)))
     return single if together else {}
@@ -263,14 +271,19 @@ def locals_in_files(observations: Iterable[Observation]) -> dict[tuple[str, int]
 
 
 class Sections:
-    """Stretches of a file that a launcher says to be one rank's output."""
+    """Stretches of a file that a launcher says to be one rank's output, or one rank's error."""
 
     def __init__(self, observations: Iterable[Observation]) -> None:
         self._starts: dict[str, list[tuple[int, int, int]]] = defaultdict(list)  # file -> (first line, last, rank)
+        self._errors: dict[str, list[tuple[int, int | None]]] = defaultdict(list)  # file -> (line of its head, rank)
         opened: dict[str, tuple[int, int]] = {}
         marks = [o for o in observations if o.signature == SECTION and o.evidence[0].line is not None]
         for o in sorted(marks, key=lambda o: (o.evidence[0].file, o.evidence[0].line or 0)):
-            file, line, rank = o.evidence[0].file, o.evidence[0].line or 0, int(o.captures["section"])
+            file, line = o.evidence[0].file, o.evidence[0].line or 0
+            if (ranks := o.captures.get("error_of")) is not None:
+                self._errors[file].append((line, int(ranks) if ranks.isdecimal() else None))
+                continue
+            rank = int(o.captures["section"])
             if o.captures["edge"] == "Begin":
                 opened[file] = (line, rank)
             elif file in opened and opened[file][1] == rank:
@@ -282,6 +295,20 @@ class Sections:
             return None
         at = bisect_right(stretches, (line, 1 << 62, 0)) - 1
         return stretches[at][2] if at >= 0 and line < stretches[at][1] else None
+
+    def rank_of_error(self, file: str, line: int | None) -> int | None:
+        """The one rank whose error is quoted at a line that bears no mark of its own; it ends where the next begins."""
+        heads = self._errors.get(file)
+        if not heads or line is None:
+            return None
+        at = bisect_right(heads, line, key=lambda head: head[0]) - 1
+        return heads[at][1] if at >= 0 and line - heads[at][0] <= LINES_OF_ERROR else None
+
+    def quoted(self, o: Observation) -> Observation:
+        """A sign with the rank whose error quotes it, also where its own words name the process or its host."""
+        unmarked = replace(o.identity, **{name: None for name in ("node", "pid") if name in o.captures}) == Identity()
+        rank = self.rank_of_error(o.evidence[0].file, o.evidence[0].line) if unmarked else None
+        return o if rank is None else replace(o, identity=replace(o.identity, rank=rank))
 
 
 def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation]) -> dict[int, Identity]:

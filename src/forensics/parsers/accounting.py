@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from forensics.files import beginning
 from forensics.model import Observation, Source
+from forensics.parsers.prefixes import parse_time
 from forensics.patterns import lazy
 
 MAX_BYTES = 1 << 20  # of a listing; a row takes some 100 bytes
@@ -33,6 +35,8 @@ _STATE = lazy(
 _JOB_ID = lazy(r"JobId=(?P<base>\d{1,12})\b", re.ASCII)
 _JOB_STATE = "JobState="
 _HEAD = lazy(r"\bJobID(?:Raw)?\b.*\bState\b")  # above a table; without one, blanks alone make no row
+_RULE = lazy(r"\s{0,40}-{2,}(?: -{2,})*\s*")  # below it: a column as wide as each group of its dashes
+_TIME = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 class Row(NamedTuple):
@@ -62,7 +66,8 @@ def rows(text: str) -> Iterator[Row]:
 def of_this_job(
     observations: Sequence[Observation], sources: Sequence[Source], stated: Iterable[str] = ()
 ) -> list[Observation]:
-    """The observations without those of rows about other jobs, or about an earlier start of the same one.
+    """The observations without those of rows about other jobs, or about an earlier start of the same one; the times of
+    the others are those at which their jobs ended.
 
     A listing of one job is of this run. In a listing of several, the run's job is the one that a path, another line or
     one of the `stated` values names; where nothing names one, no row counts.
@@ -79,25 +84,61 @@ def of_this_job(
     words += [o.evidence[0].text for o in observations if o.evidence and id(o) not in mine]
     words += stated
     dropped: set[int] = set()
+    told: dict[int, str] = {}
     for path, signs in listed.items():
-        counting = _counting(files.get(path), words)
-        if counting is not None:
-            dropped |= {id(o) for o in signs if not counting.get(o.evidence[0].line or 0, True)}
-    return [o for o in observations if id(o) not in dropped]
+        text = _read(files.get(path))
+        if text is None:
+            continue
+        counting, ends = _counting(text, words), ended(text)
+        dropped |= {id(o) for o in signs if not counting.get(o.evidence[0].line or 0, True)}
+        told |= {id(o): end for o in signs if (end := ends.get(o.evidence[0].line or 0)) is not None}
+    return [_ended(o, told.get(id(o))) for o in observations if id(o) not in dropped]
+
+
+def ended(text: str) -> dict[int, str]:
+    """Line -> the time under "End" of the rows of `sacct` below a head that names that column, where it is known."""
+    found: dict[int, str] = {}
+    piped: int | None = None  # index of the column
+    span: tuple[int, int] | None = None
+    head = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if _HEAD.search(line):
+            names = line.strip().split("|")
+            piped, span, head = (names.index("End") if "End" in names else None), None, line
+        elif head and _RULE.fullmatch(line):
+            columns = [m.span() for m in re.finditer(r"-+", line)]
+            span, head = next((c for c in columns if head[slice(*c)].strip() == "End"), None), ""
+        else:
+            cells = line.strip().split("|") if piped is not None else []
+            cell = cells[piped] if piped is not None and piped < len(cells) else ""
+            # A cell that is wider than its column, as by hand, moves those behind it.
+            under = [m[0] for m in _TIME.finditer(line) if span and m.start() < span[1] and m.end() > span[0] + 1]
+            if _TIME.fullmatch(cell) or under:
+                found[number] = cell or under[-1]
+    return found
+
+
+def _ended(o: Observation, end: str | None) -> Observation:
+    """An observation of a row with the time of the job's end, where that is told."""
+    time, zone_known = parse_time(end, o.time or 0.0) if end is not None else (None, False)
+    return o if time is None else replace(o, time=time, zone_known=zone_known, timed=True)
 
 
 def _is_row(text: str) -> bool:
     return _JOB_STATE in text or (_ROW.match(text) is not None and _STATE.search(text) is not None)
 
 
-def _counting(file: Path | None, words: Sequence[str]) -> Mapping[int, bool] | None:
-    """Line -> whether its row counts; None where the listing cannot be read again."""
-    if file is None:
-        return None
+def _read(file: Path | None) -> str | None:
+    """A listing; None where it cannot be read again."""
     try:
-        found = list(rows(beginning(file, MAX_BYTES).decode("utf-8", "replace")))
+        return None if file is None else beginning(file, MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
+
+
+def _counting(listing: str, words: Sequence[str]) -> Mapping[int, bool]:
+    """Line -> whether its row counts."""
+    found = list(rows(listing))
     jobs = {row.job for row in found}
     own = jobs if len(jobs) == 1 else _named(jobs, words)
     if not own:

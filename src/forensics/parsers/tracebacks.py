@@ -78,6 +78,7 @@ _TIME = (
 )
 _TIMES = re.compile(_TIME)
 _STAMPED = re.compile(_TIME + " ")
+_TAG = re.compile(r"\[[^\]\s]{1,60}\] ")
 _STAMPS = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+\S*\s*|\s+\d+ (?=\[)")
 
 
@@ -165,15 +166,21 @@ def _without_times(prefix: str) -> str:
 def _label_of(head: str, data: bytes) -> re.Pattern[str] | None:
     """What stands before a header and, but for its time, before the frames below it; None if nothing does.
 
-    A logger's head, which the first line of a record alone bears, is no such label.
+    A logger's head, which the first line of a record alone bears, is no such label. A tag that a launcher puts before
+    each line, `[rank3] `, is one, with such a head behind it in the first.
     """
     before = head[: head.find("Traceback")]
     if not re.search(r"\w", before):
         return None
-    label = _TIME.join(re.escape(part) for part in _TIMES.split(before))
-    framed = re.compile((label + r'[ \t]+File "').encode())
-    frames = (line for line in data.split(b"\n") if b'File "' in line)
-    return re.compile(label) if any(map(framed.search, frames)) else None
+    whole = _TIME.join(re.escape(part) for part in _TIMES.split(before))
+    labels = [whole]
+    if (tag := _TAG.match(before)) is not None:
+        labels.append(re.escape(tag[0]))
+    frames = [line for line in data.split(b"\n") if b'File "' in line]
+    for label in labels:
+        if any(map(re.compile((label + r'[ \t]+File "').encode()).search, frames)):
+            return re.compile(whole if label is whole else f"{whole}|{label}")
+    return None
 
 
 def read_traceback(

@@ -23,7 +23,8 @@ SHOWN = 200  # characters of a last line in a note
 NEUTRAL = 6  # lines that say nothing of what is done, below the one that says it (sizes, names)
 # Words of what is being done, as loops, savers and compilers print them: HF Trainer ("***** Running Evaluation *****",
 # "Saving model checkpoint to"), Megatron ("saving checkpoint at iteration"), Lightning's and tqdm's bars ("Validation",
-# "Map:"), inductor ("AUTOTUNE mm(", "triton_mm_4 0.04 ms").
+# "Map:", or what transformers' examples, TRL and LLaMA-Factory have `Dataset.map` print), inductor ("AUTOTUNE mm(",
+# "triton_mm_4 0.04 ms").
 _DOING = {
     "loading": lazy(r"\bload(?:ing|ed)\b|\bresuming\b", re.I),
     "saving": lazy(r"\bsav(?:ing|ed)\b|\bcheckpointing\b|\bwriting\b.{0,40}(?:ckpt|checkpoint|shard)", re.I),
@@ -33,7 +34,9 @@ _DOING = {
     ),
     "compiling": lazy(r"\bAUTOTUNE\b|\bautotuning\b|\bcompil(?:ing|ation)\b|\btriton_\w+_\d+ [\d.]+ ms", re.I),
     "preparing data": lazy(
-        r"\b(?:tokeniz|preprocess|download)ing\b|^(?:Map|Filter|Generating \w+ split)\b.{0,40}\d", re.I
+        r"\b(?:tokeniz|preprocess|download)ing\b|^(?:Map|Filter|Flattening|Generating \w+ split|Running tokenizer"
+        r"|Grouping texts|Applying|Packing|Adding EOS|Extracting prompt|Converting)\b.{0,80}\d",
+        re.I,
     ),
 }  # fmt: skip
 _SIDE = ("saving", "uploading", "evaluating", "preparing data")

@@ -1,0 +1,105 @@
+"""How many processes a run has, and on which host a root is, as far as anything says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis
+
+RAISED = "Traceback (most recent call last):\n  File \"/w/train.py\", line 31, in step\n    f(batch)\nKeyError: 'x'\n"
+
+
+def analysed(folder: Path, files: dict[str, str]) -> Diagnosis:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return analyse([str(folder)], Options(threads=1))
+
+
+def steps(prefix: str = "") -> str:
+    return "".join(f"{prefix}2026-11-20 03:{m:02d}:00 INFO step {m} loss {2 - m / 99:.3f}\n" for m in range(20))
+
+
+def behind(label: str, text: str) -> str:
+    return "".join(f"{label}{line}\n" for line in text.splitlines())
+
+
+def test_the_highest_rank_that_was_seen_is_no_world_size(tmp_path: Path) -> None:
+    log = steps("[rank0]: ") + behind("[rank5]: ", RAISED)
+    run = analysed(tmp_path, {"job.log": log})
+    assert run.findings[0].ranks == (5,)
+    assert run.run.world_size is None
+
+
+def test_a_rank_of_each_number_is_a_world_size(tmp_path: Path) -> None:
+    files = {f"rank{n}.log": steps() for n in range(4)}
+    files["rank2.log"] += RAISED
+    assert analysed(tmp_path, files).run.world_size == 4
+
+
+@pytest.mark.parametrize("line", ["0: world_size=16", "0: 2026-11-20 03:00:00 world_size=16 nnodes=2"])
+def test_a_printed_world_size_counts(tmp_path: Path, line: str) -> None:
+    log = f"{line}\n" + steps("0: ") + behind("9: ", RAISED)
+    run = analysed(tmp_path, {"slurm-9.out": log})
+    assert (run.run.world_size, run.findings[0].ranks) == (16, (9,))
+
+
+def test_tasks_of_which_srun_tells_take_part(tmp_path: Path) -> None:
+    log = steps("0: ") + behind("3: ", RAISED)
+    log += "srun: error: n1: task 3: Exited with exit code 1\nsrun: error: n1: tasks 0-2: Terminated\n"
+    log += "srun: error: n2: tasks 4-7: Terminated\n"
+    assert analysed(tmp_path, {"slurm-9.out": log}).run.world_size == 8
+
+
+def test_tasks_of_a_launcher_on_each_host_are_no_ranks(tmp_path: Path) -> None:
+    """srun starts torchrun once a host: task 1 of a world of 16 is no rank 1."""
+    table = (
+        "ChildFailedError: \n[1]:\n  rank      : 9 (local_rank: 1)\n  exitcode  : 1 (pid: 71)\n  error_file: <N/A>\n"
+    )
+    failed = "E1120 03:20:01.000 70 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 71) of binary: /usr/bin/python\n"
+    log = "0: world_size=16\n" + steps("0: ") + behind("1: ", RAISED + failed + table)
+    assert analysed(tmp_path, {"slurm-9.out": log}).findings[0].ranks != (1,)
+
+
+@pytest.mark.parametrize(
+    "announced", ["rank {n}/4 host=edge-{n} backend gloo", "rank {n} of 4 on edge-{n} (10.1.0.5), backend gloo"]
+)
+def test_a_rank_that_announces_itself_with_its_host_writes_the_whole_file(tmp_path: Path, announced: str) -> None:
+    files = {f"site-{'abcd'[n]}.log": f"INFO {announced.format(n=n)}\n" + steps() for n in range(4)}
+    files["site-c.log"] += RAISED
+    root = analysed(tmp_path, files).findings[0]
+    assert (root.name, root.ranks, root.node) == ("python-exception", (2,), "edge-2")
+
+
+def test_a_device_is_no_host(tmp_path: Path) -> None:
+    files = {f"site-{'ab'[n]}.log": f"INFO rank {n}/2 on cuda:{n}\n" + steps() for n in range(2)}
+    files["site-b.log"] += RAISED
+    root = analysed(tmp_path, files).findings[0]
+    assert (root.ranks, root.node) == ((1,), None)
+
+
+@pytest.mark.parametrize(("hosts", "node"), [("8*cmp042", "cmp042"), ("4*cmp042:4*cmp043", None)])
+def test_a_job_of_one_host_fails_on_it(tmp_path: Path, hosts: str, node: str | None) -> None:
+    log = steps() + (
+        f"Job was executed on host(s) <{hosts}>, in queue <gpu>, as user <u> in cluster <c> at Fri Nov  6 10:00:31 2026\n"
+        "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 130.\n"
+    )
+    root = analysed(tmp_path, {"lsf.1.out": log}).findings[0]
+    assert (root.name, root.node) == ("host-oom-cgroup", node)
+
+
+def test_the_host_of_all_local_ranks_is_that_of_the_root(tmp_path: Path) -> None:
+    log = "[default0]:Running on host dl-box3\n" + steps("[default0]:") + behind("[default1]:", RAISED)
+    assert analysed(tmp_path, {"run.log": log}).findings[0].node == "dl-box3"
+
+
+def test_a_file_named_after_a_pod_is_of_the_host_that_its_lines_name(tmp_path: Path) -> None:
+    files = {}
+    for n in range(3):
+        init = f"ft-worker-{n}:1:9 [0] NCCL INFO comm 0x55d{n} rank {n} nranks 3 cudaDev 0 busId 1b000 commId 0x7fa1 - Init COMPLETE\n"
+        files[f"ft-worker-{n}.log"] = init + steps()
+    files["ft-worker-1.log"] += RAISED
+    run = analysed(tmp_path, files)
+    assert (run.findings[0].node, run.run.nodes) == ("ft-worker-1", 3)
