@@ -82,7 +82,7 @@ def test_in_the_file_of_rank_0_a_local_rank_is_no_other_rank(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("label", "rank", "node"),
-    [("6: ", 6, None), ("worker-1: ", None, "worker-1"), ("trainer-1-1  | ", None, "trainer-1-1"), ("[5] ", 5, None)],
+    [("9: ", 9, None), ("worker-1: ", None, "worker-1"), ("trainer-1-1  | ", None, "trainer-1-1"), ("[5] ", 5, None)],
 )
 def test_a_label_is_read_in_a_log_that_ends_with_its_imports(
     tmp_path: Path, label: str, rank: int | None, node: str | None

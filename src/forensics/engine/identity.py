@@ -393,8 +393,7 @@ def _tasks_are_ranks(
     """Whether each Slurm task drives one rank, so that its number is that rank's.
 
     The other common way is one task a host, which drives the ranks of all its devices. Then tasks are half as many as
-    ranks or fewer, only task 0 bears the number of one of its ranks, and the launcher that each task starts names local
-    ranks when one of them fails. silent: see `_silent_tasks`.
+    ranks or fewer, and only task 0 bears the number of one of its ranks. silent: see `_silent_tasks`.
     """
     tasks = {i.task for i in identities if i.task is not None}
     both = {(i.task, i.rank) for i in identities if i.task is not None and i.rank is not None}
@@ -408,7 +407,7 @@ def _tasks_are_ranks(
         return True
     if size is None:
         return not several
-    return 2 * (max(tasks) + 1) > size or (max(tasks) > 0 and not any(i.local_rank is not None for i in identities))
+    return 2 * (max(tasks) + 1) > size
 
 
 def _without_node(table: dict[tuple[str | None, Any], int]) -> None:
