@@ -417,6 +417,58 @@ def test_a_setting_on_a_line_of_its_own_is_compared(tmp_path: Path) -> None:
     assert found == [("printed.world_size", "8", "16")]
 
 
+@pytest.mark.parametrize(
+    ("good", "bad", "found"),
+    [
+        ("torch 2.4.1\ncuda 12.4", "torch 2.6.0\ncuda 12.4", [("torch.version", "2.4.1", "2.6.0")]),
+        (
+            "2026-01-01 10:00:00,123 INFO torch: 2.4.1+cu124",
+            "2026-01-01 10:00:00,456 INFO torch: 2.6.0+cu126",
+            [("torch.version", "2.4.1+cu124", "2.6.0+cu126")],
+        ),
+        (
+            "PyTorch 2.4.1 | CUDA 12.4",
+            "PyTorch 2.5.1 | CUDA 12.1",
+            [("torch.version", "2.4.1", "2.5.1"), ("cuda.version", "12.4", "12.1")],
+        ),
+        (
+            "Using torch version 2.4.1 and transformers version 4.44",
+            "Using torch version 2.4.1 and transformers version 4.45",
+            [("transformers.version", "4.44", "4.45")],
+        ),
+        (
+            "args: lr=3e-4 batch=8 name='a b'",
+            "args: lr=3e-3 batch=8 name='a c'",
+            [("arguments.lr", "3e-4", "3e-3"), ("arguments.name", "a b", "a c")],
+        ),
+        (
+            "learning_rate: 0.0003\nbatch_size: 8\nwarmup_steps: 100",
+            "learning_rate: 0.003\nbatch_size: 8\nwarmup_steps: 0",
+            [("printed.learning_rate", "0.0003", "0.003"), ("printed.warmup_steps", "100", "0")],
+        ),
+        (
+            "Overriding: learning_rate = 6e-4\nnumber of parameters: 123.59M",
+            "Overriding: learning_rate = 6e-3\nnumber of parameters: 124.44M",
+            [("printed.learning_rate", "6e-4", "6e-3"), ("printed.parameters", "123.59M", "124.44M")],
+        ),
+        # what is not a setting: a state, a requirement, prose, a warning, a name with a path
+        ("status: 3\nwarmup_steps: 7", "status: 4\nwarmup_steps: 9", []),
+        ("requires torch 2.4.1 or later", "requires torch 2.5.1 or later", []),
+        ("UserWarning: torch 2.4.1 has a bug", "UserWarning: torch 2.5.1 has a bug", []),
+        ("/opt/torch/2.4.1/lib", "/opt/torch/2.5.1/lib", []),
+        ("args: none given, see a=1", "args: none given, see a=2", []),
+        ("rank: 0\npid: 17\nport: 29500\nelapsed: 3", "rank: 1\npid: 19\nport: 29501\nelapsed: 4", []),
+    ],
+)
+def test_settings_and_versions_as_scripts_print_them(tmp_path: Path, good: str, bad: str, found: list[object]) -> None:
+    steps = "".join(f"step {n} loss {3 - n / 100:.4f}\n" for n in range(1, 60))
+    for name, text in (("a", good), ("b", bad)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank0.log").write_text(f"{text}\n{steps}")
+    shown = _compared(tmp_path / "a", tmp_path / "b")
+    assert [(c["name"], c["good"], c["bad"]) for c in shown["settings"]] == found  # type: ignore[attr-defined]
+
+
 def test_what_stands_around_a_traceback_is_no_warning(tmp_path: Path) -> None:
     died = (
         'Traceback (most recent call last):\n  File "t.py", line 3, in f\nKeyError: 3\n\n'

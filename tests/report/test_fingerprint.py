@@ -124,3 +124,11 @@ def test_without_anything_known_what_follows_tells_apart() -> None:
 )
 def test_what_differs_between_runs_goes(text: str, shape: str) -> None:
     assert template(text) == shape
+
+
+def test_a_collective_is_the_same_as_a_watchdog_and_as_a_recorder_write_it() -> None:
+    def of(op: str) -> str | None:
+        return fingerprint(diagnosis(finding(name="collective-timeout", captures={"op": op, "seq": "25"})))
+
+    assert of("ALLREDUCE") == of("all_reduce") and of("_ALLGATHER_BASE") == of("_allgather_base")
+    assert of("ALLREDUCE") != of("ALLGATHER")

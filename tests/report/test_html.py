@@ -232,3 +232,19 @@ def test_a_table_of_a_thousand_files_is_not_printed() -> None:
     for count, marked in ((20, False), (1000, True)):
         made = diagnosis(coverage=tuple(Coverage(f"{n}.log", "log", 1, Status.READ) for n in range(count)))
         assert ('class="long"' in html.render(Material(made))) is marked
+
+
+def test_dark_colours_are_for_screens_and_never_printed() -> None:
+    css = re.sub(r"/\*.*?\*/", "", (Path(html.__file__).parent / "report.css").read_text(), flags=re.S)
+    dark = re.findall(r"@media ([^{]*prefers-color-scheme: dark[^{]*)\{", css)
+    assert [query.strip() for query in dark] == ["screen and (prefers-color-scheme: dark)"]
+    printed = css[css.index("@media print") :]
+    assert re.search(r":root \{[^}]*color-scheme: light;", printed)  # or a browser paints its own parts dark
+
+
+def test_a_culprit_is_marked_in_the_table_of_collectives() -> None:
+    reached = (Reached((0, 1), 7, "all_reduce", "waits in it"), Reached((2,), 6, "all_reduce", "done", behind=True))
+    group = CollectiveProgress("tp_1", "Flight Recorder", reached, silent=(3, 4), culprits=(2, 3))
+    shown = html.render(Material(diagnosis(finding()), pictures=Pictures(sequences=(group,))))
+    rows = re.findall(r"<tr(?: class=\"(\w+)\")?><td class=\"ranks\">([^<]*)</td>", shown)
+    assert rows == [("", "ranks 0, 1"), ("behind", "\u25b6 rank 2"), ("blamed", "\u25b6 rank 3"), ("", "rank 4")]

@@ -32,11 +32,12 @@ from forensics.model import (
     Writer,
     schema,
 )
-from forensics.report.plots import draw, draw_lanes
+from forensics.report.plots import draw, draw_lanes, draw_sequences, draw_series
 from forensics.report.plots import pictures as made
+from forensics.report.plots.canvas import COLOURS
 from forensics.report.plots.decimate import decimated, thinned
 from forensics.report.plots.files import within_run
-from forensics.report.plots.model import Curve, Lane, Panel, Pictures, Swimlane
+from forensics.report.plots.model import Curve, Lane, Onset, Panel, Pictures, Swimlane
 from forensics.report.plots.sequences import sequences
 from forensics.signatures.schema import load_catalogue
 
@@ -231,7 +232,7 @@ def test_without_times_steps_are_the_axis_and_without_either_there_is_no_picture
     picture = made(data([(0, s, "loss", 1.0) for s in range(5)]), run(1)).swimlane
     assert picture is not None and (picture.axis, picture.end) == ("step", 4)
     nothing = made(data(), run(4))
-    assert nothing.swimlane is None and "no line" in nothing.notes[0]
+    assert nothing.swimlane is None and "bears a time or a step" in nothing.notes[0]
 
 
 # --- metrics
@@ -470,7 +471,7 @@ def test_the_rank_that_was_waited_for_did_not_time_out(tmp_path: Path) -> None:
         steps = "".join(f"2026-11-27 20:00:{s:02d} [rank{rank}] step {s} loss 1.0\n" for s in range(9))
         (tmp_path / f"rank_{rank}.log").write_text(f"{steps}{last}\n")
     found = analyse_with_data([str(tmp_path)], Options(), load_catalogue(examples=False))
-    (group,) = sequences(found.data, found.diagnosis.run.world_size)
+    (group,) = sequences(found.data, found.diagnosis).shown
     assert [(entry.ranks, entry.state) for entry in group.reached] == [((0, 1, 3), "timed out in it")]
     assert group.silent == (2,)
 
@@ -506,3 +507,121 @@ def test_nothing_known_is_not_written_over_the_labels_of_the_lanes() -> None:
     (ax,) = figure.axes
     (unknown,) = [text for text in ax.texts if text.get_text() == "nothing known"]
     assert unknown.get_window_extent().x0 > ax.get_window_extent().x0
+
+
+def test_a_metric_of_moments_has_marks_and_no_line_between_them() -> None:
+    rows: list[Row] = [(None, step, "overflow", 1.0) for step in (1, 2, 250)]
+    rows += [(None, step, "loss", 1.0 / (step + 1)) for step in range(30)]
+    loss, overflow = made(data(rows), run(1)).panels
+    assert (overflow.name, overflow.moments, loss.moments) == ("overflow", True, False)
+    lines = draw_series.draw(overflow).axes[0].get_lines()
+    assert [(line.get_linestyle(), line.get_marker()) for line in lines] == [("None", "|")]
+    assert draw_series.draw(loss).axes[0].get_lines()[0].get_linestyle() == "-"
+
+
+@pytest.mark.parametrize(("scale", "top"), [("linear", 9.0), ("symlog", 9e4), ("log2", 65536.0)])
+def test_the_label_of_an_onset_hides_no_value(scale: str, top: float) -> None:
+    ys = tuple(top if 36 <= n < 40 else 1.0 for n in range(70))  # a plateau right below the label
+    panel = Panel(
+        "loss", "step", scale, (Curve("", tuple(map(float, range(70))), ys, "all"),), onsets=(Onset(36.0, "step 36"),)
+    )
+    figure = draw_series.draw(panel)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    (label,) = ax.texts
+    assert label.get_text() == "step 36"
+    assert ax.transData.transform((37.0, top))[1] < label.get_window_extent().y0
+
+
+def test_marks_of_a_linear_axis_are_all_written_alike() -> None:
+    def marks(*ys: float) -> list[str]:
+        panel = Panel("lr", "step", "linear", (Curve("", tuple(map(float, range(len(ys)))), ys, "all"),))
+        figure = draw_series.draw(panel)
+        figure.draw_without_rendering()
+        return [text.get_text() for text in figure.axes[0].get_yticklabels()]
+
+    assert all("e-" in mark or mark == "0" for mark in marks(1e-4, 1e-4, 1e-4))  # and not 7.5e-5 beside 0.0001
+    assert not any("e" in mark for mark in marks(0.001, 0.002, 0.003))
+
+
+def in_group(rank: int, group: str, seq: int, *, done: bool = True, time: float | None = None) -> dict[str, Any]:
+    name, _, desc = group.partition(" ")
+    return {
+        "source": f"nccl_trace_rank_{rank}", "rank": rank, "group": name, "group_desc": desc, "seq": seq,
+        "op": "all_reduce", "state": "completed" if done else "scheduled", "retired": done, "is_p2p": False,
+        "time": 1000.0 + seq if time is None else time,
+    }  # fmt: skip
+
+
+def parallel(late: int = 21, world: int = 64, size: int = 2) -> list[dict[str, Any]]:
+    """Tensor-parallel pairs and two data-parallel groups; `late` does not come to its pair's second collective."""
+    calls = []
+    for rank in range(world):
+        pair = rank // size
+        tensor = f"{1 + pair} tp_{pair} ranks {pair * size}-{pair * size + size - 1}"
+        waits = pair == late // size
+        calls += [in_group(rank, tensor, 1), in_group(rank, f"{90 + rank % size} dp_{rank % size}", 1, time=1001.5)]
+        if rank != late:
+            calls.append(in_group(rank, tensor, 2, done=not waits))
+        if not waits:
+            calls.append(in_group(rank, f"{90 + rank % size} dp_{rank % size}", 2, done=False, time=1002.5))
+    return calls
+
+
+def test_the_group_that_is_waited_in_is_the_first_of_many() -> None:
+    root = finding(name="straggler-rank", ranks=(21,), captures={"group": "11 (tp_10 ranks 20-21)"})
+    shown = made(data(collectives=parallel()), run(64, root))
+    first = shown.sequences[0]
+    assert first.group == "11 (tp_10)"
+    assert [(e.ranks, e.seq, e.state, first.blames(e.ranks)) for e in first.reached] == [
+        ((21,), 1, "done", True), ((20,), 2, "waits in it", False),
+    ]  # fmt: skip
+    assert {s.group for s in shown.sequences[1:3]} == {"90 (dp_0)", "91 (dp_1)"}  # waited in too, by others
+    assert len(shown.sequences) == 6 and any("28 more process groups" in note for note in shown.notes)
+
+
+def test_a_group_that_is_waited_in_goes_first_where_no_cause_names_one() -> None:
+    shown = made(data(collectives=parallel()), run(64, finding(name="straggler-rank", ranks=(21,))))
+    assert {s.group for s in shown.sequences[:2]} == {"11 (tp_10)", "91 (dp_1)"}  # 21 is awaited in both
+    assert shown.sequences[2].group == "90 (dp_0)"
+
+
+def test_a_lane_says_which_collective_its_rank_waits_in_and_not_another_that_it_ended() -> None:
+    writers = [writer(rank, 0.0, 600.0) for rank in range(8)]
+    root = finding(name="straggler-rank", ranks=(5,))
+    lanes = made(data(writers=writers, collectives=parallel(5, 8)), run(8, root)).swimlane.lanes
+    assert [lane.reached for lane in lanes[:2]] == [
+        "#2 all_reduce, waits in it (dp_0)",
+        "#2 all_reduce, waits in it (dp_1)",
+    ]
+    assert lanes[4].reached == "#2 all_reduce, waits in it (tp_2)"
+    assert lanes[5].reached == "#1 all_reduce, done (dp_1)"  # the later of two that it ended
+
+
+def test_a_silent_culprit_does_not_hide_among_others_of_whom_nothing_is_known() -> None:
+    calls = [in_group(rank, "0 default_pg", 7, done=False) for rank in range(5)]
+    root = finding(name="collective-timeout", ranks=(6,))
+    (group,) = made(data(collectives=calls), run(8, root)).sequences
+    assert group.silences == ((6,), (5, 7))
+    figure = draw_sequences.draw(group)
+    figure.draw_without_rendering()
+    labels = {text.get_text(): text.get_color() for text in figure.axes[0].get_yticklabels()}
+    assert labels == {"ranks 0-4": COLOURS["fg"], "▶ rank 6": COLOURS["bad"], "ranks 5, 7": COLOURS["fg"]}
+
+
+def test_recorders_alone_tell_of_lives_and_logs_tell_before_them() -> None:
+    calls = [in_group(rank, "0 default_pg", seq) for rank in range(2) for seq in range(1, 2 + rank)]
+    lanes = made(data(collectives=[*calls, in_group(1, "0 default_pg", 9)]), run(2)).swimlane.lanes
+    assert [lane.spans for lane in lanes] == [((1001.0, 1001.0),), ((1001.0, 1009.0),)]
+    lanes = made(data(collectives=calls, writers=[writer(0, 5.0, 50.0)]), run(2)).swimlane.lanes
+    assert [lane.spans for lane in lanes] == [((5.0, 50.0),), ()]
+    texts = [text.get_text() for text in draw_lanes.draw(Swimlane("time", 5.0, 50.0, lanes)).axes[0].texts]
+    assert "no time known" in texts and "nothing known" not in texts  # its last collective stands beside it
+
+
+def test_a_cause_that_has_no_mark_is_named_below() -> None:
+    writers = [writer(rank, 0.0, 60.0) for rank in range(2)]
+    bare = made(data(writers=writers), run(2, finding(name="python-exception", ranks=(1,))))
+    assert any("Without a mark, for no time is known of it: python-exception." in n for n in bare.swimlane.notes)
+    timed = made(data(writers=writers, observations=[seen(1, 30.0)]), run(2, finding(name="gpu-oom", ranks=(1,))))
+    assert not any("Without a mark" in note for note in timed.swimlane.notes)

@@ -60,7 +60,7 @@ REDACTED = [
     ("s3://my-bucket/a gs://other", "s3://bucket-1/a gs://bucket-2"),
     ("abfss://c@acct.dfs.core.windows.net/p", "abfss://bucket-1@bucket-2.dfs.core.windows.net/p"),
     ('{"host": "dgx18", "loss/bob@dgx18": 1}', '{"host": "host-2", "loss/user-1@host-2": 1}'),
-    ("Successfully assigned ns7/llm-a1 to x", "Successfully assigned namespace-1/host-2 to x"),
+    ("Successfully assigned ns7/llm-a1 to x", "Successfully assigned namespace-1/host-2 to host-3"),
     ("Node ID: 9d41f7c2a8b3e6d5049e1c7fb2a86d30f5e9c4b7a1d80362", "Node ID: uuid-1"),
     ("smtp_pass: lZBfriW db_pass=x9", "smtp_pass: secret-1 db_pass=secret-2"),
     ("{'db_pass': 'abc', 'redis_pass': 'x y'}", "{'db_pass': 'secret-1', 'redis_pass': 'secret-2'}"),

@@ -100,6 +100,15 @@ GOES = [
     ("Author: Quinn Z <q@z.example>", "Author: user-1 <email-1>"),
 ]  # fmt: skip
 STAYS = [
+    "/fast/imagenet/train/n01440764/x.JPEG and /raid/datasets/c4/en/shard_0001.jsonl",
+    "/raid/llama-3.1-8b/checkpoints/step_100/model.pt, /fast/bert2/runs/1/model.pt, /raid/data/train/a.py",
+    "/fsx/megatron/tools/run.py, /vast/vllm/engine/a.py, /nvme/cache/hub/x.bin, /fast/x.py",
+    "/opt/home-page/index.log",
+    "dp.step.data.forward, sbp_loss, secret_santa_loss, rpa_conv, AAAA batteries",
+    "pad_token_id:\n  desc: null\n  value: 0\nmax_tokens:\n  value: 256\ntokenizer:\n  value: gpt2",
+    "cn = Conv2d, o = 3; cn=1,o=2",
+    "kubelet, which runs pods; the project is not found; 3 pods running",
+    "Node status is now: ready",
     r"re.compile('\\\\d+\\\\w')",
     r"C:\\Users\\x\\net\\unet1.py".replace("Users", "data"),
     "/opt/models/net/unet1/train.py",

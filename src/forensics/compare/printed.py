@@ -1,35 +1,31 @@
-"""Settings that a program prints by itself before it trains: `world_size=8` on a line of its own."""
+"""Settings that a program prints by itself before it trains, in the logs of a run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from forensics.compare.said import said
 from forensics.files import beginning
 from forensics.model import Fact, Kind, RunData
-from forensics.parsers.names import canonical
+from forensics.parsers.prefixes import clean
 
 if TYPE_CHECKING:
     import polars as pl
 
 HEAD = 16 << 10  # bytes of a log in which a program says how it was started
 FILES = 64  # logs that are read: of one run they say the same
-# Variables of the environment are facts of their own, and in capitals.
-_LINE = re.compile(r"^\s*(?:\[?rank ?\d+\]?:?\s+)?([a-z][A-Za-z0-9_]{1,40})\s?=\s?([\w.+-]{1,60})\s*$")
-# What differs from process to process and from run to run, or was measured.
-_OWN = re.compile(
-    r"(?i)(?:^|_)(?:rank|pid|ppid|port|host\w*|node\w*|device|gpu|id|time|elapsed|seconds?|sec|ms|mem\w*|bytes)$"
-)
 
 
 def printed(data: RunData) -> tuple[Fact, ...]:
-    """The assignments that stand alone on a line before the first metric of a log, as facts `printed.NAME`.
+    """What logs say before their first metric, as facts `printed.NAME`, `arguments.NAME` and `PACKAGE.version`.
 
-    A name that a file says several times with several values is a measurement and no setting.
+    What the run's facts hold already is left out. A name that a file says several times with several values is a
+    measurement and no setting.
     """
     before = _first_metric(data.metrics)
-    known = {fact.name.rpartition(".")[2] for fact in data.facts}
+    names = {fact.name for fact in data.facts}
+    last_parts = {name.rpartition(".")[2] for name in names}
     found: list[Fact] = []
     logs = [source for source in data.sources if source.kind is Kind.LOG and source.size]
     for source in logs[:FILES]:
@@ -37,12 +33,12 @@ def printed(data: RunData) -> tuple[Fact, ...]:
             head = beginning(source.file, HEAD)
         except OSError:
             continue
-        said: dict[str, list[Fact]] = {}
-        for number, line in enumerate(head.split(b"\n")[: before.get(source.path, HEAD) - 1], start=1):
-            match = _LINE.match(line.decode("utf-8", "replace").rstrip("\r")) if b"=" in line else None
-            if match is not None and not (_OWN.search(match[1]) or canonical(match[1]) or match[1] in known):
-                said.setdefault(match[1], []).append(Fact(f"printed.{match[1]}", match[2], source.path, number))
-        found += [facts[0] for facts in said.values() if len({fact.value for fact in facts}) == 1]
+        lines = head.split(b"\n")[: before.get(source.path, HEAD) - 1]
+        stated: dict[str, list[Fact]] = {}
+        for name, value, number in said([clean(line.decode("utf-8", "replace")).text for line in lines]):
+            if name not in names and not (name.startswith("printed.") and name.rpartition(".")[2] in last_parts):
+                stated.setdefault(name, []).append(Fact(name, value, source.path, number))
+        found += [facts[0] for facts in stated.values() if len({fact.value for fact in facts}) == 1]
     return tuple(found)
 
 

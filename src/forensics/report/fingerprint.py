@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 
 from forensics.model import Diagnosis, Finding, Role, Traceback
+from forensics.patterns import lazy
 
-VERSION = 2  # what is hashed, and how; a change of either gives every failure another name
+VERSION = 3  # what is hashed, and how; a change of either gives every failure another name
 
 # Captures that say where or when, and not what.
 _PLACES = frozenset(
@@ -25,21 +26,21 @@ _NUMBERS = frozenset({"signal", "exitcode", "xid", "errno", "sxid", "code"})
 # Slugs that say that nothing better is known: what follows in their run tells them apart.
 _VAGUE = frozenset({"insufficient-evidence"})
 
-_PATH = re.compile(
+_PATH = lazy(
     r"(?:[A-Za-z][A-Za-z0-9+.-]*:/|[A-Za-z]:[\\/]|~|\.{1,2})?(?:[\\/][\w.@%+=~-]+){1,60}[\\/]?"
     r"|\b[\w.-]+(?:/[\w.@%+=~-]+){1,60}"
 )
-_SUFFIX = re.compile(r"\.[A-Za-z]{1,12}\Z")
-_DTYPE = re.compile(r"\b(?:b?float|u?q?int|complex|fp|bf|int|e\dm\d\w*)\d+(?:_\w+)?\b")
-_UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
-_HEX = re.compile(r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b")
-_IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])")
-_NUMBER = re.compile(r"[-+]?\d(?:[\d.,:_]*\d)?(?:e[-+]?\d+)?(?:\s?(?:[KMGT]i?B|bytes|kB)\b)?", re.I)
-_LIST = re.compile(r"#(?:\s*[,x]\s*#)+")
+_SUFFIX = lazy(r"\.[A-Za-z]{1,12}\Z")
+_DTYPE = lazy(r"\b(?:b?float|u?q?int|complex|fp|bf|int|e\dm\d\w*)\d+(?:_\w+)?\b")
+_UUID = lazy(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+_HEX = lazy(r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b")
+_IPV6 = lazy(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])")
+_NUMBER = lazy(r"[-+]?\d(?:[\d.,:_]*\d)?(?:e[-+]?\d+)?(?:\s?(?:[KMGT]i?B|bytes|kB)\b)?", re.I)
+_LIST = lazy(r"#(?:\s*[,x]\s*#)+")
 
 
 # What fails wherever the program happens to be: memory, devices (whose errors come late), other processes, disks.
-_ANYWHERE = re.compile(
+_ANYWHERE = lazy(
     r"(?i)out of memory|allocat|cuda|cudnn|cublas|cusparse|nccl|\bhip\b|rocm|gloo|\bmpi\b|\bucx\b|connect|socket"
     r"|broken pipe"
     r"|timed? ?out|shared memory|DataLoader worker|no space left|quota|signal|i/o error|stale file|too many open"
@@ -85,6 +86,8 @@ def _what(root: Finding) -> list[str]:
     for key, value in sorted(root.captures.items()):
         if key in _NUMBERS:
             parts.append(f"{key}={value}")
+        elif key == "op":  # a watchdog says ALLREDUCE, and a recorder of the same call all_reduce
+            parts.append(f"{key}={value.lower().replace('_', '')}")
         elif key not in _PLACES and re.search(r"[A-Za-z]{2}", shape := template(value)):
             parts.append(f"{key}={shape}")
     return parts

@@ -57,26 +57,35 @@ def _group(progress: CollectiveProgress, picture: Markup | None) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", words.ranks_phrase(entry.ranks), class_="ranks"),
+            tag("td", _ranks(progress, entry.ranks), class_="ranks"),
             tag("td", f"#{entry.seq}", class_="n"),
             tag("td", tag("code", entry.call) if entry.call else ""),
             tag("td", entry.state, class_="n"),
             tag("td", tag("code", entry.place) if entry.place else "") if placed else None,
-            class_="behind" if entry.behind else None,
+            class_=_tone(progress, entry.ranks, entry.behind),
         )
         for entry in progress.reached
     ]
-    if progress.silent:
-        rows.append(
-            tag(
-                "tr",
-                tag("td", words.ranks_phrase(progress.silent), class_="ranks"),
-                tag("td", "nothing recorded", colspan=3 + placed),
-            )
+    rows += [
+        tag(
+            "tr",
+            tag("td", _ranks(progress, ranks), class_="ranks"),
+            tag("td", "nothing recorded", colspan=3 + placed),
+            class_=_tone(progress, ranks, False),
         )
+        for ranks in progress.silences
+    ]
     heads = ("ranks", "last", "operation", "state", *(("called at",) if placed else ()))
     head = tag("tr", *(tag("th", name, scope="col") for name in heads))
     table = tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide")
     more = f" {words.plural(progress.left_out, 'more group')} of ranks left out." if progress.left_out else ""
     title = tag("h3", "Process group ", tag("code", progress.group), f" ({progress.told_by})")
     return join(title, _figure(picture) if picture is not None else None, table, tag("p", more) if more else None)
+
+
+def _ranks(progress: CollectiveProgress, ranks: tuple[int, ...]) -> str:
+    return ("▶ " if progress.blames(ranks) else "") + words.ranks_phrase(ranks)
+
+
+def _tone(progress: CollectiveProgress, ranks: tuple[int, ...], behind: bool) -> str | None:
+    return "behind" if behind else "blamed" if progress.blames(ranks) else None

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forensics.model import Diagnosis, RunData
-from forensics.report.plots.model import CollectiveProgress, Panel, Pictures
+from forensics.report.plots.model import Panel, Pictures
+from forensics.report.words import plural
 
 T = TypeVar("T")
 
@@ -27,13 +28,15 @@ def pictures(data: RunData, diagnosis: Diagnosis) -> Pictures:
             notes.append(f"{what}: not drawn, a fault of forensics: {type(error).__name__}: {str(error)[:200]}")
             return otherwise
 
-    none: tuple[CollectiveProgress, ...] = ()
+    none = sequences.Progress((), 0, {})
     empty: tuple[Panel, ...] = ()
-    progress = made("Collectives", lambda: sequences.sequences(data, diagnosis.run.world_size), none)
+    progress = made("Collectives", lambda: sequences.sequences(data, diagnosis), none)
     swimlane = made("Ranks over time", lambda: lanes.swimlane(data, diagnosis, progress), None)
     panels = made("Metrics", lambda: series.panels(data, diagnosis), empty)
     if swimlane is None and not notes:
-        notes.append("Ranks over time: no line of this run bears a time or a step.")
+        notes.append("Ranks over time: nothing that a rank or a launcher wrote bears a time or a step.")
     if not panels and not data.metrics.height:
         notes.append("Metrics: the run's files hold none.")
-    return Pictures(swimlane, panels, progress, tuple(notes))
+    if progress.left_out:
+        notes.append(f"Collectives: {plural(progress.left_out, 'more process group')}, which say less.")
+    return Pictures(swimlane, panels, progress.shown, tuple(notes))

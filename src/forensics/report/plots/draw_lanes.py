@@ -50,7 +50,7 @@ def draw(swimlane: Swimlane) -> Figure:
                 _name(ax, sign, lane, swimlane, middle)
         if lane.reached:
             ax.text(
-                1.012, middle, words(lane.reached, 34), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
+                1.012, middle, words(lane.reached, 38), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
                 color=COLOURS["bad" if lane.culprit else "muted"],
             )  # fmt: skip
         y += height
@@ -117,7 +117,7 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
         ax.broken_barh([part], (middle - 5, 10), facecolor=COLOURS["sheet"])
         ax.broken_barh([part], (middle - 2, 4), facecolor=COLOURS["band"])
     if not lane.spans and not lane.signs:
-        _unknown(ax, middle)
+        _unknown(ax, middle, "no time known" if lane.reached else "nothing known")
     if not lane.spans:
         return
     last = max(0.0, max(high for _, high in lane.spans) - swimlane.start)
@@ -125,10 +125,10 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
         ax.plot([last, end], [middle, middle], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (2, 2)))
 
 
-def _unknown(ax: Axes, middle: float) -> None:
+def _unknown(ax: Axes, middle: float, what: str) -> None:
     # In the middle of the axes, and not of the times: those may be one moment, which lies at the labels of the lanes.
     ax.text(
-        0.5, middle, "nothing known", transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize=9,
+        0.5, middle, what, transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize=9,
         color=COLOURS["muted"],
     )  # fmt: skip
 
@@ -152,7 +152,7 @@ def _draw_band(ax: Axes, lane: Lane, swimlane: Swimlane, top: float, height: flo
     """How many of the band's ranks live, as the height of a filled step curve."""
     if not (lane.alive or lane.lingering):
         if not lane.spans and not lane.signs:
-            _unknown(ax, top + height / 2)
+            _unknown(ax, top + height / 2, "nothing known")
         return
     base, room = top + height - 2, height - 4
     for steps, colour in ((lane.lingering, "band"), (lane.alive, "life")):
@@ -180,10 +180,15 @@ def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -
         return
     left = x > 0.6 * span
     ax.annotate(
-        words(sign.name, 40) + _silence(lane, swimlane), (x, middle), xytext=(-8 if left else 8, 0),
+        words(sign.name, 40) + _silence(lane, swimlane), (x, middle), xytext=(-10 if left else 10, 0),
         textcoords="offset points", va="center", ha="right" if left else "left", fontsize=10, color=COLOURS["bad"],
-        fontweight="bold", zorder=6, bbox=on_sheet(),
+        fontweight="bold", zorder=6, bbox=_tag(),
     )  # fmt: skip
+
+
+def _tag() -> dict[str, object]:
+    """The `bbox` of a name on a lane: with an edge, for a bare patch in a bar looks like a silence."""
+    return on_sheet() | {"boxstyle": "round,pad=0.15", "edgecolor": COLOURS["bad"], "linewidth": 0.8}
 
 
 def _key(ax: Axes, swimlane: Swimlane) -> None:

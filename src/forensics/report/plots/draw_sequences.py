@@ -19,7 +19,7 @@ ROWS = 16  # groups of ranks drawn; the table beside the picture has more
 def draw(progress: CollectiveProgress) -> Figure:
     """A row for ranks that came equally far, their last sequence id as a place on the axis."""
     entries = progress.reached[:ROWS]
-    rows = len(entries) + bool(progress.silent)
+    rows = len(entries) + len(progress.silences)
     fig, ax = figure(WIDTH, 64 + _ROW * rows)
     placed(fig, ax, 190, 250, 22, 40)
     ax.set_title(words(f"process group {progress.group}", 80), loc="left", fontsize=11, color=COLOURS["fg"], pad=6)
@@ -31,7 +31,6 @@ def draw(progress: CollectiveProgress) -> Figure:
     ax.set_ylim(rows, 0)
     ax.grid(axis="x", color=COLOURS["grid"], linewidth=0.8)
     ax.set_axisbelow(True)
-    labels = []
     for row, entry in enumerate(entries):
         colour = COLOURS["bad" if entry.behind else "life"]
         ax.barh(row + 0.5, entry.seq - floor, left=floor, height=0.5, color=colour, linewidth=0)
@@ -40,11 +39,16 @@ def draw(progress: CollectiveProgress) -> Figure:
             1.012, row + 0.5, words(state, 42), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
             color=COLOURS["bad" if entry.behind else "fg"],
         )  # fmt: skip
-        labels.append(words(ranks_phrase(entry.ranks), 28))
-    if progress.silent:
-        ax.text(floor, rows - 0.5, " nothing recorded", va="center", fontsize=9.5, color=COLOURS["muted"])
-        labels.append(words(ranks_phrase(progress.silent), 28))
+    for row, ranks in enumerate(progress.silences, len(entries)):
+        colour = COLOURS["bad" if progress.blames(ranks) else "muted"]
+        ax.text(floor, row + 0.5, " nothing recorded", va="center", fontsize=9.5, color=colour)
+    of_rows = [*(entry.ranks for entry in entries), *progress.silences]
+    labels = [("▶ " if progress.blames(ranks) else "") + words(ranks_phrase(ranks), 28) for ranks in of_rows]
     ax.set_yticks([row + 0.5 for row in range(rows)], labels)
+    for text, ranks in zip(ax.get_yticklabels(), of_rows, strict=True):
+        if progress.blames(ranks):
+            text.set_color(COLOURS["bad"])
+            text.set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
     _whole_numbers(ax)
     ax.set_xlabel("collective sequence id", color=COLOURS["muted"], fontsize=10, labelpad=2)

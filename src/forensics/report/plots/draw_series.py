@@ -19,6 +19,7 @@ _BROKEN = "NaN or Inf"
 _DECADES = 1e8  # shown of an axis that goes through zero
 _MARKS = 5
 _DIGITS = 8  # characters of a mark that there is room for
+_HEAD = 0.13  # of the height of the axes: what the label of an onset takes, which no curve may run through
 # How the lines of several culprits, which are all of one colour, are told apart.
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 
@@ -41,9 +42,9 @@ def draw(panel: Panel) -> Figure:
         )
     others = [curve for curve in panel.curves if curve.role != "culprit"]
     for number, curve in enumerate(others):
-        _draw_curve(ax, curve, SERIES[number % len(SERIES)])
+        _draw_curve(ax, curve, SERIES[number % len(SERIES)], "" if panel.moments else "-")
     for number, curve in enumerate(c for c in panel.curves if c.role == "culprit"):
-        _draw_curve(ax, curve, "bad", _DASHES[number % len(_DASHES)])
+        _draw_curve(ax, curve, "bad", "" if panel.moments else _DASHES[number % len(_DASHES)])
     _scaled(ax, panel)
     if ax.get_yscale() != "linear":
         ax.set_title("logarithmic scale", loc="right", fontsize=9.5, color=COLOURS["muted"], pad=pad)
@@ -73,13 +74,15 @@ def _named(ax: Axes, panel: Panel) -> list[tuple[Any, str]]:
     return sorted(entries, key=lambda entry: 0 if entry[1] in first else 1 if entry[1] == _BROKEN else 2)
 
 
-def _draw_curve(ax: Axes, curve: Curve, colour: str, dashes: Any = "-") -> None:
+def _draw_curve(ax: Axes, curve: Curve, colour: str, dashes: Any) -> None:
+    """dashes: as matplotlib takes a line's style; "" draws marks and no line."""
     name = {"all": "line", "middle": "line"}.get(curve.role, colour)
     few = sum(1 for y in curve.ys if y == y) <= 30
     label = words(curve.label, 30)
     ax.plot(
         curve.xs, curve.ys, color=COLOURS[name], linewidth=1.9 if curve.role == "culprit" else 1.4, linestyle=dashes,
-        label=label or None, marker="o" if few else None, markersize=2.6, solid_joinstyle="round",
+        label=label or None, marker="|" if dashes == "" else "o" if few else None,
+        markersize=9 if dashes == "" else 2.6, solid_joinstyle="round",
         alpha=0.85 if curve.role == "rank" else 1,
     )  # fmt: skip
 
@@ -89,7 +92,7 @@ def _scaled(ax: Axes, panel: Panel) -> None:
     known = [y for c in panel.curves for y in c.ys if math.isfinite(y)]
     if panel.spread is not None:
         known += [y for y in (*panel.spread.low, *panel.spread.high) if math.isfinite(y)]
-    if not known:
+    if not known or panel.moments:
         ax.set_yticks([])
         return
     low, high = min(known), max(known)
@@ -123,6 +126,8 @@ def _powers(low: float, high: float, base: float) -> list[float]:
 
 
 def _onsets(ax: Axes, panel: Panel) -> None:
+    if panel.onsets:
+        _headroom(ax)
     low, high = ax.get_xlim()
     for onset in panel.onsets:
         ax.axvline(onset.x, color=COLOURS["bad"], linewidth=1.2, linestyle=(0, (4, 2)), zorder=4)
@@ -134,13 +139,28 @@ def _onsets(ax: Axes, panel: Panel) -> None:
         )  # fmt: skip
 
 
+def _headroom(ax: Axes) -> None:
+    """Raises the upper end of the y axis, so that what stands at the top hides no value: a spike is highest there."""
+    scale = ax.yaxis.get_transform()
+    low, high = scale.transform(ax.get_ylim())
+    ax.set_ylim(top=float(scale.inverted().transform([high + (high - low) * _HEAD / (1 - _HEAD)])[0]))
+
+
 def _ticks(ax: Axes, panel: Panel) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
     from forensics.engine.detectors.series import number
 
+    def extreme(value: float) -> bool:
+        return bool(value) and not 1e-3 <= abs(value) < 1e5
+
+    alike = False  # whether all marks are written with an exponent: 7.5e-5 beside 0.0001 is hard to compare
+
     def short(value: float, _: object = None) -> str:
-        if value and not 1e-3 <= abs(value) < 1e5:
+        if alike and value:
+            digits, _, power = f"{value:.2e}".partition("e")
+            return f"{float(digits):g}e{int(power)}"
+        if extreme(value):
             return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
         return f"{value:.6g}"
 
@@ -152,8 +172,11 @@ def _ticks(ax: Axes, panel: Panel) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=panel.axis != "epoch"))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     known = any(math.isfinite(y) for c in panel.curves for y in c.ys)
+    known = known and not panel.moments
     if panel.scale == "linear" and known:
         ax.yaxis.set_major_locator(MaxNLocator(5))
+        low, high = ax.get_ylim()
+        alike = any("e" in short(value) for value in ax.get_yticks() if low <= value <= high)
     else:
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())

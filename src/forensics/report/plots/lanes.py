@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forensics.model import Diagnosis, Observation, Role, RunData
 from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.report.plots.model import CollectiveProgress, Lane, Sign, Swimlane
+from forensics.report.plots.sequences import Progress
 from forensics.report.words import plural
 
 SINGLE = 40  # ranks that still get a lane each
 BANDS = 32  # lanes that stand for all ranks of a larger run
 ODD = 12  # ranks of a larger run that get a lane of their own
+NAMED = 4  # causes without a mark that are named
 FILES = 8  # lanes of files whose rank is not known
 _COLUMNS = 240  # steps in which a band's life is told
 # The end is drawn alone where all that happened lies in the last tenth of a run, and no narrower than this (seconds).
@@ -81,14 +83,14 @@ class _Life:
         return min(self.signs.values(), key=lambda s: (s.x, not s.root), default=None)
 
 
-def swimlane(data: RunData, diagnosis: Diagnosis, sequences: Sequence[CollectiveProgress]) -> Swimlane | None:
+def swimlane(data: RunData, diagnosis: Diagnosis, progress: Progress) -> Swimlane | None:
     """The lanes of a run; None where neither times nor steps tell when anything happened."""
     wanted = {f.name: f.role is Role.ROOT for f in reversed(diagnosis.findings) if f.role is not Role.CONTEXT}
     found = [(axis, *_lives(data, diagnosis, wanted, axis)) for axis in ("time", "step")]
     axis, lives, files = max(found, key=lambda f: _told(*f))  # of equals the first: times
     if _told(axis, lives, files) == _NOTHING:
         return None
-    return _picture(axis, lives, files, diagnosis, sequences)
+    return _picture(axis, lives, files, diagnosis, progress)
 
 
 _NOTHING = (False, False, False)
@@ -135,6 +137,10 @@ def _lives(
         if (own := life(rank, source)) is not None:
             own.seen(attempt, first, last)
             own.stepped = max(last, own.stepped if own.stepped is not None else last)
+    if axis == "time" and not any(own.spans for own in (*lives.values(), *files.values())):
+        # Recorders' clocks are in UTC and logs' often are not: the two are not mixed.
+        for rank, first, last in _recorded(data):
+            lives[rank].seen(None, first, last)
     roots = {f.name: set(f.ranks or ()) for f in diagnosis.of_role(Role.ROOT)}
     for o in data.observations:
         at = o.time if axis == "time" else o.step
@@ -175,6 +181,15 @@ def _spans_of_metrics(data: RunData, axis: str) -> list[tuple[int | None, str, i
     return [(rank, source, attempt, float(low), float(high)) for rank, source, attempt, low, high in spans.iter_rows()]
 
 
+def _recorded(data: RunData) -> list[tuple[int, float, float]]:
+    """(rank, first time, last time) of the collectives that recorders hold."""
+    import polars as pl
+
+    rows = data.collectives.filter(pl.col("time").is_finite() & pl.col("rank").is_not_null())
+    spans = rows.group_by("rank").agg(pl.col("time").min().alias("low"), pl.col("time").max().alias("high"))
+    return [(rank, low, high) for rank, low, high in spans.iter_rows()]
+
+
 def _last_records(data: RunData) -> dict[int, tuple[float, float]]:
     """rank -> (when it recorded its last step, the usual seconds between two records)."""
     import polars as pl
@@ -192,7 +207,7 @@ def _picture(
     lives: dict[int, _Life],
     files: dict[str, _Life],
     diagnosis: Diagnosis,
-    sequences: Sequence[CollectiveProgress],
+    progress: Progress,
 ) -> Swimlane | None:
     culprits = {rank for f in diagnosis.of_role(Role.ROOT) for rank in f.ranks or ()}
     ranks = sorted({*range(diagnosis.run.world_size or 0), *lives})
@@ -210,11 +225,11 @@ def _picture(
     begin = _begin(start, end, [*inside, *_stops(lives, files, culprits)]) if axis == "time" and inside else start
     notes = [f"The {_spoken(begin - start)} before this are not drawn."] if begin > start else []
     start = begin
-    reached = _last_calls(sequences)
+    reached = progress.last
     if len(ranks) <= SINGLE:
         lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in ranks]
     else:
-        odd = _odd(ranks, lives, culprits, sequences)
+        odd = _odd(ranks, lives, culprits, progress.shown)
         lanes = [_single(rank, lives.get(rank, _Life()), rank in culprits, reached.get(rank, "")) for rank in odd]
         lanes += _bands(ranks, lives, culprits, start, end)
         notes.append(
@@ -226,6 +241,12 @@ def _picture(
             if odd
             else ""
         )
+    marked = {sign.name for life in everyone for sign in life.signs.values() if sign.root}
+    bare = dict.fromkeys(root.name for root in diagnosis.of_role(Role.ROOT) if root.name not in marked)
+    if bare:
+        notes.append(
+            f"Without a mark, for no {axis} is known of {'it' if len(bare) == 1 else 'them'}: {_listed(bare)}."
+        )
     within = (path for path, life in files.items() if life.signs or (life.last is not None and life.last >= start))
     told = sorted(within, key=lambda path: (_erred(files[path]), _natural(path)))
     shown = sorted(told[: FILES if len(ranks) <= SINGLE else FILES // 2], key=_natural)
@@ -233,6 +254,11 @@ def _picture(
     if len(told) > len(shown):
         notes.append(f"{plural(len(told) - len(shown), 'more file')} whose rank is not known are left out.")
     return Swimlane(axis, start, end, tuple(lanes), tuple(note for note in notes if note))
+
+
+def _listed(names: Collection[str]) -> str:
+    first, more = list(names)[:NAMED], len(names) - NAMED
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
 def _begin(start: float, end: float, moments: Sequence[float]) -> float:
@@ -366,14 +392,3 @@ def _alive(
             count += change[column]
             steps.append((start + column * width, round(count / size, 3)))
     return tuple(steps)
-
-
-def _last_calls(sequences: Sequence[CollectiveProgress]) -> dict[int, str]:
-    """rank -> the collective that it reached last, in the first group that tells of it."""
-    calls: dict[int, str] = {}
-    for sequence in sequences:
-        for entry in sequence.reached:
-            text = f"#{entry.seq}" + (f" {entry.call}" if entry.call else "") + f", {entry.state}"
-            for rank in entry.ranks:
-                calls.setdefault(rank, text)
-    return calls

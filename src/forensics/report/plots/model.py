@@ -32,7 +32,7 @@ class Lane:
     lingering: tuple[tuple[float, float], ...] = ()
     still: tuple[float, float] | None = None  # the part of the last span in which no step was recorded any more
     culprit: bool = False
-    reached: str = ""  # the last collective: "#1234 all_reduce, started"
+    reached: str = ""  # the last collective: "#1234 all_reduce, waits in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Panel:
     broken: tuple[float, ...] = ()  # x of values that are not finite
     onsets: tuple[Onset, ...] = ()
     notes: tuple[str, ...] = ()
+    moments: bool = False  # a record says that something happened; its value says nothing, nor does a line between two
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,18 @@ class CollectiveProgress:
     reached: tuple[Reached, ...]  # by rank groups, those that are behind first
     silent: tuple[int, ...] = ()  # members of which nothing is known
     left_out: int = 0  # groups of ranks beyond those shown
+    culprits: tuple[int, ...] = ()  # members that a root cause names; no entry holds others beside them
+
+    @property
+    def silences(self) -> tuple[tuple[int, ...], ...]:
+        """The silent members, culprits apart from the others."""
+        blamed = tuple(rank for rank in self.silent if rank in self.culprits)
+        others = tuple(rank for rank in self.silent if rank not in self.culprits)
+        return tuple(ranks for ranks in (blamed, others) if ranks)
+
+    def blames(self, ranks: tuple[int, ...]) -> bool:
+        """Whether a row of these ranks is one of culprits."""
+        return bool(ranks) and set(ranks) <= set(self.culprits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ _SHOWN = (
     "accuracy", "update_ratio", "param_norm", "throughput", "step_time", "memory", "perplexity", "reward_std",
     "entropy", "clip_fraction", "skipped_total", "overflow", "loss_part",
 )  # fmt: skip
+_MOMENTS = frozenset({"overflow"})  # told where it happens only: between two of them it did not
 _NEVER = frozenset({"step", "epoch", "progress", "total_steps", "samples_seen", "tokens", "batch_size"})
 FEW = 8  # ranks that still get a curve each
 ODD = 4  # of more ranks, those that part most from the others and get one
@@ -70,7 +71,7 @@ def _panel(name: str, rows: pl.DataFrame, diagnosis: Diagnosis, culprits: frozen
         return None
     return Panel(
         name, axis, _scale(name, finite["value"]), tuple(curves), spread, tuple(broken),
-        _onsets(rows, axis, diagnosis), tuple(notes),
+        _onsets(rows, axis, diagnosis), tuple(notes), name in _MOMENTS,
     )  # fmt: skip
 
 

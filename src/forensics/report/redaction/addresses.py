@@ -42,7 +42,7 @@ _SERIAL = lazy(
     re.ASCII,
 )
 _GUID = lazy(
-    r"(?i)(\b(?:node|port|sys(?:tem)?|board|sys_image)?[ _]?guid\\?[\"']?(?:\s{0,40}[:=]\s{0,4}|[ \t]))(0x[0-9a-f]{1"
+    r"(?i)(\b(?:node|port|sys(?:tem)?|board|sm|sys_image)?[ _]?guid\\?[\"']?(?:\s{0,40}[:=]\s{0,4}|[ \t]))(0x[0-9a-f]{1"
     r"2,16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b",
     re.ASCII,
 )
@@ -51,7 +51,7 @@ _MACHINE_ID = lazy(
 )
 # Ray's ids of nodes, actors and jobs (28 bytes, 16 and 4; common/constants.h, id.h of Ray).
 _RAY_ID = lazy(
-    r"(?i)(\b(?:node|worker|actor|job|task|object|placement[ _]group|raylet|session)[ _-]?id"
+    r"(?i)((?:\b(?:node|worker|actor|job|task|object|placement[ _]group|raylet|session)[ _-]?|\(IP: [\w.-]{1,40}, )id"
     r"\\?[\"']?\s?[:=]?\s{0,2}\\?[\"']?)"
     r"((?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{28,56})\b",
     re.ASCII,

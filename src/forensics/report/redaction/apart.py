@@ -83,6 +83,15 @@ _BELOW = lazy(
     rf"(?:{_QUOTED}|(?P<plain>[^\s\"',{{}}]{{6,1000}}))",
     re.ASCII,
 )
+_INDENT = r"(?:[ \t\r]*\n[ \t]+|[ \t]{1,20})"  # also where lines were joined
+# W&B's config.yaml and config.json: `hf_token:`, below it `desc: null` and `value: x`; `"hf_token": {"value": "x"}`.
+_VALUE = lazy(
+    rf"(?i)(?<![\w.-]){_TELLING_WORD}(?P<name>[A-Za-z][\w.-]{{2,80}})\\?[\"']?\s?:"
+    r"(?:\s?\{\s?(?:\\?[\"']desc\\?[\"']:[^{},\n]{1,80},\s?)?"
+    rf"|{_INDENT}(?:desc:[^\n]{{0,80}}?{_INDENT})?)"
+    rf"\\?[\"']?value\\?[\"']?\s?:[ \t]{{0,3}}(?:{_QUOTED}|(?P<plain>[^\s\"'{{}},\[\]][^\s,{{}}\"']{{0,1000}}))",
+    re.ASCII,
+)
 # pydantic shows what it was given: `hf_token` and, on the next line, `... [type=string_type, input_value='x', ...]`.
 _INPUT = lazy(
     rf"(?i)(?<![\w.-]){_TELLING_WORD}(?P<name>[A-Za-z][\w.-]{{2,80}})\s{{1,8}}(?-i:[A-Z])[^\n\[]{{3,300}}"
@@ -139,6 +148,7 @@ def apart(text: str, memory: Memory) -> str:
     lowered = text.lower()
     if "value" in lowered:
         text = _replaced(_PAIR, called_secret, text, memory)
+        text = _replaced(_VALUE, called_secret, text, memory)
     if "'--" in text or '"--' in text or "'-" in text:
         text = _replaced(_ARGUMENTS, called_secret, text, memory)
     if "('" in text or '("' in text or "(b" in text:

@@ -2,7 +2,8 @@
 
 A folder whose name begins or ends with `home` holds homes under any root (`/nethome/x`, `/storage/homefs/x`,
 `/zhome/ab/c/x`). Below `project`, `work` and the like a group and then a user have their folders, but data lie there as
-well: so these count where the path goes on to a program or its output, two folders further in or more.
+well: so these count where the path goes on to a program or its output, two folders further in or more. Right below the
+fast disks of a machine (`/raid/x`, `/fast/x`) the same holds of one folder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from forensics.patterns import lazy
 from forensics.report.redaction.homes import is_user, of_structure, of_users
 from forensics.report.redaction.memory import Memory
-from forensics.report.redaction.words import ORDINARY, PROGRAMS, PUBLIC_OWNERS
+from forensics.report.redaction.words import ORDINARY, PROGRAMS, PUBLIC_OWNERS, TERMS
 
 _PATH = lazy(r"(?<![\w./-])/(?:[\w.@+-]{1,64}/){1,16}[\w.@+-]{0,64}", re.ASCII)
 # Few letters before it: `smarthome` and `hf_home` are data and caches.
@@ -31,6 +32,16 @@ _OWN_ROOTS = frozenset(
 )
 _GROUP = lazy(r"[a-z][a-z0-9_-]{1,31}\Z", re.ASCII)
 _PROGRAM = lazy(r"\.(?:py|pyx|ipynb|sh|sbatch|slurm|log|out|err|cfg|toml|ya?ml)\Z", re.ASCII)
+# Disks of machines on which users make themselves a folder; data sets lie beside these.
+_DISKS = lazy(
+    r"(?:fast|raid|fsx(?:-[a-z]+)?|vast|ssd|nvme|checkpoint|local[_-]?(?:nvme|ssd|disk|scratch))\d{0,3}\Z", re.ASCII
+)
+_PLAIN = lazy(r"([a-z][a-z._-]{1,24}?)\d{0,3}\Z", re.ASCII)  # `llama-3.1-8b` is a model
+_OUTPUT = lazy(r"\.(?:pt|pth|ckpt|safetensors|distcp|bin|jsonl)\Z", re.ASCII)
+_OF_RUNS = frozenset(
+    "ckpt ckpts checkpoints runs run outputs output results logs log wandb exp exps experiments code src repos "
+    "projects work train trainer training scripts".split()
+)
 
 
 def _named(name: str) -> bool:
@@ -53,6 +64,16 @@ def _below_homes(parts: list[str], memory: Memory) -> bool:
     return False
 
 
+def _own_home(parts: list[str], memory: Memory) -> bool:
+    """`/fsx/home-x`: the name is a part of the folder's."""
+    for at in range(1, min(_DEEPEST, len(parts) - 1)):
+        head, dash, name = parts[at].partition("-")
+        if head == "home" and dash and is_user(name) and name not in TERMS and not _BETWEEN.match(name):
+            parts[at] = f"home-{memory.user(name)}"
+            return True
+    return False
+
+
 def _of_a_group(parts: list[str], memory: Memory) -> bool:
     if parts[1] in _OWN_ROOTS or not _PROGRAM.search(parts[-1]):
         return False
@@ -68,12 +89,30 @@ def _of_a_group(parts: list[str], memory: Memory) -> bool:
     return False
 
 
+def _at_root(parts: list[str], memory: Memory) -> bool:
+    """Right below a disk, and a folder of code or of a run between it and the file."""
+    if len(parts) < 5 or not _DISKS.match(parts[1]):
+        return False
+    name, plain = parts[2], _PLAIN.match(parts[2])
+    if plain is None or not is_user(name) or not all(_named(word) and is_user(word) for word in (name, plain[1])):
+        return False
+    of_run = bool(_OF_RUNS.intersection(parts[3:-1])) and _OUTPUT.search(parts[-1])
+    if not (of_run or _PROGRAM.search(parts[-1])):
+        return False
+    parts[2] = memory.user(name)
+    return True
+
+
 def customary_homes(text: str, memory: Memory) -> str:
     """`text` without users, and their groups, in paths that only custom tells."""
 
     def replace(match: re.Match[str]) -> str:
         parts = match[0].split("/")
-        return "/".join(parts) if _below_homes(parts, memory) or _of_a_group(parts, memory) else match[0]
+        rules = (_below_homes, _own_home, _of_a_group, _at_root)
+        return "/".join(parts) if any(rule(parts, memory) for rule in rules) else match[0]
 
-    telling = ("home", "/work", "/proj", "/lab", "/group", "-stor/")
+    telling = (
+        *("home", "/work", "/proj", "/lab", "/group", "-stor/"),
+        *("/fast", "/raid", "/fsx", "/vast", "/ssd", "/nvme", "/checkpoint", "/local"),
+    )
     return _PATH.sub(replace, text) if "/" in text and any(word in text for word in telling) else text

@@ -21,11 +21,13 @@ _SCRATCH = r"(?:[a-z]{1,12}[_-]?)?scratch[\w-]{0,12}"
 _OF_USERS = lazy(
     rf"(?:{_SCRATCH}|j?users|\w{{1,20}}_usr|userexternal|usertrain|nobackup|people|staff|students)\Z", re.ASCII | re.I
 )
-_SURELY_USERS = lazy(r"(?:j?users|\w{1,20}_usr|people|staff|students)\Z", re.ASCII | re.I)  # and not of projects
+# And not of projects.
+_SURELY_USERS = lazy(r"(?:j?users|userexternal|usertrain|\w{1,20}_usr|people|staff|students)\Z", re.ASCII | re.I)
 _OF_GROUPS = lazy(
     rf"(?:{_SCRATCH}|work\d?|[a-z]+_work|proj(?:ect)?s?\d?|proj-shared|world-shared|groups?|labs?|plgrid|plggrid)\Z",
     re.ASCII | re.I,
 )
+_OF_ALL = frozenset({"proj-shared", "world-shared"})  # `/lustre/orion/PROJECT/proj-shared/USER` (Oak Ridge)
 # `/blue/GROUP/USER` (HiPerGator): no folder between.
 _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
 # `/p/scratch/PROJECT/USER` (Jülich), `/leonardo_work/PROJECT/USER` (CINECA), `/home/atuin/PROJECT/USER` (Erlangen), and
@@ -34,7 +36,8 @@ _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
 # `/groups/GROUP/USER` (ABCI), `/lus/eagle/projects/PROJECT/USER`, `/flare/PROJECT/USER` (Argonne),
 # `/nfs/turbo/GROUP/USER` (Michigan), `/gpfs/gibbs/project/GROUP/USER` (Yale), `/mnt/lustre/work/GROUP/USER` (Tübingen),
 # `/cluster/work/GROUP/USER` (ETH), `/cluster/tufts/LAB/USER`, `/SAN/FIELD/GROUP/USER` (UCL), `/g/data/PROJECT/USER`
-# (NCI), `/g/GROUP/USER` (EMBL); users right below a volume: `/vol/bitbucket/USER` (Imperial).
+# (NCI), `/g/GROUP/USER` (EMBL); users right below a volume: `/vol/bitbucket/USER` (Imperial), `/mnt/petrelfs/USER`
+# (Shanghai).
 _OF_SITES = lazy(
     r"((?<![\w./:-])(?:/p/(?:scratch|project\d?|largedata|fastdata|data\d?)|/leonardo_(?:work|scratch)|/home/"
     r"(?:atuin|hpc|vault|woody|saturn)|/global/(?:cfs/cdirs|common/software|project/projectdirs)|(?:/home|/scratch|/oak/stanford|/nfs)?/groups"
@@ -44,7 +47,7 @@ _OF_SITES = lazy(
     re.ASCII,
 )
 _NUMBERED = lazy(
-    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp|/vol/bitbucket)/)([a-z][a-z0-9._-]{1,31})",
+    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp|/vol/bitbucket|/mnt/(?:petrelfs|hwfile))/)(?!share|data)([a-z][a-z0-9._-]{1,31})",
     re.ASCII,
 )
 # Below the first letter of their names: `/pscratch/sd/t/tveit`, `/network/scratch/t/tveit`, `/global/homes/t/tveit`.
@@ -110,19 +113,26 @@ def _path(match: re.Match[str], memory: Memory) -> str:
     parts = match[0].split("/")
     for at in range(1, len(parts) - 1):
         group = parts[at] in _GROUPS_AT_ROOT and at == 1
+        of_groups = _OF_GROUPS.match(parts[at]) is not None
+        if of_groups and len(parts[at + 1]) == 1 and parts[at + 1].isdecimal() and at + 3 < len(parts):
+            at += 1  # `/gpfs/work3/0/prjs1234/u` (Snellius)
         following = parts[at + 1]
-        if (group or (_OF_GROUPS.match(parts[at]) and _ALLOCATION.match(following))) and at + 2 < len(parts):
+        if (group or (of_groups and _ALLOCATION.match(following))) and at + 2 < len(parts):
             own = at + 2
             if _OF_USERS.match(parts[own]) and own + 1 < len(parts):  # /project/p200123/users/u
                 own += 1
             if is_user(parts[own]):
                 parts[at + 1], parts[own] = memory.account(following), memory.user(parts[own])
                 return "/".join(parts)
+        if parts[at] in _OF_ALL and at > 1 and _ALLOCATION.match(parts[at - 1]) and is_user(following):
+            parts[at - 1], parts[at + 1] = memory.account(parts[at - 1]), memory.user(following)
+            return "/".join(parts)
         if (
             _OF_USERS.match(parts[at])
             and _STRUCTURE.match(following)
             and at + 3 < len(parts)
             and is_user(parts[at + 2])
+            and not _OF_USERS.match(parts[at + 2])
         ):
             parts[at + 2] = memory.user(parts[at + 2])
             return "/".join(parts)
@@ -141,7 +151,7 @@ def shared_homes(text: str, memory: Memory) -> str:
         return text
 
     def site(match: re.Match[str]) -> str:
-        if not is_user(match[3]) or match[2] in _SHARED or _OF_USERS.match(match[2]):
+        if not is_user(match[3]) or match[2] in _SHARED or _OF_USERS.match(match[2]) or of_structure(match[2]):
             return match[0]
         return f"{match[1]}{memory.account(match[2])}/{memory.user(match[3])}"
 

@@ -49,7 +49,7 @@ PLACES = (
         rf"SLURM_LAUNCH_NODE_IPADDR|BatchHost|AllocNode:Sid|hostname|host[._]name|Hostname|fqdn|host\.hostname"
         rf"|k8s\.node\.name|master_addr|master-addr"
         rf"|main_process_ip|[Nn]ode[._]?name"
-        rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:\s?[=:][ \t]{{0,16}}"
+        rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:[ \t]{{0,16}}[=:][ \t]{{0,16}}"
         rf"|\s(?!{_PROSE}))\\?[\"']?)({NAME})(?![\w(\[])"
     ),
     place(rf"(\\?[\"'](?:host|node|machine|server|peer)\\?[\"']\s?:\s?\\?[\"'])({NAME})(?=\\?[\"'])"),  # JSON
@@ -99,9 +99,13 @@ PLACES = (
     place(rf"(\bON )({NAME})(?= CANCELLED)", " CANCELLED"),
     place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
     place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
+    place(rf"(\bslurmstepd: (?:error|info|debug): )({NAME})(?= \[\d+\]:? pmixp_)", "pmixp_"),
     place(rf"(\bDUE TO NODE )({NAME})(?= FAILURE)", "DUE TO NODE"),
     place(rf"(\bupdate_node: node )({NAME})", "update_node"),
-    place(rf"(\b[Nn]odes? )({NAME})(?= (?:not responding|now responding|rebooted|unexpectedly|returned to|is down))"),
+    place(
+        rf"(\b[Nn]odes? )({NAME})(?= (?:not responding|now responding|rebooted|unexpectedly|returned to|is down"
+        rf"|status is now))"
+    ),
     place(rf"(\bREASON=[^\n]{{1,80}} : )({NAME})", "REASON="),
     # DeepSpeed's launcher; pdsh puts the host before each line
     place(rf"(\bfor node )(?=[\w.]*\d|[\w.]+-)({NAME})", "for node "),
@@ -110,6 +114,10 @@ PLACES = (
         rf"^()({NAME}\d+)(?=: (?:\[rank\d+\]|Traceback \(most recent|ssh: |srun: |slurmstepd: |pdsh@|\w+Error: ))", ": "
     ),
     place(rf"(\bpdsh@)({NAME})(?=: )", "pdsh@"),
+    place(rf"(\bpdsh@[\w.-]{{1,253}}: )({NAME})(?=: (?:ssh|rsh|mcmd|exec|connect|command|no such host))", "pdsh@"),
+    # Kubernetes' events: who was put where, and who says so
+    place(rf"(\bSuccessfully assigned [\w./-]{{1,320}} to )({NAME})", "Successfully assigned"),
+    place(rf"(\bkubelet, )({NAME})(?=\s{{2}}|\s*$)", "kubelet, "),
     # LSF, PBS
     place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
     place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),

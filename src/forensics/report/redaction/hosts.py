@@ -39,7 +39,7 @@ _POD = lazy(
     re.ASCII,
 )
 _POD_PLACE = lazy(
-    rf"((?<![\w-])(?:\[pod/|pods?/|pod\s?[=:]\s?[\"']?|pod [\"'`]|pod[_-]?name{IS}"
+    rf"((?<![\w-])(?:\[pod/|pods?/|pod\s?[=:]\s?[\"']?|pods? \\?[\"'`]|pod[_-]?name{IS}"
     r"|POD_NAME=|Successfully assigned [\w.-]{1,63}/))"
     r"([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,

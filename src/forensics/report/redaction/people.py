@@ -44,8 +44,13 @@ _BY_LETTER = lazy(
     re.ASCII,
 )
 # Of Windows also with spaces: `C:\Users\Maria Lopez\x`.
+# On servers of Windows: `\\\\nas\home\x`.
+_SHARE_HOME = lazy(
+    r"(\\\\[\w.-]{1,253}\\{1,2}(?:homes?\$?|users\$?|profiles\$?)\\{1,2})([A-Za-z][\w.-]{1,31})(?=\\|[\s\"']|\Z)",
+    re.ASCII | re.I,
+)
 _WINDOWS_HOME = lazy(
-    r"([A-Za-z]:(?P<slash>[\\/]{1,4})(?:Users|Documents and Settings)(?P=slash))"
+    r"((?:[A-Za-z]:|/mnt/[a-z])(?P<slash>[\\/]{1,4})(?:Users|Documents and Settings)(?P=slash))"
     r"(?P<user>[\w.'-]{1,32}(?: [\w.'-]{1,32}){1,3})(?=(?P=slash)(?!\s))"
 )
 # Allocations: `/project/def-smith/smithj/x`, `/projects/p200123/jsmith`. Others there are sooner folders of programs.
@@ -89,6 +94,7 @@ _FULL_NAME = (
     ),
     lazy(r"(\buser\.name(?:\s|\s?=\s?)[\"'])([^\n\"']{2,80})(?=[\"'])"),
     lazy(r"(\b(?:GIT_(?:AUTHOR|COMMITTER)_NAME=)[\"']?)([^\n\"';=]{2,80}?)(?=[\"';\n]|\Z|\s\w+=)"),
+    lazy(r"((?<![A-Za-z])[cC][nN]=)([A-Za-z][^\n,=\"'<>]{1,79})(?=,\s?(?:[oO][uU]|[dD][cC]|[cC][nN])=)"),
     lazy(r"((?<![\w:])[a-z_][\w.-]{0,31}:[x*!]?:\d+:\d+:)([^:\n,]{2,80})(?=[^:\n]{0,80}:/)"),
     lazy(
         r"(^\s{0,8}(?:Author|Committer|Commit|(?:Signed-off|Co-authored|Reviewed|Acked|Tested|Reported|Suggested|Approved)-by"
@@ -131,7 +137,7 @@ _SAID = (
         r"(\d+'C,[^\n]{1,80}?\|[^\n]{0,200}?[\s|])(?!user-\d)([a-z_][\w.-]{0,31})(?=(?::[^\s()]{1,80})?\(\d+M\))",
         re.ASCII,
     ),  # gpustat
-    lazy(r"(\bsudo:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
+    lazy(r"(\bsudo(?:\[\d+\])?:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
     # sshd and cron
     lazy(
         r"(\b(?:Accepted|Failed|Postponed) [\w/-]{3,40} for (?:invalid user )?"
@@ -190,7 +196,7 @@ def users(text: str, memory: Memory) -> str:
     if "/" in text or "\\" in text or "~" in text:
         for pattern in (_WINDOWS_HOME, _BY_LETTER):
             text = pattern.sub(lambda match: match[1] + memory.user(match["user"]), text)
-        for pattern in (_HOME, _OWN_PLACE, _TILDE):
+        for pattern in (_HOME, _SHARE_HOME, _OWN_PLACE, _TILDE):
             text = second(pattern, memory.user, text)
         if "/project" in text:
             text = _GROUP.sub(lambda match: _allocation(match, memory), text)

@@ -16,6 +16,8 @@ _SSH_KEY = lazy(
     r"((?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d{3}|sk-(?:ssh|ecdsa)[\w@.-]+)\s+)(AAAA[A-Za-z0-9+/]{16,}={0,2})",
     re.ASCII,
 )
+# The body of a public key, whose kind is its first word: `AAAAB3NzaC1yc2E` says "ssh-rsa".
+_SSH_BODY = lazy(r"(?<![\w+/])AAAA[A-Z][0-9A-Za-z](?:NzaC1|VjZHNh)[A-Za-z0-9+/]{16,}={0,2}", re.ASCII)
 _FINGERPRINT = lazy(r"(\bSHA256:)([A-Za-z0-9+/]{40,44}={0,2})(?![A-Za-z0-9+/])", re.ASCII)
 
 _TOKENS = lazy(
@@ -36,6 +38,10 @@ _TOKENS = lazy(
     r"|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_(?:pat|oat)_[\w-]{10,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]{10,}"
     r"|hv[sbr]\.[\w-]{20,}|glsa_\w{16,}|glc_[\w+/=]{16,}|tskey-[\w-]{10,}|lin_api_\w{16,}|ntn_\w{16,}|figd_[\w-]{16,}"
     r"|NRAK-[A-Z0-9]{16,}|NRJS-[0-9a-f]{16,}|pul-[0-9a-f]{32,}"  # New Relic, Pulumi
+    r"|ATBB[A-Za-z0-9]{16,}|ATATT3[\w=-]{16,}|ATCTT3[\w=-]{16,}"  # Bitbucket, Atlassian
+    r"|dp\.(?:st|pt|ct|sa|scim|audit)\.[\w.-]{16,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{16,}"  # Doppler, Terraform
+    r"|pscale_(?:tkn|pw|oauth)_[\w.=-]{16,}|sb[ps]_[0-9a-f]{16,}|sb_secret_\w{10,}"  # PlanetScale, Supabase
+    r"|rpa_[A-Za-z0-9]{24,}|secret_[\w-]{1,40}_[0-9a-f]{16,}\.[A-Za-z0-9]{16,}"  # RunPod, Lambda
     r"|PMAK-[\w-]{16,}|shpat_\w{16,}|AGE-SECRET-KEY-1\w{10,}|key-[0-9a-f]{32}|SK[0-9a-f]{32}|\d{8,10}:AA[\w-]{30,}"
     r")",
     re.ASCII,
@@ -149,6 +155,7 @@ def shaped_secrets(text: str, memory: Memory) -> str:
         text = _PEM.sub(lambda match: memory.secret(match[0]), text)
     if "AAAA" in text:
         text = second(_SSH_KEY, memory.secret, text)
+        text = _SSH_BODY.sub(lambda match: memory.secret(match[0]), text)
     if "SHA256:" in text:
         text = second(_FINGERPRINT, memory.secret, text)
     if "igest" in text or "DIGEST" in text:

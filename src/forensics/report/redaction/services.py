@@ -153,6 +153,12 @@ _WANDB_RUN = (
     ),
     lazy(r"(\b(?:SLURM_JOB_NAME|JobName|WANDB_NAME|WANDB_RUN_ID|WANDB_RUN_GROUP|job_name)=)([\w.-]{2,128})", re.ASCII),
 )
+# What the client of W&B does not find: `project o/n not found`, `Could not find run <Run o/n/id (not found)>`.
+_WANDB_SAID = (
+    lazy(rf"(\b[Pp]roject ){NAME}(/){NAME}(?= not found\b)", re.ASCII),
+    lazy(rf"(\b(?:find|load|access) (?:project|sweep|report)s? <?(?:Project |Sweep )?){NAME}(/){NAME}", re.ASCII),
+)
+_WANDB_RUN_SAID = lazy(rf"(<Run ){NAME}/{NAME}/{NAME}(?= \()", re.ASCII)
 _WANDB_LOGIN = lazy(rf"(\blogged in as:? ){NAME}( \(){NAME}(?=\))", re.ASCII)
 _ENTITY = lazy(
     rf"(--(?:wandb[-_])?(?:entity|team|org){TO}|\bWANDB_ENTITY=|\bCOMET_WORKSPACE=)([\w.-]{{2,64}})", re.ASCII
@@ -189,6 +195,7 @@ _HUB_SAID = (
         re.ASCII,
     ),
     lazy(rf"(\brequest to access (?:model|dataset) ){NAME}/{NAME}", re.ASCII),
+    lazy(rf"(\b[Cc]ouldn't find '){NAME}/{NAME}(?=' on the H)", re.ASCII),  # datasets
 )
 # Registries and git: `pull access denied for o/n`, `Repository o/n not found`, `manifest for h:5000/o/n:v1 not found`.
 _REGISTRY_SAID = (
@@ -306,6 +313,12 @@ def trackers(text: str, memory: Memory) -> str:
     if "wandb" in lowered or "logged in" in lowered:
         text = _WANDB_URL.sub(lambda match: _tracked(match, memory), text)
         text = _WANDB_LOGIN.sub(lambda m: m[1] + memory.user(m[2]) + m[3] + memory.account(m[4]), text)
+    if "project" in lowered or "find " in lowered or "access " in lowered:
+        for pattern in _WANDB_SAID:
+            text = pattern.sub(lambda m: m[1] + memory.account(m[2]) + m[3] + memory.of("project", m[4]), text)
+    text = _WANDB_RUN_SAID.sub(
+        lambda m: f"{m[1]}{memory.account(m[2])}/{memory.of('project', m[3])}/{memory.of('run', m[4])}", text
+    )
     if "comet." in lowered:
         text = _COMET_URL.sub(lambda match: _tracked(match, memory), text)
     if "neptune" in lowered:

@@ -1,0 +1,113 @@
+"""What lines say of how a program was started, in the forms in which scripts print it by hand.
+
+lr=3e-4                                    an assignment alone on a line
+Overriding: learning_rate = 6e-4           the same as nanoGPT's configurator has it
+args: lr=3e-4 batch=8                      a row of them behind a word that says what they are
+learning_rate: 0.0003                      a line of a list, of which at least three follow each other
+number of parameters: 124.44M              the size of the model
+torch 2.4.1+cu124 | CUDA 12.4              versions, where a line holds nothing else
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from forensics.parsers.names import canonical
+from forensics.parsers.run_files.listings import normal
+
+ROW = 3  # lines of `name: value` that make a list of settings; one alone is as often a state or a measurement
+
+
+class Stated(NamedTuple):
+    """A setting, as a fact would have it, and the number of its line, from 1."""
+
+    name: str
+    value: str
+    line: int
+
+
+_VALUE = r"[\w.+-]{1,60}"
+# Variables of the environment are facts of their own, and in capitals.
+_ASSIGNED = re.compile(rf"^\s*(?:Overriding:\s+)?([a-z][A-Za-z0-9_]{{1,40}})\s?=\s?({_VALUE})\s*$")
+_ROW = re.compile(
+    r"(?i)^\s*(?:parsed |training |command[- ]line )?(?:args|arguments|config(?:uration)?|cfg|hparams"
+    r"|hyper-?param(?:eter)?s|settings|params|options|flags)\s?:\s*(?=\w+=)(?P<pairs>[^\n]{3,4000})$"
+)
+_PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_.]{0,60})=(\"[^\"]{0,200}\"|'[^']{0,200}'|\[[^\]]{0,200}\]|[^\s,;]{1,200})")
+_LISTED = re.compile(rf"^\s*(?:[-*]\s+)?([a-z][A-Za-z0-9_]{{1,40}})\s*:\s+['\"]?({_VALUE})['\"]?\s*$")
+_SIZE = re.compile(
+    r"(?i)^\W{0,4}(?:model (?:has|size)\W{1,3})?(?:total |trainable |number of |num[_ ]|# ?){0,3}param(?:eter)?s"
+    r"\s?[:=]\s?(\d[\d.,]*\s?[KMBT]?)\s*$"
+)
+# Names under which programs speak of what they run on -> the package that lists of packages have.
+_PACKAGES = {
+    "pytorch": "torch", "torch": "torch", "cuda": "cuda", "cudnn": "cudnn", "nccl": "nccl", "rocm": "rocm",
+    "hip": "hip", "python": "python", "driver": "driver", "nvidia driver": "driver", "numpy": "numpy",
+    "torchvision": "torchvision", "torchaudio": "torchaudio", "triton": "triton", "transformers": "transformers",
+    "accelerate": "accelerate",
+    "datasets": "datasets", "tokenizers": "tokenizers", "peft": "peft", "trl": "trl", "deepspeed": "deepspeed",
+    "lightning": "lightning", "pytorch lightning": "pytorch-lightning", "pytorch-lightning": "pytorch-lightning",
+    "flash-attn": "flash-attn", "flash_attn": "flash-attn", "xformers": "xformers", "apex": "apex",
+    "bitsandbytes": "bitsandbytes", "megatron-core": "megatron-core", "transformer engine": "transformer-engine",
+    "transformer-engine": "transformer-engine", "jax": "jax", "jaxlib": "jaxlib", "flax": "flax",
+    "tensorflow": "tensorflow", "ray": "ray", "vllm": "vllm", "timm": "timm", "mmcv": "mmcv", "mmengine": "mmengine",
+}  # fmt: skip
+_ITEM = (
+    rf"(?:{'|'.join(sorted(map(re.escape, _PACKAGES), key=len, reverse=True))})"
+    r"(?:[ _-]?version|\.__version__)?\s{0,8}[:=]?\s{0,8}v?\d+\.\d[\w.+-]{0,40}"
+)
+_VERSIONS = re.compile(
+    rf"(?i)^\W{{0,4}}(?:(?:using|running|loaded|with|on)\s){{0,2}}{_ITEM}(?:\s{{0,4}}(?:[,;|/]|\band\b|\bwith\b|\bon\b|\s)"
+    rf"\s{{0,4}}{_ITEM}){{0,12}}\W{{0,3}}$"
+)
+_ONE = re.compile(
+    rf"(?i)\b({'|'.join(sorted(map(re.escape, _PACKAGES), key=len, reverse=True))})(?:[ _-]?version|\.__version__)?"
+    r"\s{0,8}[:=]?\s{0,8}v?(\d+\.\d[\w.+-]{0,40}?)(?=[\s,;|/)]|\Z)"
+)
+# A logger's level and name between its time and what it says.
+_HEAD = re.compile(
+    r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,12}\s+|\[[^\]\n]{1,48}\]:?\s+|[\w.]{1,40}\s-\s|-\s"
+    r"|(?:DEBUG|INFO|WARNING|root)\b[\s:|-]*){0,6}"
+)
+# What differs from process to process and from run to run, or was measured.
+_OWN = re.compile(
+    r"(?i)(?:^|_)(?:rank|pid|ppid|port|host\w*|node\w*|device|gpu|id|time|elapsed|seconds?|sec|ms|mem\w*|bytes)$"
+)
+# Names of metrics under which settings are listed as well.
+_SET = frozenset({"lr", "batch_size", "total_steps"})
+
+
+def said(lines: Sequence[str]) -> Iterator[Stated]:
+    """The settings that lines state, in order, save that lists come last. lines: without prefixes of launchers."""
+    listed: list[Stated | None] = []
+    for number, line in enumerate(lines, start=1):
+        text = _HEAD.sub("", line, count=1).rstrip("\r")
+        found = _LISTED.match(text)
+        listed.append(Stated(f"printed.{found[1]}", found[2], number) if found and _setting(found[1]) else None)
+        yield from _of_line(text, number)
+    for told, block in groupby(listed, key=lambda item: item is not None):
+        rows = [item for item in block if item is not None]
+        if told and len({row.name for row in rows}) >= ROW:
+            yield from rows
+
+
+def _setting(name: str) -> bool:
+    metric = canonical(name)
+    return not _OWN.search(name) and (metric is None or metric in _SET or name.endswith("epochs"))
+
+
+def _of_line(text: str, number: int) -> Iterator[Stated]:
+    if found := _ASSIGNED.match(text):
+        if not _OWN.search(found[1]) and (canonical(found[1]) is None or text.lstrip().startswith("Overriding")):
+            yield Stated(f"printed.{found[1]}", found[2], number)
+    elif found := _ROW.match(text):
+        pairs = [pair for pair in _PAIR.findall(found["pairs"]) if not _OWN.search(pair[0])]
+        yield from (Stated(f"arguments.{name}", value.strip("'\""), number) for name, value in pairs)
+    elif found := _SIZE.match(text):
+        yield Stated("printed.parameters", found[1].replace(",", "").strip(), number)
+    elif _VERSIONS.match(text):
+        for name, version in _ONE.findall(text):
+            yield Stated(f"{normal(_PACKAGES[name.lower()])}.version", version, number)

@@ -1,0 +1,130 @@
+"""What stands beside a failure and is no cause of it: other pods, other processes, trials of a study, other hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Finding, Role
+
+
+def analysed(folder: Path, files: dict[str, str]) -> Diagnosis:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return analyse([str(folder)], Options(threads=1))
+
+
+def roots(diagnosis: Diagnosis) -> list[Finding]:
+    return [f for f in diagnosis.findings if f.role is Role.ROOT]
+
+
+def steps(prefix: str = "", n: int = 30) -> str:
+    return "".join(f"{prefix}2026-04-03 04:{m:02d}:00 INFO step {m * 10} loss {2 - m / 99:.3f}\n" for m in range(n))
+
+
+def raised(error: str, prefix: str = "") -> str:
+    lines = ["Traceback (most recent call last):", '  File "/w/train.py", line 31, in step', "    f(batch)", error]
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+EVENTS = """\
+LAST SEEN   TYPE      REASON      OBJECT                       MESSAGE
+22m         Warning   Evicted     pod/yolo-sweep-14-worker-0   The node was low on resource: memory. Threshold quantity: 100Mi, available: 61128Ki.
+14m         Warning   OOMKilling  node/gke-a3-91bb             Memory cgroup out of memory: Killed process 31191 (python3) total-vm:91231144kB, anon-rss:67101144kB, file-rss:1200kB
+3m          Normal    Started     pod/ft-master-0              Started container pytorch
+"""
+
+
+@pytest.mark.parametrize("log", ["train.log", "ft-worker-1.log", "ft-master-0.log"])
+@pytest.mark.parametrize("error", ["AssertionError: too long", "KeyError: 'x'", "ValueError: bad shape"])
+def test_other_pods_do_not_bring_about_an_exception_of_the_program(tmp_path: Path, log: str, error: str) -> None:
+    files = {log: steps() + raised(error), "events.txt": EVENTS}
+    assert [f.name for f in roots(analysed(tmp_path, files))] == ["python-exception"]
+
+
+def test_an_eviction_does_bring_about_the_loss_of_a_peer(tmp_path: Path) -> None:
+    lost = raised(
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:1"
+    )
+    assert roots(analysed(tmp_path, {"train.log": steps() + lost, "events.txt": EVENTS}))[0].name == "pod-evicted"
+
+
+STUDY = "[I 2026-04-03 05:{m:02d}:11,114] Trial {n} finished with value: 0.7{n} and parameters: {{'lr': 0.001}}. Best is trial {n} with value: 0.7{n}.\n"
+FAILED = "[W 2026-04-03 05:31:10,301] Trial 3 failed with value None.\n"
+
+
+@pytest.mark.parametrize(
+    "error", ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "ValueError: x"]
+)
+def test_a_trial_that_a_study_got_over_is_no_failure_of_it(tmp_path: Path, error: str) -> None:
+    trials = [steps(n=5) + STUDY.format(n=n, m=n) for n in range(3)]
+    log = "".join(trials) + steps(n=3) + raised(error) + FAILED
+    after = steps(n=5) + STUDY.format(n=4, m=40)
+    assert not roots(analysed(tmp_path, {"hpo.log": log + after}))
+    assert roots(analysed(tmp_path, {"hpo.log": log}))
+
+
+def test_the_error_of_a_data_worker_comes_before_that_it_is_gone(tmp_path: Path) -> None:
+    own = "Exception in background worker 4:\n \n" + raised("ValueError: mmap length is greater than file size")
+    gone = raised(
+        "RuntimeError: One or more background workers are no longer alive. Exiting. Please check the print statements above"
+    )
+    found = analysed(tmp_path, {"train.log": steps() + own + gone}).findings
+    assert [(f.name, f.role) for f in found] == [
+        ("python-exception", Role.ROOT),
+        ("background-worker-died", Role.CASCADE),
+    ]
+    assert roots(analysed(tmp_path, {"train.log": steps() + gone}))[0].name == "background-worker-died"
+
+
+OLD = "[Mon Mar 30 11:02:11 2026] Out of memory: Killed process 918 (mysqld) total-vm:9123112kB, anon-rss:7120012kB, file-rss:0kB\n"
+OWN = "[Fri Apr  3 04:30:02 2026] Out of memory: Killed process 3121 (python) total-vm:291231144kB, anon-rss:241101144kB, file-rss:0kB\n"
+
+
+def test_of_several_kills_that_of_the_runs_own_process_counts(tmp_path: Path) -> None:
+    log = steps() + "./train.sh: line 7:  3121 Killed                  python train.py --workers 32\n"
+    root = roots(analysed(tmp_path, {"run.log": log, "dmesg.txt": OLD + OWN}))[0]
+    assert (root.name, root.count, root.step) == ("host-oom", 1, 290)
+    assert root.evidence[0].line == 2
+
+
+def test_what_each_rank_prints_of_one_that_could_not_save_is_of_that_one(tmp_path: Path) -> None:
+    told = [
+        "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([5])",
+        "Traceback (most recent call last): (RANK 5)",
+        '  File "/opt/pt/torch/distributed/checkpoint/filesystem.py", line 448, in _write_data',
+        "    torch.save(tensor, stream)",
+        "OSError: [Errno 122] Disk quota exceeded",
+    ]
+    log = "".join(
+        raised(told[0], f"[rank{n}]: ") + "".join(f"[rank{n}]: {line}\n" for line in told[1:]) for n in (4, 5)
+    )
+    found = roots(analysed(tmp_path, {"job.err": log}))
+    assert [(f.name, f.ranks) for f in found] == [("disk-full", (5,))]
+
+
+SRUN = "srun: error: gpu-2: task 1: Exited with exit code 1\n"
+
+
+@pytest.mark.parametrize(("label", "table", "node"), [
+    ("0: ", "", None),  # another task than the one that exited
+    ("", "1:   host      : gpu-2\n1:   rank      : 9 (local_rank: 1)\n1:   exitcode  : -6 (pid: 4109)\n", None),
+    ("1: ", "", "gpu-2"),
+])  # fmt: skip
+def test_the_host_that_srun_names_is_not_of_a_rank_elsewhere(
+    tmp_path: Path, label: str, table: str, node: str | None
+) -> None:
+    head = "1: torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n1: [0]:\n" if table else ""
+    log = steps(label or "0: ") + raised("KeyError: 'x'", f"{label}[rank1]: ") + head + table + SRUN
+    assert roots(analysed(tmp_path, {"slurm-81.out": log}))[0].node == node
+
+
+def test_one_rank_that_lost_a_peer_accuses_nobody_where_others_left_no_log(tmp_path: Path) -> None:
+    lost = (
+        "[rank12]:[E403 04:33:40.113 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank 12] Process group "
+        "watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error\n"
+    )
+    found = analysed(tmp_path, {"slurm-910.out": steps("[rank0]: ") + lost}).findings
+    assert not [f for f in found if f.name == "rank-exited-early"]
