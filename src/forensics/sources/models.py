@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import ast
 
-from forensics.sources.program import FUNCTIONS, Program, argument, last, method, plain, receiver
+from forensics.sources.program import (
+    FUNCTIONS,
+    Program,
+    Scope,
+    argument,
+    keyword,
+    last,
+    method,
+    open_ended,
+    plain,
+    receiver,
+)
 from forensics.sources.project import Project
 
 # (class in torch.nn, function in torch.nn.functional) of the losses that expect a certain kind of input.
@@ -32,7 +43,10 @@ _ENDS = {
 }  # fmt: skip
 
 
-def loss_of(program: Program, call: ast.Call) -> str | None:
+_DEEPEST = 16  # names, calls and wrappers that are followed one after the other
+
+
+def loss_of(project: Project, program: Program, call: ast.Call) -> str | None:
     """The loss that a call computes, as the name in torch.nn.functional; None for anything else."""
     full = program.called(call)
     if last(full) in _FUNCTIONAL and (full.startswith(("torch.nn.functional", "F.", "nn.functional"))):
@@ -42,9 +56,17 @@ def loss_of(program: Program, call: ast.Call) -> str | None:
         return _loss_class(program, call.func)
     if not name or not call.args:
         return None
-    values = _bound(program, call, name)
-    kinds = {_loss_class(program, v) for v in values if isinstance(v, ast.Call)}
-    return kinds.pop() if len(kinds) == 1 and len(values) == sum(isinstance(v, ast.Call) for v in values) else None
+    kinds = {_loss_behind(project, home, value, 0) for home, value in _bound(project, program, call, name)}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _loss_behind(project: Project, program: Program, value: ast.expr, depth: int) -> str | None:
+    """The loss that an expression stands for, through names and arguments."""
+    if isinstance(value, ast.Name | ast.Attribute) and depth < _DEEPEST:
+        behind = _bound(project, program, value, plain(value))
+        kinds = {_loss_behind(project, home, v, depth + 1) for home, v in behind}
+        return kinds.pop() if len(kinds) == 1 else None
+    return _loss_class(program, value)
 
 
 def _loss_class(program: Program, value: ast.expr) -> str | None:
@@ -56,17 +78,53 @@ def _loss_class(program: Program, value: ast.expr) -> str | None:
     return LOSSES.get(last(full)) if full.startswith(("torch.nn", "nn.")) else None
 
 
-def _bound(program: Program, at: ast.AST, name: str) -> list[ast.expr]:
-    """What a name can stand for: its values in this scope, else (attributes, globals) those of the program."""
+def _bound(project: Project, program: Program, at: ast.expr, name: str) -> list[tuple[Program, ast.expr]]:
+    """What a name can stand for, with the program in which each stands.
+
+    Its values in this scope up to here; of an argument, what all calls give; else (attributes, globals) those of the
+    program.
+    """
     own = program.scope_of(at)
-    if "." not in name:
-        if local := own.values(name):
-            return local
-        arguments = own.node.args if isinstance(own.node, FUNCTIONS) else None
-        if arguments is not None and any(a.arg == name for a in (*arguments.args, *arguments.kwonlyargs)):
+    if "." in name:
+        return [(program, v) for scope in program.scopes if scope.owner is own.owner for v in scope.values(name)]
+    local = [(v, s.lineno) for n, v, s in own.bound if n == name and not _within(v, at)]
+    if local:
+        before = [v for v, line in local if line <= at.lineno]
+        return [(program, v) for v in before or [v for v, _ in local]]
+    if isinstance(own.node, FUNCTIONS) and name in _arguments(own.node):
+        return _given(project, program, own, name)
+    return [(program, v) for v in program.scopes[0].values(name) if not _within(v, at)]
+
+
+def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+
+
+def _given(project: Project, program: Program, scope: Scope, name: str) -> list[tuple[Program, ast.expr]]:
+    """What all calls of a function give for an argument; nothing where one of them does not say.
+
+    Hooks of a trainer are called by its library, with the model that the trainer was made with.
+    """
+    assert isinstance(scope.node, FUNCTIONS)
+    bound = scope.owner is not None and not any(last(plain(d)) == "staticmethod" for d in scope.node.decorator_list)
+    position = _arguments(scope.node).index(name) - bound
+    calls = project.callers.get(id(scope.node), [])
+    if not calls and scope.owner is not None and name == "model":
+        calls, position = _trainers(project, program, scope.owner), 0
+    found = []
+    for home, call in calls:
+        value = None if open_ended(call) and keyword(call, name) is None else argument(call, position, name)
+        if value is None:
             return []
-        return program.scopes[0].values(name)
-    return [v for scope in program.scopes if scope.owner is own.owner for v in scope.values(name)]
+        found.append((home, value))
+    return found
+
+
+def _trainers(project: Project, program: Program, owner: ast.ClassDef) -> list[tuple[Program, ast.Call]]:
+    """Calls that make a trainer of this class, which derives from one of transformers or trl: `Trainer(model, ...)`."""
+    if not any(base.endswith("Trainer") for base in program.bases(owner)):
+        return []
+    return [(p, c) for p in project.programs for c in p.calls if method(c) == owner.name]
 
 
 def prediction(call: ast.Call) -> ast.expr | None:
@@ -76,15 +134,27 @@ def prediction(call: ast.Call) -> ast.expr | None:
 
 def output_of(project: Project, program: Program, value: ast.expr, depth: int = 0) -> tuple[str, ast.AST] | None:
     """(last operation, where it stands) of a tensor: softmax, log_softmax, sigmoid or linear; None if not known."""
-    if depth > 12:
+    if depth > _DEEPEST:
         return None
     if isinstance(value, ast.Name):
         found = _before(program, value)
-        return output_of(project, program, found, depth + 1) if found is not None else None
+        if found is not None:
+            return output_of(project, program, found, depth + 1)
+        unpacked = _unpacked(program, value)
+        return _held(project, program, *unpacked, depth + 1) if unpacked is not None else None
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
+        return _held(project, program, value.value, value.slice.value, depth + 1)
+    if isinstance(value, ast.Attribute):
+        return _held(project, program, value.value, value.attr, depth + 1)
     if not isinstance(value, ast.Call):
         return None
     name = method(value)
     full = program.called(value)
+    if name == "get" and isinstance(value.func, ast.Attribute) and value.args:
+        key = value.args[0]
+        return (
+            _held(project, program, value.func.value, key.value, depth + 1) if isinstance(key, ast.Constant) else None
+        )
     if name in ("softmax", "log_softmax", "sigmoid") and (full.startswith("torch") or _is_method(value)):
         return (_ENDS[name], value)
     if name in _SHAPES or name in _BOUNDS:
@@ -132,54 +202,162 @@ def _within(outer: ast.expr, inner: ast.AST) -> bool:
     return any(n is inner for n in ast.walk(outer))
 
 
-def model_output(project: Project, program: Program, func: ast.expr, depth: int = 0) -> tuple[str, ast.AST] | None:
-    """The last operation of a model (or layer) that is called by `func`."""
-    if depth > 12:
+def _unpacked(program: Program, name: ast.Name) -> tuple[ast.expr, int] | None:
+    """(what is unpacked, position) of a local name that is bound by one assignment: `logits, _ = model(x)`."""
+    targets = [
+        (node.value, next(i for i, e in enumerate(target.elts) if plain(e) == name.id))
+        for node in program.scope_of(name).nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Tuple | ast.List)
+        and any(plain(e) == name.id for e in target.elts)
+        and not any(isinstance(e, ast.Starred) for e in target.elts)
+    ]
+    return targets[0] if len(targets) == 1 and not program.scope_of(name).values(name.id) else None
+
+
+def _held(project: Project, program: Program, holder: ast.expr, key: object, depth: int) -> tuple[str, ast.AST] | None:
+    """The last operation of what a dict, a tuple or an object holds: `out["logits"]`, `out.logits`, `out[0]`."""
+    if depth > _DEEPEST:
         return None
-    name = plain(func)
-    if not name:
+    if isinstance(holder, ast.Name):
+        found = _before(program, holder)
+        return _held(project, program, found, key, depth + 1) if found is not None else None
+    if isinstance(holder, ast.Dict):
+        held = [
+            v for k, v in zip(holder.keys, holder.values, strict=True) if isinstance(k, ast.Constant) and k.value == key
+        ]
+        return output_of(project, program, held[0], depth + 1) if len(held) == 1 else None
+    if isinstance(holder, ast.Tuple | ast.List):
+        if not isinstance(key, int) or any(isinstance(e, ast.Starred) for e in holder.elts):
+            return None
+        if not -len(holder.elts) <= key < len(holder.elts):
+            return None
+        return output_of(project, program, holder.elts[key], depth + 1)
+    if not isinstance(holder, ast.Call):
         return None
-    values = [v for v in _bound(program, func, name) if not (isinstance(v, ast.Constant) and v.value is None)]
-    kinds = [_module(project, program, v, depth + 1) for v in values]
+    if (
+        isinstance(key, str) and (given := keyword(holder, key)) is not None
+    ):  # dict(logits=...), ModelOutput(logits=...)
+        return output_of(project, program, given, depth + 1)
+    forwards = _forwards(project, program, holder.func, depth + 1)
+    return _agreed([_held(project, home, value, key, depth + 1) for home, value in forwards])
+
+
+def _agreed(kinds: list[tuple[str, ast.AST] | None]) -> tuple[str, ast.AST] | None:
+    """The one operation that all of them have."""
     known = {k[0] for k in kinds if k is not None}
     return kinds[0] if kinds and None not in kinds and len(known) == 1 else None
+
+
+def model_output(project: Project, program: Program, func: ast.expr, depth: int = 0) -> tuple[str, ast.AST] | None:
+    """The last operation of a model (or layer) that is called by `func`."""
+    if depth > _DEEPEST:
+        return None
+    if plain(func) in _OWN:
+        return _agreed([output_of(project, home, v, depth + 1) for home, v in _forwards(project, program, func, depth)])
+    return _agreed([_module(project, home, v, depth + 1) for home, v in _stands_for(project, program, func)])
+
+
+_OWN = ("self", "self.forward")  # a module that calls itself, as Lightning's do
+
+
+def _stands_for(project: Project, program: Program, func: ast.expr) -> list[tuple[Program, ast.expr]]:
+    """What makes the module that is called by a name; `model.forward` and `model.module` are `model`."""
+    while isinstance(func, ast.Attribute) and func.attr in ("forward", "module"):
+        func = func.value
+    name = plain(func)
+    found = _bound(project, program, func, name) if name else []
+    return [(home, v) for home, v in found if not (isinstance(v, ast.Constant) and v.value is None)]
+
+
+def _forwards(project: Project, program: Program, func: ast.expr, depth: int) -> list[tuple[Program, ast.expr]]:
+    """What the forward() of the model that is called by `func` returns, if all of that is in these programs."""
+    if plain(func) in _OWN:
+        owner = program.scope_of(func).owner
+        return _returned(project, program, owner.name) if owner is not None else []
+    made = [_class_of(project, home, v, depth + 1) for home, v in _stands_for(project, program, func)]
+    names = {(id(c[0]), c[1]) for c in made if c is not None}
+    if None in made or len(names) != 1 or made[0] is None:
+        return []
+    return _returned(project, *made[0])
+
+
+def _inner(value: ast.Call) -> ast.expr | None:
+    """The module that a call moves or wraps; None of any other call."""
+    name = method(value)
+    if name in _MOVES and isinstance(value.func, ast.Attribute):
+        return value.func.value
+    return value.args[0] if name in _WRAPPERS and value.args else None
+
+
+def _class_of(project: Project, program: Program, value: ast.expr, depth: int) -> tuple[Program, str] | None:
+    """(program, name) of the class of these programs that an expression makes an object of."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, ast.Name | ast.Attribute):
+        found = [_class_of(project, home, v, depth + 1) for home, v in _stands_for(project, program, value)]
+        return found[0] if found and len({f and (id(f[0]), f[1]) for f in found}) == 1 else None
+    if not isinstance(value, ast.Call):
+        return None
+    if (inner := _inner(value)) is not None:
+        return _class_of(project, program, inner, depth + 1)
+    return (program, method(value)) if isinstance(value.func, ast.Name) else None
 
 
 def _module(project: Project, program: Program, value: ast.expr, depth: int) -> tuple[str, ast.AST] | None:
     """The last operation of what an expression builds: a layer, a Sequential, a model of these programs, a wrapper."""
-    if depth > 12:
+    if depth > _DEEPEST:
         return None
     if isinstance(value, ast.Name | ast.Attribute):
-        values = _bound(program, value, plain(value))
-        values = [v for v in values if not _within(v, value)]
-        return _module(project, program, values[0], depth + 1) if len(values) == 1 else None
+        return _agreed([_module(project, home, v, depth + 1) for home, v in _stands_for(project, program, value)])
     if not isinstance(value, ast.Call):
         return None
     full, name = program.called(value), method(value)
-    if name in _MOVES and isinstance(value.func, ast.Attribute):
-        return _module(project, program, value.func.value, depth + 1)
-    if name in _WRAPPERS and value.args:
-        return _module(project, program, value.args[0], depth + 1)
+    if (inner := _inner(value)) is not None:
+        return _module(project, program, inner, depth + 1)
     if name in _ENDS and full.startswith(("torch.nn", "nn.")):
         return (_ENDS[name], value)
-    if name == "Sequential" and value.args and not isinstance(value.args[-1], ast.Starred):
-        return _module(project, program, value.args[-1], depth + 1)
-    return _class_output(project, program, name, depth) if isinstance(value.func, ast.Name) else None
+    if name == "Sequential" and value.args:
+        end = _last_layer(program, value.args[-1])
+        return _module(project, program, end, depth + 1) if end is not None else None
+    if not isinstance(value.func, ast.Name):
+        return None
+    returned = _returned(project, program, name)
+    return _agreed([output_of(project, home, v, depth + 1) for home, v in returned])
 
 
-def _class_output(project: Project, program: Program, name: str, depth: int) -> tuple[str, ast.AST] | None:
+def _last_layer(program: Program, given: ast.expr) -> ast.expr | None:
+    """The last layer of a Sequential, by its last argument: a layer, an OrderedDict of pairs, a list that is spread."""
+    if isinstance(given, ast.Call) and last(program.called(given)) == "OrderedDict" and given.args:
+        pairs = given.args[0]
+        end = pairs.elts[-1] if isinstance(pairs, ast.List | ast.Tuple) and pairs.elts else None
+        return end.elts[1] if isinstance(end, ast.Tuple) and len(end.elts) == 2 else None
+    if isinstance(given, ast.Starred):
+        layers = given.value
+        if isinstance(layers, ast.Name):
+            scope = program.scope_of(layers)
+            changed = any(receiver(c) == layers.id and method(c) in _CHANGES for c in scope.calls)
+            found = None if changed else _before(program, layers)
+            layers = found if found is not None else layers
+        return layers.elts[-1] if isinstance(layers, ast.List | ast.Tuple) and layers.elts else None
+    return given
+
+
+_CHANGES = frozenset("append extend insert pop".split())  # of a list, which is then not what it was bound to
+
+
+def _returned(project: Project, program: Program, name: str) -> list[tuple[Program, ast.expr]]:
+    """What forward() of a class returns, each with its program; nothing where the class is not known."""
     homes = [program] if name in program.classes else [p for p in project.programs if name in p.classes]
     if len(homes) != 1:
-        return None
+        return []
     home = homes[0]
     node = home.classes[name]
     forwards = [s for s in home.functions.get("forward", []) if s.owner is node]
     if len(forwards) != 1:
-        return None
-    returns = [n.value for n in forwards[0].nodes if isinstance(n, ast.Return) and n.value is not None]
-    kinds = [output_of(project, home, r, depth + 1) for r in returns]
-    known = {k[0] for k in kinds if k is not None}
-    return kinds[0] if kinds and None not in kinds and len(known) == 1 else None
+        return []
+    return [(home, n.value) for n in forwards[0].nodes if isinstance(n, ast.Return) and n.value is not None]
 
 
 def home_of(project: Project, node: ast.AST) -> Program | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.names import finite, has
+from forensics.engine.detectors.ranked import correlation
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, streams
 from forensics.model import Observation
 
@@ -100,11 +100,11 @@ def _repeats(stream: Stream, whole: _Epochs, alike: float, shifted: float, turns
         return None  # rounded until little is left
     moves = [[b - a for a, b in itertools.pairwise(epoch)] for epoch in told]
     pairs = list(itertools.pairwise(moves))
-    like = median(_correlation(a, b) for a, b in pairs)
+    like = median(correlation(a, b) for a, b in pairs)
     if like < alike:
         return None
-    beside = max(median(_correlation(a[s:], b[: len(b) - s]) for a, b in pairs) for s in (1, 2))
-    within = max(_correlation(moves[-1][s:], moves[-1][:-s]) for s in range(1, min(_LAGS, len(moves[-1]) - 5)))
+    beside = max(median(correlation(a[s:], b[: len(b) - s]) for a, b in pairs) for s in (1, 2))
+    within = max(correlation(moves[-1][s:], moves[-1][:-s]) for s in range(1, min(_LAGS, len(moves[-1]) - 5)))
     if beside >= shifted or within >= turns:
         return None
     note = (
@@ -120,10 +120,12 @@ def _sign(stream: Stream, whole: _Epochs, note: str, weight: float = 1.0) -> Sig
 
 
 def _arc(stream: Stream, whole: _Epochs, alike: float) -> Sign | None:
-    """A loss that rises by the same arc, or along the same ramp, in each epoch, and is back where the next one begins.
+    """A loss that runs through the same arc, ramp or blocks in each epoch, and is back where the next one begins.
 
-    A loss that only falls within its epochs is a mean over each of them. One that crosses its middle more than twice
-    has tasks that take turns; a rate that rises again in later epochs draws the arc by itself.
+    A loss that only falls within its epochs may be a mean over each of them, or follow a rate that starts anew: it
+    counts where it falls in one step, or where rates are logged, and jumps up again at each boundary, which a mean does
+    not. One that crosses its middle more than twice has tasks that take turns; a rate that rises again in later epochs
+    draws the arc by itself.
     """
     size = whole.length // _PARTS
     rates = finite(stream.column("lr"))
@@ -132,15 +134,21 @@ def _arc(stream: Stream, whole: _Epochs, alike: float) -> Sign | None:
     parts = [[epoch[k * size : (k + 1) * size] for k in range(_PARTS)] for epoch in whole.told]
     levels = [[median(part) for part in epoch] for epoch in parts]
     noise = median(median(abs(b - a) for a, b in itertools.pairwise(part)) for epoch in parts for part in epoch)
+    known = len(rates) >= 0.9 * len(whole.at)
     for epoch in levels:
         low, high = min(epoch), max(epoch)
-        rise = max(b - min(epoch[: k + 1]) for k, b in enumerate(epoch))
-        if rise < 0.5 * (high - low) or high - low < max(_OVER_NOISE * noise, _OVER_LEVEL * abs(median(epoch))):
+        if high - low < max(_OVER_NOISE * noise, _OVER_LEVEL * abs(median(epoch))):
             return None
         above = [level > (low + high) / 2 for level in epoch]
         if sum(a != b for a, b in itertools.pairwise([*above, above[0]])) > 2:
             return None
-    like = min(_correlation(a, b) for a, b in itertools.pairwise(levels))
+    falls = [epoch for epoch in levels if _rise(epoch) < 0.5 * (max(epoch) - min(epoch))]
+    if falls and not (
+        all(known or _in_one_step(epoch) for epoch in falls)
+        and all(b[0] - a[-1] >= 0.5 * (max(a) - min(a)) for a, b in itertools.pairwise(levels))
+    ):
+        return None
+    like = min(_likeness(a, b) for a, b in itertools.pairwise(levels))
     apart = max(abs(b - a) for one, other in itertools.pairwise(levels) for a, b in zip(one, other, strict=True))
     height = min(max(epoch) - min(epoch) for epoch in levels)
     if like < alike or apart > 0.5 * height:
@@ -150,6 +158,31 @@ def _arc(stream: Stream, whole: _Epochs, alike: float) -> Sign | None:
         f" {len(levels)} epochs of {whole.length} records (medians of {_PARTS} parts of each)"
     )
     return _sign(stream, whole, note, _OF_AN_ARC)
+
+
+def _rise(levels: Sequence[float]) -> float:
+    """How far levels are at most above one of those before."""
+    return max(b - min(levels[: k + 1]) for k, b in enumerate(levels))
+
+
+def _in_one_step(levels: Sequence[float]) -> bool:
+    """Whether most of the way from the highest to the lowest level is made at once, with blocks on either side of it.
+
+    A block is a sixth of an epoch or more: what the first batches of an epoch alone have is no order of the data.
+    """
+    steps = [a - b for a, b in itertools.pairwise(levels)]
+    at = max(range(len(steps)), key=steps.__getitem__)
+    block = len(levels) // 6
+    return steps[at] >= 0.5 * (max(levels) - min(levels)) and block <= at + 1 <= len(levels) - block
+
+
+def _likeness(a: Sequence[float], b: Sequence[float]) -> float:
+    """The larger of the correlations of values and of ranks: levels of blocks have ranks of mere noise within them."""
+    middle_a, middle_b = sum(a) / len(a), sum(b) / len(b)
+    da, db = [x - middle_a for x in a], [x - middle_b for x in b]
+    size = math.sqrt(sum(x * x for x in da) * sum(x * x for x in db))
+    values = sum(x * y for x, y in zip(da, db, strict=True)) / size if size > 0 else 0.0
+    return max(values, correlation(a, b))
 
 
 def _starts(stream: Stream, at: Sequence[int]) -> list[int]:
@@ -164,17 +197,3 @@ def _starts(stream: Stream, at: Sequence[int]) -> list[int]:
     rises = [k for k in range(1, len(counts)) if counts[k] > counts[k - 1]]
     ends = [len(at)] if rises and len(at) - rises[-1] == rises[-1] - ([0, *rises][-2]) else []
     return [0, *rises, *ends]
-
-
-def _correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's correlation, in which one jump at the end of each epoch counts no more than any other change."""
-    middle = (len(a) - 1) / 2
-    da, db = [x - middle for x in _ranks(a)], [x - middle for x in _ranks(b)]
-    size = math.sqrt(sum(x * x for x in da) * sum(x * x for x in db))
-    return sum(x * y for x, y in zip(da, db, strict=True)) / size if size > 0 else 0.0
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value among all, from 0; equal ones share the middle of theirs."""
-    ordered = sorted(values)
-    return [(bisect_left(ordered, v) + bisect_right(ordered, v) - 1) / 2 for v in values]

@@ -1,4 +1,4 @@
-"""Shapes of a finite loss curve: divergence, spikes, and gradient norms that ranks do not share.
+"""Shapes of a finite loss curve: divergence, and gradient norms that ranks do not share.
 
 Rolling medians stand for the level and median absolute deviations (MAD) for the noise, so that single outliers count
 for nothing. Losses of reinforcement learning and preference tuning do not measure progress and are left out.
@@ -33,6 +33,8 @@ _SLOW = 0.85  # how sure a rise is that takes longer than an instability does
 _ABOVE, _LEARNED = 1.25, 0.6
 # The cross-entropy of language models stays above this; a loss below it may rise manifold and still be good.
 _NATS = 1.0
+_RAISED = 3.0  # a gradient norm over its level that goes before a loss that breaks away (P12)
+_REGAINED = 0.1  # part of a rise that a model which goes on learning has made good soon
 
 
 def exploded(losses: Sequence[float]) -> bool:
@@ -57,14 +59,14 @@ def _escape(sizes: Sequence[float]) -> int | None:
     return start if len(sizes) - start >= 3 else None
 
 
-def _rolling(values: Sequence[float], width: int) -> list[float]:
+def rolling(values: Sequence[float], width: int) -> list[float]:
     """Trailing medians: item i covers values[i-width+1..i] (fewer at the start)."""
     import polars as pl
 
     return pl.Series(values, dtype=pl.Float64).rolling_median(width, min_samples=1).to_list()
 
 
-def _noise(values: Sequence[float], level: Sequence[float]) -> float:
+def spread_about(values: Sequence[float], level: Sequence[float]) -> float:
     """MAD of values around their level."""
     return median(abs(v - m) for v, m in zip(values, level, strict=True)) if values else 0.0
 
@@ -75,7 +77,8 @@ def _roughness(values: Sequence[float]) -> float:
     return median(abs(b - (a + c) / 2) for a, b, c in around) if len(values) >= 10 else math.inf
 
 
-def _curves(metrics: pl.DataFrame) -> tuple[Stream, ...]:
+def loss_curves(metrics: pl.DataFrame) -> tuple[Stream, ...]:
+    """The records of each run of a loss that measures progress, with gradient norm, rate and loss scale."""
     return tuple(
         part
         for stream in streams(metrics, ("loss", "grad_norm", "lr", "loss_scale"))
@@ -98,7 +101,8 @@ def loss_divergence(
 
     ratio: smoothed loss over its running minimum (P12: EMA above 1.5 times the minimum for 50 steps or more).
     lost: part of all progress (first level minus best level) that is gone at the end, which no noisy curve, warm-up at
-        ln C or over-fitting shows.
+        ln C or over-fitting shows. A language model that has lost less than that, or less than `ratio`, but a nat or
+        more, counts where its gradient norm bears it out (`_broken`).
     sustained: records that it must last, to the end of the record.
     noise: the rise in MADs of the curve (P12: 6 for a spike); below 0.3 in size a rise counts for nothing (note of P12:
         with a loss under 0.3 the band gives false alarms).
@@ -106,7 +110,7 @@ def loss_divergence(
         began at, or a quarter above it (_ABOVE) after it had come down to _LEARNED of it, which no change of data
         explains, and no other loss is logged; it is less sure.
     """
-    parts = _curves(metrics)
+    parts = loss_curves(metrics)
     if not parts:
         return ()
     # Where several losses are logged, one may rise because another falls: a generator's and a discriminator's.
@@ -136,23 +140,26 @@ def _diverged(
     if stop is not None or len(curve) < _SHORTEST:
         return None
     sustained = min(sustained, len(curve) // 4) if short else sustained
-    level = _rolling(curve, 10)
+    level = rolling(curve, 10)
     best_at = min(range(9, len(level)), key=lambda k: level[k])
     best, first = level[best_at], median(curve[:5])
     tail = sorted(curve[-max(sustained, len(curve) // 10) :])
     low = tail[len(tail) // 4]
-    spread = _noise(curve[: best_at + 1], level[: best_at + 1])
+    spread = spread_about(curve[: best_at + 1], level[: best_at + 1])
     far = median(curve[-5:]) >= 2 * first
     # Or above it, where the run had learned so much that no other data explain it.
     beyond = median(curve[-5:]) >= _ABOVE * first and best <= _LEARNED * first
-    if far:  # a level that lags behind a steep fall makes noise of the fall itself
-        spread = min(spread, _roughness(curve[: best_at + 1]))
     rise = low - best
-    if best <= 0 or rise < 0.3 or low < ratio * best or rise < noise * spread:
+    if best <= 0 or rise < 0.3:
         return None
     # Of a language model's way down from ln V the first nats are the cheapest: logarithms tell what was lost of it.
     steep = best >= _NATS and math.log(low / best) >= lost * math.log(max(first, best) / best)
-    if rise < lost * max(first - best, 0.0) and not steep:
+    plain = low >= ratio * best and (rise >= lost * max(first - best, 0.0) or steep)
+    if not plain and (best < _NATS or rise < _NATS):
+        return None
+    if far or not plain:  # a level that lags behind a steep fall makes noise of the fall itself
+        spread = min(spread, _roughness(curve[: best_at + 1]))
+    if rise < noise * spread:
         return None
     if (short or first - best < 0.05 * first) and not far:
         return None
@@ -179,10 +186,35 @@ def _diverged(
     quiet = best + max(0.1 * rise, noise * spread)
     while onset > best_at + 1 and curve[onset - 1] > quiet:
         onset -= 1
+    if not plain and not _broken(part, records, curve, onset, arrived, rise, sustained):
+        return None
     sign = _rise(
         part, records, curve, onset, len(curve) - 1, "the loss rises from {level} to {end} and does not come back"
     )
     return replace(sign, weight=_SLOW) if slow else sign
+
+
+def _broken(
+    part: Stream, records: Sequence[int], curve: Sequence[float], onset: int, arrived: int, rise: float, sustained: int
+) -> bool:
+    """Whether a language model that lost a nat or more broke down, and was not given other data.
+
+    Its gradient norm rose with it to three times its level (P12), for more than a few batches, or fell to a third of
+    it for good, and in the records since then (three times `sustained` or more) it has learned nothing again. Other
+    data bring a norm that is alike, and are learned.
+    """
+    tail = curve[arrived:]
+    third = len(tail) // 3
+    if third < sustained or median(tail[:third]) - median(tail[-third:]) > _REGAINED * rise:
+        return False
+    told = part.by_step("grad_norm")
+    norms = [g if g is not None and math.isfinite(g) else None for g in (told[i] for i in records)]
+    before = [g for g in norms[max(0, onset - sustained) : onset] if g is not None]
+    after = [g for g in norms[onset:] if g is not None]
+    if min(2 * len(before), len(after)) < sustained or (usual := median(before)) <= 0:
+        return False
+    few_records = sustained // 4
+    return max(rolling(after, few_records)[few_records - 1 :]) >= _RAISED * usual or median(after) <= usual / _RAISED
 
 
 def _is_sum(curve: Sequence[float]) -> bool:
@@ -211,68 +243,6 @@ def _rise(part: Stream, records: Sequence[int], curve: Sequence[float], onset: i
     shown = dict.fromkeys((at, before, peak, after))
     text = note.format(level=f"about {number(level)}", end=f"{number(curve[end])} at {part.where(after)}")
     return Sign(part, at, tuple(part.evidence(i, *names) for i in shown), f"{text}, from {part.where(at)} on", "loss")
-
-
-def loss_spike(
-    metrics: pl.DataFrame,
-    observations: Sequence[Observation],
-    *,
-    factor: float = 5.0,
-    noise: float = 12.0,
-    points: int = 3,
-    within: int = 10,
-    before: int = 20,
-) -> tuple[Observation, ...]:
-    """The loss jumps far above its level for a few records and returns.
-
-    factor, noise: how far, in multiples of the level and in MADs (P12 gives 1.3 and 6 for a mark on a plot; what is
-        told to people without being asked for has to be plainer).
-    points, within: records above the band, on end but for one, in a spike of at most `within` (note of P12: several
-        points, against false spikes); a single one is enough where it is 20 times the level and the gradient norm
-        jumps tenfold with it.
-    before: records of settled level that must precede it. Twice as high as any of the 200 records before: a curve that
-        has outliers now and then has no spikes.
-    """
-    parts = _curves(metrics)
-    signs = [sign for part in parts if (sign := _spiked(part, factor, noise, points, within, before)) is not None]
-    return merge(signs, parts)
-
-
-def _spiked(part: Stream, factor: float, noise: float, points: int, within: int, before: int) -> Sign | None:
-    at, values = part.curve("loss")
-    if len(values) < before + points or any(not math.isfinite(v) for v in values):
-        return None
-    level = _rolling(values, 50)
-    grad = part.column("grad_norm")
-    for k in range(before, len(values)):
-        usual = level[k - 1]
-        if usual <= 0 or values[k] < max(factor * usual, usual + 0.5):
-            continue
-        past = values[max(0, k - 50) : k]
-        if values[k] < usual + noise * _noise(past, [usual] * len(past)):
-            continue
-        norms = [g for i in at[max(0, k - 50) : k] if (g := grad[i]) is not None and math.isfinite(g)]
-        jump = grad[at[k]]
-        sharp = jump is not None and bool(norms) and jump > 10 * median(norms)
-        # Where the gradient norm jumps as well, the records behind the first are on their way back from there.
-        band = (2.0 if sharp else max(factor, 2.0)) * usual
-        above = [j for j in range(k, min(len(values), k + within)) if values[j] > band]
-        if values[k] < 2 * max(values[max(0, k - 200) : k]):
-            continue
-        if sum(j <= k + points for j in above) < points and not (values[k] >= 20 * usual and sharp):
-            continue
-        back = next((j for j in range(above[-1] + 1, len(values)) if values[j] < 2 * usual), None)
-        if back is None:
-            continue
-        top = max(above, key=lambda j: values[j])
-        names = ("loss", "grad_norm", "lr")
-        shown = dict.fromkeys((at[k], at[k - 1], at[top], at[back]))
-        note = (
-            f"the loss jumps from about {number(usual)} to {number(values[top])} at {part.where(at[k])}"
-            f" and is back at {part.where(at[back])}"
-        )
-        return Sign(part, at[k], tuple(part.evidence(i, *names) for i in shown), note, "loss")
-    return None
 
 
 def grad_norms_differ(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from forensics.model import Observation
 if TYPE_CHECKING:
     import polars as pl
 
-_MEMORY = ("memory", "host_memory")
+_HOST = "host_memory"
+_MEMORY = ("memory", _HOST)
+_KILLED = "sigkill-unknown-sender"
 _BLOCKS = 20
 
 
@@ -35,13 +38,55 @@ def memory_creep(
         quarter; a cache that fills levels off.
     The step is that of the last record: a growth has no onset.
     """
-    names = [name for name in _MEMORY if has(metrics, name)]
+    found, signs = _creeps(metrics, [name for name in _MEMORY if has(metrics, name)], records, gain, steady)
+    return _of_ranks(found, signs) if signs else ()
+
+
+def killed_while_memory_grew(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    records: int = 100,
+    gain: float = 0.3,
+    steady: float = 0.5,
+) -> tuple[Observation, ...]:
+    """A process is killed by SIGKILL whose host memory had grown over the whole record, as `memory_creep` has it.
+
+    The kernel's and a container's memory killers send that signal, and nothing else of a run's own. Nothing names them
+    here, so that a person or the scheduler is not ruled out.
+    """
+    kills = [o for o in observations if o.signature == _KILLED]
+    if not kills or not has(metrics, _HOST):
+        return ()
+    found, signs = _creeps(metrics, [_HOST], records, gain, steady)
+    told = [
+        replace(sign, note=f"{sign.note}; then it was killed by SIGKILL, as a host or container does that is out of it")
+        for sign in signs
+        if any(_same(kill, sign.stream) for kill in kills)
+    ]
+    return _of_ranks(found, told) if told else ()
+
+
+def _same(kill: Observation, stream: Stream) -> bool:
+    """Whether a kill may be that of the process whose records these are, by attempt and rank."""
+    pairs = ((kill.identity.attempt, stream.attempt), (kill.identity.rank, stream.rank))
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
+def _creeps(
+    metrics: pl.DataFrame, names: Sequence[str], records: int, gain: float, steady: float
+) -> tuple[list[Stream], list[Sign]]:
+    """The records of each run, and the signs of growth among them."""
     if not names:
-        return ()
+        return [], []
     found = [part for stream in streams(metrics, (*names, "loss")) for part in segments(stream)]
-    signs = [s for part in found for name in names if (s := _creep(part, name, records, gain, steady)) is not None]
-    if not signs:
-        return ()
+    return found, [
+        s for part in found for name in names if (s := _creep(part, name, records, gain, steady)) is not None
+    ]
+
+
+def _of_ranks(found: Sequence[Stream], signs: Sequence[Sign]) -> tuple[Observation, ...]:
+    """The observations of signs; ranks are named where they are fewer than half of those that log."""
     ranks = {part.rank for part in found} - {None}
     named = sorted({rank for sign in signs if (rank := sign.stream.rank) is not None})
     return merge(signs, found, tuple(named) if 2 * len(named) < len(ranks) else ())

@@ -12,6 +12,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.loss_shape import exploded
+from forensics.engine.detectors.names import finite
+from forensics.engine.detectors.ranked import trend
 from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHOWN = ("kl", "reward", "reward_std", "frac_reward_zero_std", "value_loss", "entropy", "loss", "grad_norm")
-_NAMES = (*_SHOWN, "explained_variance", "response_length", "margin", "accuracy", "logp_chosen")
+_NAMES = (*_SHOWN, "explained_variance", "response_length", "margin", "accuracy", "logp_chosen", "lr")
 
 
 def _each(metrics: pl.DataFrame, name: str, look: Callable[[Stream], Sign | None]) -> tuple[Observation, ...]:
@@ -54,8 +56,8 @@ def kl_explosion(
 
     def look(part: Stream) -> Sign | None:
         at, kl = part.curve("kl")
-        finite = [v for v in kl if math.isfinite(v)]
-        if len(kl) < stays + 1 or len(finite) < len(kl):
+        numbers = [v for v in kl if math.isfinite(v)]
+        if len(kl) < stays + 1 or len(numbers) < len(kl):
             return None
         for k in range(1, len(kl) - stays + 1):
             level = median(kl[max(0, k - 20) : k])
@@ -264,7 +266,8 @@ def flat_preference(
 ) -> tuple[Observation, ...]:
     """Preference tuning whose margin is exactly 0 and whose loss is exactly ln 2 in every record.
 
-    A policy that learns too slowly shows ln 2 with jitter (L9); without any, policy and reference are one model.
+    A policy that learns too slowly shows ln 2 with jitter (`preference_stands`); without any, policy and reference are
+    one model (L9).
     records: the fewest to judge by; the first ones of a healthy run are ln 2 as well.
     """
 
@@ -282,3 +285,56 @@ def flat_preference(
         )  # fmt: skip
 
     return _each(metrics, "margin", look)
+
+
+def preference_stands(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    records: int = 100,
+    near: float = 0.005,
+    margin: float = 0.01,
+    guessing: float = 0.05,
+    deviations: float = 3.0,
+) -> tuple[Observation, ...]:
+    """Preference tuning that jitters about where it began in all of its records: the policy has hardly been moved.
+
+    near, margin, guessing: how far the loss is from ln 2 in nine of ten records, the margin of the second half from 0
+        (its mean, and half of the records) and the mean accuracy there from 1/2 (L9: 0.005, 0.01 and 0.05).
+    records: the fewest (L9: 100 steps).
+    deviations: of the rank correlation of margin or loss with time from what no trend shows; a policy that learns, if
+        slowly, has one. A rate that still grows is a warm-up.
+    """
+
+    def look(part: Stream) -> Sign | None:
+        at, margins = part.curve("margin")
+        told = part.by_step("loss")
+        losses = [v for i in at if (v := told[i]) is not None]
+        later = margins[len(margins) // 2 :]
+        if min(len(margins), len(losses)) < records or not all(map(math.isfinite, [*margins, *losses])):
+            return None
+        if not any(margins) or sum(abs(v - math.log(2)) > near for v in losses) > 0.1 * len(losses):
+            return None
+        if max(abs(sum(later)) / len(later), median(map(abs, later))) > margin:
+            return None
+        right = finite(part.column("accuracy"))
+        right = right[len(right) // 2 :]
+        if right and abs(sum(right) / len(right) - 0.5) > guessing:
+            return None
+        rates = finite(part.column("lr"))
+        if trend(margins) > deviations or trend(losses) < -deviations or _still_grows(rates):
+            return None
+        rate = f" at a learning rate of up to {number(max(rates))}" if rates else ""
+        note = (
+            f"the loss is within {number(near)} of ln 2 and the margin {number(sum(later) / len(later))} on average,"
+            f" without a trend in {len(margins)} records{rate}"
+        )
+        shown = tuple(part.evidence(i, "loss", "margin", "accuracy", "lr") for i in (at[0], at[-1]))
+        return Sign(part, at[0], shown, note, "margin")
+
+    return _each(metrics, "margin", look)
+
+
+def _still_grows(rates: Sequence[float]) -> bool:
+    """Whether a learning rate is at its highest at the end, and was lower half-way."""
+    return bool(rates) and rates[-1] >= max(rates) and rates[-1] > rates[len(rates) // 2]

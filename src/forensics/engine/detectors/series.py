@@ -79,6 +79,13 @@ class Stream:
         values = self.column(name)
         return [i for i, v in enumerate(values) if v is not None], [v for v in values if v is not None]
 
+    def by_step(self, name: str) -> Sequence[float | None]:
+        """The values of a metric, one a record; those of the same step where blocks of lines give each its own."""
+        values = self.column(name)
+        told = {s: v for s, v in zip(self.steps, values, strict=True) if s is not None and v is not None}
+        pairs = zip(self.steps, values, strict=True)
+        return [v if v is not None or s is None else told.get(s) for s, v in pairs]
+
     def every_step(self, at: int, name: str) -> bool:
         """Whether the records of `name` around record `at` follow each other step by step."""
         window = slice(max(0, at - 40), at + 40)

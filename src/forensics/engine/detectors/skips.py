@@ -23,11 +23,12 @@ def steps_often_skipped(
     after: int = 100,
     steps: int = 200,
 ) -> tuple[Observation, ...]:
-    """More than a fifth of all steps is skipped, from calibration to the end of the record, at a scale that stays.
+    """More than a fifth of the steps is skipped, from calibration or some record on to the end, at a scale that stays.
 
     share, after: part of the steps, and the step from which on they count (P10: "skip rate > 20 % over 100 steps after
         step 100"). steps: the fewest to judge by, so that both halves of them have 100; the share holds in each.
     A scale that ends far below where it was is the scaler's collapse (scale_collapse), of which skips follow.
+    Where the share does not hold from the start, it is looked at from the record on that parts the likeliest two rates.
     """
     if not has(metrics, "skipped_steps"):
         return ()
@@ -47,24 +48,48 @@ def _often(part: Stream, share: float, after: int, fewest: int) -> Sign | None:
     told = [item for item in told if item[1] >= after]
     if len(told) < 5 or not all(math.isfinite(n) for _, _, n in told):
         return None
-    scales = finite([part.column("loss_scale")[i] for i, _, _ in told])
-    if scales and scales[-1] < scales[0] / 4:
-        return None
     taken = [(b[1] - a[1], b[2]) for a, b in itertools.pairwise(told)]
     # More skipped than steps between two records: another clock, or a count that is no count of steps.
-    if any(n > gap for gap, n in taken) or sum(gap for gap, _ in taken) < fewest:
+    if any(n > gap for gap, n in taken):
         return None
-    half = len(taken) // 2
-    if min(_share(taken[:half]), _share(taken[half:])) <= share:
+    start = next((k for k in (0, _onset(taken)) if _all_along(taken[k:], share, fewest)), None)
+    if start is None:
         return None
-    first, last = told[0][0], told[-1][0]
-    skipped = sum(n for _, n in taken)
+    # From its onset on the scaler may look for its level at first.
+    judged = told[start + len(taken[start:]) // 2 if start else 0 :]
+    scales = finite([part.column("loss_scale")[i] for i, _, _ in judged])
+    if scales and scales[-1] < scales[0] / 4:
+        return None
+    later, (first, begins, _), last = taken[start:], told[start], told[-1][0]
     note = (
-        f"{number(skipped)} of the {sum(gap for gap, _ in taken)} steps from {part.where(first)} to {part.where(last)}"
-        f" are skipped ({_share(taken):.0%})"
+        f"{number(sum(n for _, n in later))} of the {sum(gap for gap, _ in later)} steps from {part.where(first)} to"
+        f" {part.where(last)} are skipped ({_share(later):.0%})"
     )
+    note += f", and {_share(taken[:start]):.1%} of those up to step {begins}" if start else ""
     names = ("skipped_steps", "loss_scale", "loss")
-    return Sign(part, first, tuple(part.evidence(i, *names) for i in (first, last)), note, "skipped_steps")
+    shown = dict.fromkeys((told[start + 1][0] if start else first, first, last))
+    return Sign(part, next(iter(shown)), tuple(part.evidence(i, *names) for i in shown), note, "skipped_steps")
+
+
+def _all_along(taken: Sequence[tuple[int, float]], share: float, fewest: int) -> bool:
+    """Whether both halves of the records skip more than a share of their steps, of which there are enough."""
+    half = len(taken) // 2
+    enough = len(taken) >= 4 and sum(gap for gap, _ in taken) >= fewest
+    return enough and min(_share(taken[:half]), _share(taken[half:])) > share
+
+
+def _onset(taken: Sequence[tuple[int, float]]) -> int:
+    """The record that parts steps at two rates of skipping: where the likelihood of two binomials is largest."""
+    gaps = [0, *itertools.accumulate(gap for gap, _ in taken)]
+    skips = [0.0, *itertools.accumulate(n for _, n in taken)]
+
+    def likelihood(a: int, b: int) -> float:
+        steps, skipped = gaps[b] - gaps[a], skips[b] - skips[a]
+        parts = (skipped, steps - skipped)
+        return sum(n * math.log(n / steps) for n in parts if n > 0)
+
+    end = len(taken)
+    return max(range(end), key=lambda k: likelihood(0, k) + likelihood(k, end))
 
 
 def _share(taken: Sequence[tuple[int, float]]) -> float:

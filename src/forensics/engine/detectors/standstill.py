@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.names import finite, has
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
@@ -283,8 +283,32 @@ def _at_chance(part: Stream, classes: int, band: float, accuracy: str) -> Sign |
     return Sign(part, at[0], shown, note, "loss", captures={"classes": str(classes)})
 
 
-# Files whose numbers programs write for programs. Lines for people round: a rate of 1e-5 is printed as 0.0000.
+# Files whose numbers programs write for programs. Lines for people round: a rate of 1e-5 is printed as 0.0000. Some
+# forms do not, and these have a milestone.
 _UNROUNDED = (".csv", ".tsv", ".json", ".jsonl")
+_PRINTED = "rate-printed-zero"
+
+
+def _exactly(part: Stream, zeros: Sequence[int], observations: Sequence[Observation]) -> bool:
+    """Whether a rate of 0 in records `zeros` is 0 and not a small number that was rounded."""
+    if part.binary or part.source.endswith(_UNROUNDED):
+        return True
+    lines = {part.lines[i] for i in zeros}
+    told = (o.evidence[0] for o in observations if o.signature == _PRINTED and o.evidence)
+    return any(e.file == part.source and e.line in lines for e in told)
+
+
+def _stands(curve: Sequence[float], gain: float) -> bool:
+    """Whether a loss falls by no more than a part `gain` of itself, or than its noise, from first to last quarter.
+
+    The noise: three standard errors of a difference of two medians, 1.25 * sigma * sqrt(2 / n), of MADs in a quarter.
+    """
+    quarter = len(curve) // 4
+    if quarter == 0 or not all(map(math.isfinite, curve)):
+        return False
+    first, last = median(curve[:quarter]), median(curve[-quarter:])
+    deviation = 1.4826 * median(abs(v - last) for v in curve[-quarter:])
+    return first - last <= max(gain * abs(first), 3 * 1.25 * deviation * math.sqrt(2 / quarter))
 
 
 def rate_always_zero(
@@ -292,8 +316,8 @@ def rate_always_zero(
 ) -> tuple[Observation, ...]:
     """The learning rate is exactly 0 in all records while gradients arrive, and the loss stands.
 
-    records: the fewest. gain: relative change of the loss from the first to the last quarter (O7: 2 %). Only sources
-    whose numbers are not rounded count: event files, CSV and JSON.
+    records: the fewest. gain: relative fall of the loss from the first to the last quarter (O7: 2 %). Only numbers
+    that are not rounded count: those of event files, CSV and JSON, and what observations of _PRINTED say.
     """
     if not has(metrics, "lr") or not has(metrics, "grad_norm"):
         return ()
@@ -302,18 +326,16 @@ def rate_always_zero(
     for part in found:
         at, rates = part.curve("lr")
         norms = finite(part.column("grad_norm"))
-        if len(rates) < records or any(rates) or not (part.binary or part.source.endswith(_UNROUNDED)):
+        if len(rates) < records or any(rates) or not _exactly(part, at, observations):
             continue
         _, curve = part.curve("loss")
-        if len(norms) < records or min(norms) <= 0 or len(curve) < records or not all(map(math.isfinite, curve)):
+        if len(norms) < records or min(norms) <= 0 or len(curve) < records:
             continue
-        quarter = len(curve) // 4
-        first, last = median(curve[:quarter]), median(curve[-quarter:])
-        if abs(first - last) > gain * abs(first) or _scaler_at_work(part):
+        if not _stands(curve, gain) or _scaler_at_work(part):
             continue
         note = (
             f"the learning rate is exactly 0 in all {len(rates)} records, while grad_norm is up to"
-            f" {number(max(norms))}; the loss goes from {number(first)} to {number(last)}"
+            f" {number(max(norms))}; the loss stays about {number(median(curve))}"
         )
         shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at[0], at[-1]))
         signs.append(Sign(part, at[0], shown, note, "lr"))
@@ -329,44 +351,99 @@ def updates_end(
     before: int = 10,
     norm: float = 0.1,
     loss: float = 0.01,
+    gain: float = 0.02,
+    fine: float = 0.02,
 ) -> tuple[Observation, ...]:
-    """From some record to the last, learning rate and gradient norm are both exactly 0, and neither was before.
+    """From some record to the last the learning rate is exactly 0, and it was not before; the gradient norm may be too.
 
     records, part_of_run: how long at least; a schedule that ends with the run has one such record. before: records with
-        a rate and a norm above 0. norm: the median of the last five norms above 0, at least, and half of the usual one:
-        a norm that fades away is rounded to 0. loss: a smaller one is a task that is solved.
+        a rate and a norm above 0. norm: where the norm is 0 as well, the median of the last five norms above 0, at
+        least, and half of the usual one: a norm that fades away is rounded to 0. loss: a smaller one is a task that is
+        solved.
+    gain, fine: where gradients go on to arrive, the loss has to stand (O7: 2 %), and the rate to be 0 indeed: not
+        rounded, or in a record whose last rates before are printed down to this part of the highest one.
     """
     if not has(metrics, "lr") or not has(metrics, "grad_norm"):
         return ()
     found = [s for s in _parts(metrics) if {"lr", "grad_norm"} <= s.columns.keys()]
-    signs = [sign for part in found if (sign := _ended(part, records, part_of_run, before, norm, loss)) is not None]
+    signs = []
+    for part in found:
+        told = _rates(part)
+        if len(told) < records + before or not all(math.isfinite(r.loss + r.norm + r.rate) for r in told):
+            continue
+        if _scaler_at_work(part):
+            continue
+        least = max(records, part_of_run * len(told))
+        sign = _ended(part, told, least, before, norm, loss) or _rate_ended(
+            part, told, least, before, loss, gain, fine, observations
+        )
+        if sign is not None:
+            signs.append(sign)
     return merge(signs, found, ()) if signs else ()
 
 
-def _ended(part: Stream, records: int, part_of_run: float, before: int, norm: float, loss: float) -> Sign | None:
-    told = [
-        (i, v, g, r)
-        for i, (v, g, r) in enumerate(
-            zip(part.column("loss"), part.column("grad_norm"), part.column("lr"), strict=True)
-        )
+class _Told(NamedTuple):
+    """A record that has all three, by its number in the stream."""
+
+    at: int
+    loss: float
+    norm: float
+    rate: float
+
+
+def _rates(part: Stream) -> list[_Told]:
+    columns = zip(part.column("loss"), part.column("grad_norm"), part.column("lr"), strict=True)
+    return [
+        _Told(i, v, g, r)
+        for i, (v, g, r) in enumerate(columns)
         if v is not None and g is not None and r is not None
-    ]
-    if len(told) < records + before or not all(math.isfinite(v + g + r) for _, v, g, r in told):
-        return None
-    start = next((k + 1 for k in range(len(told) - 1, -1, -1) if told[k][2] or told[k][3]), 0)
+    ]  # fmt: skip
+
+
+def _ended(part: Stream, told: Sequence[_Told], least: float, before: int, norm: float, loss: float) -> Sign | None:
+    """Rate and gradient norm are both 0 to the end."""
+    start = next((k + 1 for k in range(len(told) - 1, -1, -1) if told[k].norm or told[k].rate), 0)
     rest = told[start:]
-    if len(rest) < max(records, part_of_run * len(told)) or median(v for _, v, _, _ in rest) < loss:
+    if len(rest) < least or median(r.loss for r in rest) < loss:
         return None
-    norms = [g for _, _, g, _ in told[:start] if g > 0]
-    rates = [r for *_, r in told[:start] if r > 0]
-    if min(len(norms), len(rates)) < before or _scaler_at_work(part):
+    norms = [r.norm for r in told[:start] if r.norm > 0]
+    rates = [r.rate for r in told[:start] if r.rate > 0]
+    if min(len(norms), len(rates)) < before or median(norms[-5:]) < max(norm, 0.5 * median(norms)):
         return None
-    if median(norms[-5:]) < max(norm, 0.5 * median(norms)):
-        return None
-    at = rest[0][0]
+    at = rest[0].at
     note = (
-        f"learning rate and gradient norm are exactly 0 from {part.where(at)} to {part.where(rest[-1][0])}, in the last"
+        f"learning rate and gradient norm are exactly 0 from {part.where(at)} to {part.where(rest[-1].at)}, in the last"
         f" {len(rest)} of {len(told)} records (before: {number(rates[-1])} and {number(norms[-1])})"
     )
-    shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at, told[start - 1][0], rest[-1][0]))
+    shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at, told[start - 1].at, rest[-1].at))
+    return Sign(part, at, shown, note, "lr")
+
+
+def _rate_ended(
+    part: Stream,
+    told: Sequence[_Told],
+    least: float,
+    before: int,
+    loss: float,
+    gain: float,
+    fine: float,
+    observations: Sequence[Observation],
+) -> Sign | None:
+    """The rate is 0 to the end, while gradients arrive and the loss stands."""
+    start = next((k + 1 for k in range(len(told) - 1, -1, -1) if told[k].rate), 0)
+    rest = told[start:]
+    rates = [r.rate for r in told[:start] if r.rate > 0]
+    if len(rest) < least or len(rates) < before or median(r.loss for r in rest) < loss:
+        return None
+    if min(rates[-5:]) > fine * max(rates) and not _exactly(part, [r.at for r in rest], observations):
+        return None
+    if not _stands([r.loss for r in rest], gain):
+        return None
+    at = rest[0].at
+    note = (
+        f"the learning rate is exactly 0 from {part.where(at)} to {part.where(rest[-1].at)}, in the last {len(rest)} of"
+        f" {len(told)} records, and the loss stays about {number(median(r.loss for r in rest))} (the rate before:"
+        f" {number(rates[-1])}; grad_norm is up to {number(max(r.norm for r in rest))})"
+    )
+    shown = tuple(part.evidence(i, "loss", "grad_norm", "lr") for i in (at, told[start - 1].at, rest[-1].at))
     return Sign(part, at, shown, note, "lr")

@@ -43,6 +43,7 @@ _ACCELERATE_UTILS = frozenset(
 )
 _SHARDED = ("save_state", "load_state", "get_state_dict")  # collectives of FSDP and DeepSpeed, plain calls under DDP
 _HOROVOD = frozenset("allreduce allgather broadcast broadcast_parameters broadcast_object barrier".split())
+_DEEPEST = 5  # functions that are followed one into the other: helpers of evaluation and saving have two or three
 _CREATES = ("new_group", "new_subgroups", "init_device_mesh", "split_group")
 
 
@@ -53,7 +54,17 @@ class _Made:
     call: ast.Call  # what stands in the branch
     op: str
     grouped: bool  # it names a process group, which may hold just these ranks
-    inner: tuple[Program, ast.Call] | None = None
+    inner: _Reached | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """A collective in a function that is called: where it stands, and the way there, the outermost first."""
+
+    program: Program
+    call: ast.Call
+    steps: tuple[tuple[Program, ast.Call], ...]  # calls within the functions on the way
+    names: tuple[str, ...]  # those functions
 
 
 def collective(program: Program, call: ast.Call) -> str | None:
@@ -180,15 +191,32 @@ def _made(program: Program, project: Project, part: ast.AST | Sequence[ast.AST])
         if op is not None:
             found.append(_Made(call, op, _grouped(call)))
             continue
-        reached = project.resolve(program, call)
-        if reached is None:
-            continue
-        other, scope = reached
-        inner = [c for c in scope.calls if collective(other, c) is not None and not _conditional(other, c)]
-        if inner:
-            op = collective(other, inner[0]) or ""
-            found.append(_Made(call, f"{scope.name}:{op}", _grouped(inner[0]) or _grouped(call), (other, inner[0])))
+        inner = _reached(program, project, call, frozenset())
+        if inner is not None:
+            op = collective(inner.program, inner.call) or ""
+            grouped = any(map(_grouped, (call, *(c for _, c in inner.steps), inner.call)))
+            found.append(_Made(call, f"{inner.names[0]}:{op}", grouped, inner))
     return found
+
+
+def _reached(program: Program, project: Project, call: ast.Call, passed: frozenset[int]) -> _Reached | None:
+    """The first collective that the function behind a call makes on no condition, by itself or in what it calls.
+
+    passed: functions on the way, by the ids of their nodes: at most _DEEPEST, and none twice.
+    """
+    found = project.resolve(program, call)
+    if found is None or id(found[1].node) in passed or len(passed) >= _DEEPEST:
+        return None
+    other, scope = found
+    calls = [c for c in scope.calls if not _conditional(other, c)]
+    own = next((c for c in calls if collective(other, c) is not None), None)
+    if own is not None:
+        return _Reached(other, own, (), (scope.name,))
+    for c in calls:
+        below = _reached(other, project, c, passed | {id(scope.node)})
+        if below is not None:
+            return _Reached(below.program, below.call, ((other, c), *below.steps), (scope.name, *below.names))
+    return None
 
 
 def _conditional(program: Program, call: ast.Call) -> bool:
@@ -303,7 +331,7 @@ def _hit(program: Program, made: _Made, branch: ast.AST) -> Hit:
     inside = any(n is made.call for n in walk(branch))
     creates = made.op.endswith(_CREATES)
     what = f"{made.op.rpartition(':')[2]}()" if not made.op.endswith(")") else made.op
-    via = f", in {made.op.partition(':')[0]}()," if made.inner is not None else ""
+    via = f", in {' -> '.join(f'{name}()' for name in made.inner.names)}," if made.inner is not None else ""
     name = "process group creation" if creates else "collective"
     if inside:
         note = f"The {name} {what}{via} is called under `{test}`: not every rank comes to it."
@@ -313,9 +341,9 @@ def _hit(program: Program, made: _Made, branch: ast.AST) -> Hit:
     places = [*found.places[:1], place(program, made.call)]
     evidence = list(found.evidence)
     if made.inner is not None:
-        other, inner = made.inner
-        places.append(place(other, inner))
-        evidence.append(other.evidence(inner))
+        for other, inner in (*made.inner.steps, (made.inner.program, made.inner.call)):
+            places.append(place(other, inner))
+            evidence.append(other.evidence(inner))
     if isinstance(branch, ast.If | ast.IfExp) and inside:
         places.append(Place(program.path, made.call.lineno, made.call.end_lineno or made.call.lineno))
     return Hit(found.check, note, tuple(dict.fromkeys(evidence)), tuple(dict.fromkeys(places)), 0.9)

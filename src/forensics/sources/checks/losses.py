@@ -19,7 +19,7 @@ def _wrong_input(
     if not _NAMES[loss] & program.words:
         return
     for call in program.calls:
-        if loss_of(program, call) != loss or (value := prediction(call)) is None:
+        if loss_of(project, program, call) != loss or (value := prediction(call)) is None:
             continue
         found = output_of(project, program, value)
         if found is None or found[0] != kind:
@@ -85,7 +85,7 @@ def detached_loss(program: Program, project: Project) -> Iterator[Hit]:
     if not (set(LOSSES) | set(LOSSES.values())) & program.words:
         return
     for call in program.calls:
-        if loss_of(program, call) is None or (given := prediction(call)) is None:
+        if loss_of(project, program, call) is None or (given := prediction(call)) is None:
             continue
         if isinstance(given, ast.Call) and method(given) in _CUT and _goes_backward(program, call):
             note = f"The loss gets the result of {method(given)}(), through which no gradient flows."
