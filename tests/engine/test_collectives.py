@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.collectives import desync, still_standing, vote
+from forensics.engine.collectives.observations import title
 from forensics.engine.pipeline import analyse
 from forensics.engine.steps import step_clock
 from forensics.model import (
@@ -955,3 +956,13 @@ def test_a_rank_without_a_dump_that_said_that_all_was_done() -> None:
     assert (found.signature, found.culprits) == ("rank-exited-early", (3,))
     everyone = [*ended, *(seen("run-finished", rank) for rank in range(3))]
     assert only(desync(rows, everyone, range(4))).signature != "rank-exited-early"
+
+
+def test_of_a_group_of_many_ranges_the_title_says_the_first() -> None:
+    assert title(("65", "tp_64 ranks 512-519")) == "65 (tp_64 ranks 512-519)"
+    assert title(("3", "dp ranks 4-5")) == "3 (dp ranks 4-5)"
+    strided = ",".join(str(rank) for rank in range(5, 1024, 8))
+    assert title(("134", f"dp_5 ranks {strided}")) == (
+        "134 (dp_5 ranks 5,13,21,29,37,45,53,61,69,77,85,93,… (128 in all))"
+    )
+    assert title(("0", f"default_pg ranks {strided}")) == "default_pg"

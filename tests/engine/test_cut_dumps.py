@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -114,3 +115,37 @@ def test_coverage_says_how_far_a_cut_dump_was_read(tmp_path: Path) -> None:
     )
     (root,) = diagnosis.of_role(Role.ROOT)
     assert (root.name, root.ranks) == ("straggler-rank", (2,))
+
+
+class _Runs:
+    """What a hostile dump holds in place of plain data."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("false",)
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E514 10:18:22.100 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=60, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600021 milliseconds "
+    "before timing out.\n"
+    "[rank{rank}]:[E514 10:18:22.900 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group "
+    "watchdog thread terminated with exception: [Rank {rank}] Watchdog caught collective operation timeout\n"
+)
+LOST = (
+    "[rank{rank}]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+    "[192.0.2.2]:29531\n"
+)
+
+
+@pytest.mark.parametrize("said", [WATCHDOG, LOST])
+def test_a_dump_that_is_refused_says_that_its_process_was_there(tmp_path: Path, said: str) -> None:
+    """The process wrote it, so that it had not ended, whatever the file holds."""
+    for rank in range(4):
+        dump = of_nccl(rank, 60) if rank != 2 else _Runs()
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump, protocol=2))
+    (tmp_path / "train.log").write_text("".join(said.format(rank=rank) for rank in (0, 1, 3)))
+    diagnosis = analyse([str(tmp_path)])
+    (root,) = diagnosis.of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("collective-timeout", (2,))
+    refused = next(c for c in diagnosis.coverage if c.path.endswith("rank_2"))
+    assert refused.status is Status.PARTIAL and "not plain data" in (refused.reason or "")

@@ -188,6 +188,48 @@ def test_the_link_of_a_failed_transfer_is_told() -> None:
     assert "in a recv" in (found.note or "") and "from mlx5_3 to 10.0.1.9 (::ffff:10.9.0.1)" in (found.note or "")
 
 
+EFA = (
+    "{host}:303:503 [3] ofi_process_cq:1455 NCCL WARN NET/OFI Request 0x7f2d0 completed with error. RC: 113. Error: 4126 "
+    "({what} My EFA addr: fi_addr_efa://[fe80::1]:3:99 My host id: {own} Peer EFA addr: fi_addr_efa://[fe80::2]:4:88 "
+    "Peer host id: {peer}). Completed length: 0, Request: {{ dev: 0, size: 0 }}"
+)
+HANDSHAKE = "Unresponsive receiver (reachable by EFA device but handshake failed)"
+
+
+def over_efa(host: str, own: str, peer: str, what: str = HANDSHAKE) -> Observation:
+    o = seen("nccl-network-timeout", EFA.format(host=host, own=own, peer=peer, what=what))
+    return replace(o, identity=Identity(node=host))
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        (HANDSHAKE, "its process never answered"),
+        ("Unresponsive receiver (connection previously established)", "answered before"),
+        ("Unresponsive remote (was previously responsive)", "answered before"),
+        ("Unreachable remote (never received a response)", "never answered"),
+        ("Unknown error", "The transfer was to instance i-0bbb (fi_addr_efa://[fe80::2]:4:88)."),
+    ],
+)
+def test_a_failed_transfer_over_efa_names_its_far_end(what: str, says: str) -> None:
+    (found,) = told([over_efa("node-0", "i-0aaa", "i-0bbb", what)])
+    assert found.captures["peer"] == "i-0bbb"
+    assert says in (found.note or "") and "instance i-0bbb" in (found.note or "")
+
+
+def test_an_instance_is_the_host_whose_lines_call_it_their_own() -> None:
+    lines = [over_efa("node-0", "i-0aaa", "i-0bbb"), over_efa("node-1", "i-0bbb", "i-0aaa")]
+    assert [o.note.rpartition(" That is ")[2] for o in told(lines) if o.note] == ["node-1.", "node-0."]
+    assert "That is" not in (told(lines[:1])[0].note or "")
+
+
+def test_an_instance_that_the_provider_does_not_know_is_named_by_its_address() -> None:
+    (found,) = told([over_efa("node-0", "N/A", "N/A")])
+    assert found.captures["peer"] == "fi_addr_efa://[fe80::2]:4:88"
+    plain = seen("nccl-network-timeout", "h:1:2 [4] NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113.")
+    assert "peer" not in told([plain])[0].captures
+
+
 def environment_line(host: str, **captures: str) -> Observation:
     text = f"{host}:1:1 [0] NCCL INFO {' '.join(captures.values())}"
     return Observation(

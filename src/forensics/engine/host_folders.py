@@ -17,19 +17,20 @@ from dataclasses import replace
 from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.whose import scheme
 from forensics.model import Identity, Kind, RunData, Source
+from forensics.patterns import lazy
 
 # Words in names of folders that are of something else than a host. `run.identity_of` knows node_0 and worker-1.
-_OTHER = re.compile(
+_OTHER = lazy(
     r"(?<![a-z])(?:rank|attempt|proc|local|run|trial|seed|fold|task|epoch|step|job|version|slurm|log|stage|try|part"
     r"|exp(?:eriment)?(?![-_]?\d+[-_]\d))s?(?![a-z])",
     re.I,
 )
 # A process on this device, or a host: gpu-14, gpu003. Only what is in it tells.
-_GPU = re.compile(r"(?<![a-z])gpu(?![a-z])", re.I)
-_DIGIT = re.compile(r"\d")
-_FIRST_WORD = re.compile(r"[A-Za-z]{2,}[-_](?=[A-Za-z]{1,10}$)")
+_GPU = lazy(r"(?<![a-z])gpu(?![a-z])", re.I)
+_DIGIT = lazy(r"\d")
+_FIRST_WORD = lazy(r"[A-Za-z]{2,}[-_](?=[A-Za-z]{1,10}$)")
 # What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
-_LOCAL = re.compile(r"[._-]local[_-]?rank[_-]?\d", re.I)
+_LOCAL = lazy(r"[._-]local[_-]?rank[_-]?\d", re.I)
 
 
 def of_hosts(data: RunData) -> dict[str, Identity]:

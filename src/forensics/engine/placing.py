@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forensics.engine import attempts, clocks, diagnosis, identity, launched, named, order
+from forensics.engine import attempts, clocks, diagnosis, identity, launched, named, order, scheduling
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
 from forensics.model import RunData
@@ -30,7 +30,7 @@ def place(data: RunData, catalogue: Mapping[str, Signature]) -> Placed:
     data = launched.placed(named.confirmed(identity.number_attempts(data)))
     kernels = joins.concerns(data)
     data = joins.align(data) if kernels else data
-    data = kubernetes.align(data)
+    data = kubernetes.align(scheduling.settled(data))
     launches = attempts.find(data, catalogue)
     data = attempts.number(data, launches)
     world = identity.know_world(data)

@@ -8,7 +8,6 @@ the same text names, and not of whoever wrote the file.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,23 +15,24 @@ from datetime import UTC, datetime
 from forensics.files import beginning
 from forensics.model import POD_SUCCEEDED, Observation, Source
 from forensics.parsers.prefixes import parse_time
+from forensics.patterns import lazy
 
 MAX_BYTES = 4 << 20  # of a file; a pod takes some 10 kB
 COMPACT_BYTES = 1 << 20  # of an object in one line
 DEPTH = 40  # keys above a value
 _MARKS = (b"kind: Pod\n", b'"kind": "Pod"', b'"kind":"Pod"', b"kind: Pod\r")
-_DESCRIBED = re.compile(rb"(?:^|\n)Name:[ \t]+\S+[^\n]*\n(?:[^\n]*\n){0,6}(?:Node|Namespace):[ \t]+\S")
-_LINE = re.compile(
+_DESCRIBED = lazy(rb"(?:^|\n)Name:[ \t]+\S+[^\n]*\n(?:[^\n]*\n){0,6}(?:Node|Namespace):[ \t]+\S")
+_LINE = lazy(
     r"(?P<indent> *)(?P<item>- )?(?:(?P<brace>[{\[])|(?P<key>[^\s{}\[\]][^\n:]{0,200}?)\s*:(?:\s+(?P<value>.*))?)$"
 )
-_EVENT = re.compile(r"(?:Warning|Normal)\s+\w+\s+(?P<what>pod|node)/(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s")
+_EVENT = lazy(r"(?:Warning|Normal)\s+\w+\s+(?P<what>pod|node)/(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s")
 # A row of `kubectl get pods`, also of -o wide and --all-namespaces; restarts are "5 (88s ago)" where there were any.
-_ROW = re.compile(
+_ROW = lazy(
     r"(?:[a-z0-9][a-z0-9-]{0,62}\s+)?(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s+\d+/\d+\s+(?P<status>[A-Z][\w:/-]{2,60})\s+"
     r"\d+(?: \([^)]{1,40}\))?\s+(?:\d+[a-z])+(?:\s+(?P<ip>[0-9a-f.:]{3,45}|<none>)\s+(?P<node>\S{1,253}))?(?:\s|$)"
 )
 # The scheduler's message (pkg/scheduler/schedule_one.go: "Successfully assigned %v/%v to %v"); older ones lack "ns/".
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy(
     r"Successfully assigned (?:[a-z0-9][a-z0-9-]{0,62}/)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) to "
     r"(?P<node>[a-z0-9][a-z0-9.-]{0,252})"
 )

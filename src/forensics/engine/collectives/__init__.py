@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from forensics.engine.collectives.ages import earlier, last_step_lines, progress_of
 from forensics.engine.collectives.births import unborn
-from forensics.engine.collectives.dumps import from_dumps
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
 from forensics.engine.collectives.one_stack import of_one_rank
@@ -115,7 +114,11 @@ def _of_attempt(
     dumped: set[int],
     present: frozenset[int],
 ) -> list[Observation]:
-    found = from_dumps(table, logs, everyone, dumped)
+    found: list[Observation] = []
+    if not table.is_empty():
+        from forensics.engine.collectives.dumps import from_dumps
+
+        found = from_dumps(table, logs, everyone, dumped)
     if not _named(found) and (waits := from_waits(tracebacks, logs)):
         found = [o for o in found if o.signature != "collective-timeout"] + waits
     found += fingerprints(logs)

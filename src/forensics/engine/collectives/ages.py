@@ -71,6 +71,8 @@ def earlier(
     """
     import polars as pl
 
+    if table.is_empty():
+        return None
     calls = table.filter(pl.col("op").is_not_null())
     if calls.is_empty() or calls["line"].is_not_null().any():
         return None

@@ -366,7 +366,9 @@ def _no_dump(
             found = observe("rank-exited-early", 0.75, tuple(gone), shown, note, call.seq, call)
             return [replace(found, evidence=(said, *found.evidence))]
         silent = not any(o.identity.rank in gone for o in logs.observations)
-        early = silent and bool(logs.closed) and len(logs.closed) >= len(logs.timed_out)
+        # A watchdog that stops its process after its own time-out lost nobody, and who left a dump was still there.
+        lost = logs.closed.keys() - logs.timed_out.keys()
+        early = silent and not dumped & set(gone) and bool(lost) and len(lost) >= len(logs.timed_out)
         signature = "rank-exited-early" if early else "collective-timeout"
         note = f"{head} and nobody with a dump is behind; {left}."
         return [observe(signature, 0.6, tuple(gone), shown, note, call.seq, call)]

@@ -11,7 +11,7 @@ from forensics.engine.collectives.observations import spoken
 from forensics.engine.identity import stated_size
 from forensics.files import beginning
 from forensics.model import Evidence, Identity, Observation, Source
-from forensics.parsers.nccl import ras
+from forensics.parsers.nccl import efa, ras
 from forensics.parsers.nccl.completions import completion
 from forensics.parsers.nccl.facts import hosts_of_addresses, networks
 from forensics.parsers.nccl.lines import init, parse
@@ -59,6 +59,7 @@ class _Hosts:
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._observations = observations
         self._known: tuple[dict[str, str], dict[str, set[int]]] | None = None
+        self._instances: dict[str, set[str]] | None = None
 
     def of(self, address: str) -> str | None:
         """ "node-1 (ranks 4-7)" for "10.0.0.5" or "10.0.0.5<44189>"; None where NCCL did not say whose it is."""
@@ -71,6 +72,17 @@ class _Hosts:
         if host is None:
             return None
         return f"{host} ({spoken(ranks_of[host])})" if ranks_of.get(host) else host
+
+    def of_instance(self, name: str) -> str | None:
+        """The same for "i-0123", of which a line of its own host says that it is its own."""
+        if self._instances is None:
+            self._instances = {}
+            for o in self._observations:
+                said = efa.failed(o.evidence[0].text) if o.signature in TRANSFERS and o.evidence else None
+                if said is not None and said.own is not None and o.identity.node is not None:
+                    self._instances.setdefault(said.own, set()).add(o.identity.node)
+        hosts = self._instances.get(name, set())
+        return None if len(hosts) != 1 else self.of(host := next(iter(hosts))) or host
 
 
 def _ranks_of_hosts(observations: Sequence[Observation]) -> dict[str, set[int]]:
@@ -121,7 +133,7 @@ def _with_link(o: Observation, hosts: _Hosts) -> Observation:
     """A failed transfer with its ends as captures and in words."""
     said = completion(o.evidence[0].text)
     if said is None:
-        return o
+        return _with_instances(o, hosts)
     ends = {
         "peer": said.peer, "hca": said.adapter, "local_gid": said.local_gid, "remote_gid": said.remote_gid,
         "vendor_err": None if said.vendor is None else str(said.vendor), "status": str(said.status),
@@ -130,6 +142,16 @@ def _with_link(o: Observation, hosts: _Hosts) -> Observation:
     far = next((host for end in (said.peer, said.remote_gid) if end and (host := hosts.of(end))), None)
     note = said.text + (f" That is {far}." if far else "")
     return replace(o, captures=captures, note=o.note or note)
+
+
+def _with_instances(o: Observation, hosts: _Hosts) -> Observation:
+    """The same of a transfer over EFA, whose ends are instances."""
+    said = efa.failed(o.evidence[0].text)
+    if said is None:
+        return o
+    far = hosts.of_instance(said.peer) if said.peer is not None else None
+    captures = {**o.captures, "peer": said.peer or said.peer_address}
+    return replace(o, captures=captures, note=o.note or said.text + (f" That is {far}." if far else ""))
 
 
 def from_status_service(sources: Sequence[Source], answered: Collection[str], ended: bool = False) -> list[Observation]:

@@ -11,14 +11,16 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from forensics.model import Identity, Observation, Traceback
+from forensics.parsers.prefixes import rank_list
 from forensics.patterns import lazy
-from forensics.rank_ranges import rank_ranges
+from forensics.rank_ranges import SHORT, rank_ranges
 
 if TYPE_CHECKING:
     from forensics.engine.collectives.calls import Call
 
 DEFAULT_GROUPS = ("0", "default_pg")
 MAX_EVIDENCE = 4
+_MEMBERS = lazy(r"(?<=\branks )[\d,-]+$", re.ASCII)  # in a description, as parsers.flight_recorder writes it
 # Functions in which rank 0 is often alone.
 SIDE_WORK = lazy(r"save|checkpoint|ckpt|eval|valid|upload|download|push_to_hub|export", re.IGNORECASE)
 
@@ -138,9 +140,13 @@ def plural(ranks: Collection[int], one: str, many: str) -> str:
 
 
 def title(key: Hashable) -> str:
+    """A process group as people read it: "65 (tp_64 ranks 512-519)"; of many ranges of members the first."""
     name, desc = key if isinstance(key, tuple) else (str(key), "")
     if name in DEFAULT_GROUPS:
         return "default_pg"
+    members = _MEMBERS.search(desc)
+    if members is not None and members[0].count(",") >= SHORT:
+        desc = desc[: members.start()] + rank_ranges(rank_list(members[0]), separator=",", limit=SHORT)
     return f"{name} ({desc})" if desc and desc != name else str(name)
 
 

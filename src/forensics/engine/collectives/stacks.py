@@ -34,7 +34,7 @@ ANYTHING, FILE_LOCK = "waiting for another thread or process", "waiting for a fi
 # Backward and the GPU are waits as well: both end in the gradients' all-reduce of a data parallel run.
 WAITING = (_COLLECTIVE, _BACKWARD, _DEVICE)
 _DOES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), what)
+    (lazy(pattern), what)
     for pattern, what in (
         (r"torch/distributed/(?!elastic|launcher|run\.py|checkpoint|rpc)|deepspeed/comm/|horovod/torch/", _COLLECTIVE),
         (r"torch/autograd/(?:__init__|graph)\.py", _BACKWARD),

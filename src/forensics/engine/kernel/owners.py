@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forensics.engine import whose
@@ -127,6 +127,22 @@ def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
     if names_it and known.pids[None]:
         return replace(o, captures={**o.captures, FOREIGN: PROCESS})
     return o
+
+
+def of_victims(
+    observations: Sequence[Observation], known: Owned, of_kernel: Callable[[Observation], bool]
+) -> list[Observation]:
+    """The observations without kills of other processes, where one is of a process that the run's own files name.
+
+    A kernel keeps its lines for weeks: with such a kill of a data base the run's would seem to be as old.
+    """
+
+    def is_of_run(o: Observation) -> bool:
+        pid = o.captures.get("pid", "")
+        return pid.isdigit() and int(pid) in known.pids[None] and FOREIGN not in o.captures and of_kernel(o)
+
+    own = {o.signature for o in observations if o.signature in KILLED and is_of_run(o)}
+    return [o for o in observations if o.signature not in own or o.captures.get(FOREIGN) != PROCESS]
 
 
 def _no_victim_of(o: Observation, known: Owned) -> bool:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from forensics.engine import whose
 from forensics.engine.identity import World, kernel_sources, pci_bus
 from forensics.engine.kernel import KILLED, UNPLACED, owners
+from forensics.engine.kernel.cards import LISTED, cards
 from forensics.model import Identity, Observation, RunData
 from forensics.parsers.kernel.lines import read_line
 
-LISTED = "gpu-listed"
 # Signs that one process is another one's child: its parent, a rank, names it by its pid.
 CHILDREN = (
     "dataloader-worker-killed",
@@ -88,7 +88,7 @@ def listing(observations: Iterable[Observation]) -> Listing:
 
 def place(data: RunData, world: World) -> RunData:
     """The run with kernel observations under its own names of hosts, with devices and pids where files prove them."""
-    known = listing(data.observations)
+    known, named_cards = listing(data.observations), cards(data.observations)
     kernels = [o for o in data.observations if _of_kernel(o)]
     system, named = {id(o) for o in kernels}, {o.identity.node for o in kernels} - {None}
     aliases = _aliases(data, system)
@@ -123,8 +123,8 @@ def place(data: RunData, world: World) -> RunData:
                 o = replace(o, culprits=tuple(told))
             elif known_rank is None and (worker := _worker(o, int(pid), workers)) is not None:
                 o = replace(o, identity=replace(o.identity, rank=worker.rank, local_rank=worker.local_rank))
-        observations.append(o)
-    return replace(data, observations=tuple(observations))
+        observations.append(named_cards.named(o, world))
+    return replace(data, observations=tuple(owners.of_victims(observations, own, _of_kernel)))
 
 
 def _of_kernel(o: Observation) -> bool:

@@ -27,6 +27,14 @@ NOTICE = "gpu-xid-notice"
 # Words of kernel messages that are often pasted, or continued, without a prefix.
 _KERNELS_OWN = re.compile(r"NVRM: |\bXid \(|\boom-kill:|\binvoked oom-killer|Killed process \d")
 _FALLEN = re.compile(r"NVRM: The NVIDIA GPU (?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
+# amdgpu names the process whose work it was: in the line of the fault ("for process python pid 4 thread python pid 4",
+# gmc_v*.c up to Linux 6.8), or in one of its own below it (" in process", " Process", "Process information: process").
+_AMD = re.compile(r"\bamdgpu\b")
+_AMD_PROCESS = re.compile(
+    r"\b[Pp]rocess (?P<process>\S[^\n]{0,31}?) pid (?P<pid>\d{1,10}) thread (?P<thread>[^\n]{0,32}?) pid \d"
+)
+_AMD_BUS = re.compile(r"amdgpu (?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):")
+_AMD_BELOW = 3  # lines below it that are looked at
 _ASKED_ONLY = re.compile(r"^(?:nvidia-smi|nvidia-\w+|nv-\w+|dcgm\w*|gpud|nvtop)")
 _SYSTEM_TAGS = ("kernel", "systemd-oomd", "earlyoom", "systemd")
 _DIFFERENCES = re.compile(rb"^\[(?:(?P<minute>[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)| *\+(?P<delta>\d{1,9}\.\d{6}))\]", re.M)
@@ -74,7 +82,7 @@ def refine(source: Source, observations: Sequence[Observation], *, reference: fl
         own = line
         if line is None and (form is not None or _KERNELS_OWN.search(o.evidence[0].text)):
             own = _record_of(source.file, o)
-        completed.append(_device(source.file, _timed(o, own, form, sums, reference)))
+        completed.append(_device(source.file, form, _timed(o, own, form, sums, reference)))
     return Refined(_kills(source, form, completed), form)
 
 
@@ -134,7 +142,7 @@ def _sums(file: Path, wanted: set[int | None], reference: float) -> dict[int, fl
     return times
 
 
-def _device(file: Path, o: Observation) -> Observation:
+def _device(file: Path, form: str | None, o: Observation) -> Observation:
     """The observation of an Xid, an SXid or a lost card with its device, its process and what it means."""
     text = o.evidence[0].text
     if (found := xid.read_xid(text)) is not None:
@@ -160,12 +168,29 @@ def _device(file: Path, o: Observation) -> Observation:
     pid = o.captures.get("pid", "")
     if pid.isdigit() and o.identity.pid is None and (line := read_line(text)) is not None and line.by_kernel:
         o = replace(o, identity=replace(o.identity, pid=int(pid[:10])))
+    if not pid and _AMD.search(text):
+        return _of_amd(file, form, o)
     if "bdf" not in o.captures and "fallen off the bus" in text and o.evidence[0].offset is not None:
         start = max(0, o.evidence[0].offset - 400)
         above = _read(file, start, o.evidence[0].offset - start).decode("utf-8", "replace")
         if places := list(_FALLEN.finditer(above)):
             return replace(o, captures={**o.captures, "bdf": places[-1]["bus"].lower()})
     return o
+
+
+def _of_amd(file: Path, form: str | None, o: Observation) -> Observation:
+    """A message of the amdgpu driver with the process that it, or a line right below it, names."""
+    told = _AMD_PROCESS.search(o.evidence[0].text)
+    if told is None and (start := o.evidence[0].offset) is not None:
+        bus = _AMD_BUS.search(o.evidence[0].text)
+        for _, message in _messages(_read(file, start, BACK), start, form)[1 : _AMD_BELOW + 1]:
+            other = _AMD_BUS.search(message)
+            if bus is None or other is None or bus["bus"] == other["bus"]:
+                told = told or _AMD_PROCESS.search(message)
+    if told is None or told["pid"] == "0":
+        return o
+    captures = {**o.captures, "pid": told["pid"], "process": told["process"]}
+    return replace(o, identity=replace(o.identity, pid=int(told["pid"])), captures=captures)
 
 
 def _join(o: Observation, note: str) -> str:

@@ -1,0 +1,68 @@
+"""Output of many hosts in blocks, as clush and dshbak gather it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forensics.engine.pipeline import analyse
+from forensics.model import Role
+from forensics.parsers.gathered import Block, blocks, may_tell
+
+FAILED = (
+    'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n    import torch\n'
+    "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory\n"
+)
+
+
+def block(hosts: str, text: str, rule: int = 15, end: str = "\n") -> str:
+    return f"{'-' * rule}\n{hosts}\n{'-' * rule}\n{text}".replace("\n", end)
+
+
+@pytest.mark.parametrize("rule", [15, 16])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("hosts", "node"), [("node04", "node04"), ("gpu-a-4.cluster", "gpu-a-4.cluster"), ("node[04-05] (2)", None)]
+)
+def test_the_host_of_a_block_is_that_of_what_stands_below(
+    tmp_path: Path, rule: int, end: str, hosts: str, node: str | None
+) -> None:
+    log = (
+        block("node[01-03]", "ready\n", rule, end)
+        + block(hosts, FAILED, rule, end)
+        + block("node06", "ready\n", rule, end)
+    )
+    (tmp_path / "clush.log").write_bytes(log.encode())
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.node) == ("missing-shared-library", node)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        block("Evaluation", FAILED),
+        block("Epoch-3", FAILED),
+        block("stage2", FAILED),
+        block("node04", FAILED, rule=40),
+        "---------------\nnode04 is slow today\n---------------\n",
+        f"node04\n{FAILED}",
+    ],
+)
+def test_a_title_between_rules_is_no_host(text: str) -> None:
+    assert not may_tell(text.encode())
+
+
+def test_lines_and_hosts_of_blocks() -> None:
+    text = "clush: node09: exited with exit code 1\n" + block("node[01-03]", "a\nb\n") + block("n4", "c\n")
+    assert blocks(text) == [Block(3, None), Block(8, "n4")]
+
+
+@given(st.text(alphabet="-\nn1 [", max_size=200))
+def test_any_text_gives_lines_that_hold_a_host(text: str) -> None:
+    lines = text.split("\n")
+    for line, host in blocks(text):
+        assert set(lines[line - 2]) == {"-"} and lines[line - 1].partition(" ")[0]
+        assert host is None or lines[line - 1].startswith(host)
