@@ -121,6 +121,13 @@ def test_trouble_comes_with_something_to_do() -> None:
     assert [s.name for s in CATALOGUE.values() if s.kind in ("cause", "symptom") and not s.fix] == []
 
 
+def test_every_entry_says_in_which_versions_it_holds() -> None:
+    """Releases by the name of their program, or "any", with what differs in some of them behind it."""
+    said = {name: s.versions or "" for name, s in CATALOGUE.items()}
+    form = re.compile(r"any(?:; \S.*\S)?|(?!(?:[Aa]ny|[Aa]ll|[Ee]very)\b)(?=.*[A-Za-z]{2}).*\S")
+    assert {name: text for name, text in said.items() if not form.fullmatch(text)} == {}
+
+
 def test_the_index_is_about_signatures() -> None:
     known = index.load_index()
     for code, names in known.order.items():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from forensics.patterns import lazy
 
 # ("kind",) a key at the top; ("evidence", 2) the third [[evidence]] table; ("evidence", 2, "pattern") a key of it.
 Place = tuple[str | int, ...]
 
-_HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_.\-]+)\s*\]\]?")
-_KEY = re.compile(r"""\s*["']?([A-Za-z0-9_\-]+)["']?\s*[.=]""")
-_QUOTES = re.compile(r"'''|\"\"\"")
+_HEADER = lazy(r"\s*\[\[?\s*([A-Za-z0-9_.\-]+)\s*\]\]?")
+_KEY = lazy(r"""\s*["']?([A-Za-z0-9_\-]+)["']?\s*[.=]""")
+_QUOTES = lazy(r"'''|\"\"\"")
 
 
 def line_of(text: str, place: Place) -> int:

@@ -372,7 +372,8 @@ def signature_files(root: Path) -> list[Path]:
 
     Raises OSError.
     """
-    return sorted(p for p in root.rglob("*.toml") if p.name != INDEX.name or p.resolve() != INDEX)
+    found = (p for p in root.rglob("*.toml") if p.name != INDEX.name or p.resolve() != INDEX)
+    return sorted(found, key=lambda p: p.parts)
 
 
 def _cached(digest: str, examples: bool) -> str:
