@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Finding
 
@@ -62,3 +64,27 @@ def test_a_bar_that_writes_epochs_to_one_line_ends_in_the_last_of_them(tmp_path:
     raised = '\nTraceback (most recent call last):\n  File "/w/t.py", line 3, in step\n    f()\nValueError: bad mask\n'
     root = found(tmp_path, {"train.log": bar + raised})
     assert (root.name, root.step, root.epoch) == ("python-exception", 150, 3)
+
+
+HF = "{{'loss': {loss:.4f}, 'grad_norm': 1.19, 'learning_rate': 1.9e-05, 'epoch': {epoch}}}\n"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_epoch_of_records_without_a_step_is_told(tmp_path: Path, apart: bool) -> None:
+    log = "".join(HF.format(loss=2 - n / 50, epoch=round(0.07 * n, 2)) for n in range(1, 12))
+    error = "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    g()\nKeyError: 'x'\n"
+    files = {"train.out": log, "train.err": error} if apart else {"train.log": log + error}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert (found.step, found.epoch) == (None, 0.77)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first", "unit"), [(3, 0, "batch"), (2, 0, "batch"), (1, 0, "global step"), (3, 9000, "global step")]
+)
+def test_what_a_log_of_one_epoch_counts(tmp_path: Path, epoch: int, first: int, unit: str) -> None:
+    log = "".join(f"epoch {epoch} it {first + n} loss {2 - n / 900:.3f}\n" for n in range(0, 800, 50))
+    (tmp_path / "train.log").write_text(log + "Segmentation fault (core dumped)\n")
+    found = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert (found.step, found.step_unit, found.epoch) == (first + 750, unit, epoch)

@@ -197,3 +197,11 @@ def test_a_silence_that_a_time_zone_may_explain_is_a_note_of_the_stop(tmp_path: 
     root = first(found)
     assert (found.verdict, root.name) == (Verdict.INTERRUPTED, "scheduler-time-limit")
     assert any("No log holds anything for the 2 h 0 min" in note for note in root.notes) == noted
+
+
+def test_a_short_log_that_no_buffer_wrote_holds_nothing_back(tmp_path: Path) -> None:
+    """A line a minute for an hour is less than a buffer: the program wrote each at once."""
+    lines = steps(60, every=60.0)
+    assert first(diagnose(tmp_path, {"slurm-12.out": [*lines, limit(3600 + 4300)]})).name == "silent-hang"
+    padded = steps(60, every=60.0, pad=" " * 60)
+    assert first(diagnose(tmp_path, {"slurm-12.out": [*padded, limit(3600 + 4300)]})).name == "scheduler-time-limit"

@@ -168,3 +168,12 @@ def test_a_traceback_is_found_among_any_lines(
     assert len(above) + 1 in [t.header.line for t in found.tracebacks if t.exception == "KeyError"]
     places = [e.line for o in found.observations for e in o.evidence] + [t.final.line for t in found.tracebacks]
     assert all(line is not None and 1 <= line <= len(lines) for line in places)
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.log"])
+def test_the_end_that_a_record_tells_counts(tmp_path: Path, name: str) -> None:
+    skipped = {"ts": STAMP, "level": "ERROR", "logger": "data", "message": "failed to decode, skipping"}
+    end = {"ts": STAMP, "level": "INFO", "message": "Training complete", "step": 40}
+    assert of(tmp_path, name, [*steps(0, 40), skipped, end]).verdict == "healthy"
+    assert of(tmp_path, name, [*steps(0, 40), skipped]).verdict == "unknown"
+    assert of(tmp_path, name, [*steps(0, 40), end | {"message": "begins"}, STRUCTLOG]).verdict == "failed"

@@ -594,3 +594,18 @@ def test_values_round_trip(records, form, repeats):
         assert mine["step"].to_list() == [record[0] for record in records]
         assert mine["rank"].to_list() == [record[3] for record in records]
         assert all(same(a, record[column]) for a, record in zip(mine["value"], records, strict=True))
+
+
+@pytest.mark.parametrize("above", [2, 3, 20])
+def test_the_bar_of_an_evaluation_is_no_step_of_training(above):
+    """A Trainer draws its own bar before its first dict; what begins after several of them counts an evaluation."""
+    log = "".join(f"{{'loss': {2 - n / 50:.4f}, 'learning_rate': 2e-05, 'epoch': {n / 20}}}\n" for n in range(above))
+    log += "".join(f"\r{100 * n // 63}%|███| {n}/63 [00:10<00:00,  6.11it/s]" for n in (1, 30, 63))
+    named = set(extract(log)["name"])
+    assert named.isdisjoint({"progress", "total_steps"}) == (above >= 3)
+    assert "loss" in named
+
+
+def test_a_trainers_own_bar_begins_above_its_dicts():
+    log = "".join(hf_dict(n) + bar(n) for n in range(10, 60, 10))
+    assert {"progress", "total_steps"} <= set(extract(bar(0) + log)["name"])

@@ -157,15 +157,20 @@ def _of_files(
     first: dict[str, int] = {}
     cuts: list[float | None] = []
     ended: float | None = None
-    for group in files:
-        began = min(spans[path][0] for path in group)
-        cuts += [began - min(BEFORE_START, (began - ended) / 2)] if ended is not None else []
+    for n, group in enumerate(files):
+        known = [spans[path] for path in group if path in spans]
+        began = min((low for low, _ in known), default=None)
+        if n and (began is None or ended is None):
+            cuts.append(None)
+        elif began is not None and ended is not None:
+            cuts.append(began - min(BEFORE_START, (began - ended) / 2))
         first |= dict.fromkeys(group, len(cuts))
         within = max((found.get(path, ()) for path in group), key=len)
         cuts += [b.cut for b in within]
-        ended = max(spans[path][1] for path in group)
+        ended = max((high for _, high in known), default=None)
     dated = tuple(c for c in cuts if c is not None)
-    whole = (min(spans[path][0] for path in first), max(spans[path][1] for path in first))
+    told = [spans[path] for path in first if path in spans] or [(0.0, 0.0)]
+    whole = (min(low for low, _ in told), max(high for _, high in told))
     by = ("", dated) if len(dated) == len(cuts) else None
     return Launches(found, by, False, {**spans, "": whole}, unnumbered, first)
 
@@ -361,7 +366,9 @@ class _Attempt:
     def broke_off(self, e: Event) -> bool:
         """Whether it counts anew, after it had stopped far from where its counter says that it ends."""
         far = self.total is not None and self.total == e.total and self.highest + self.stride < self.total
-        return far and self.lines >= FEWEST_STEPS and not self.resets and self.counts_anew(e)
+        # Records of one step, as a bar that is seldom drawn lends it to the lines around it, are no count at all.
+        moved = self.first is not None and self.first < self.highest
+        return far and moved and self.lines >= FEWEST_STEPS and not self.resets and self.counts_anew(e)
 
     def hear(self, e: Event) -> None:
         """Take what a process says once into account."""

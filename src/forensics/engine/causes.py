@@ -35,7 +35,7 @@ from forensics.engine.hangs import LOST_PEER, is_stop
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
-from forensics.model import Observation
+from forensics.model import QUOTED, Observation
 from forensics.signatures.schema import Signature
 
 EXITED_EARLY = "rank-exited-early"
@@ -70,6 +70,10 @@ def explain(
     """Link candidates by the rules above; returns them with the roots first, in order of how telling they are."""
     live = [c for c in found if c.signature.kind in ("cause", "symptom", "echo")]
     finished = [c for c in found if c.signature.name == FINISHED]
+    for c in live:
+        quoted = [o for o in c.observations if QUOTED in o.captures]
+        if 0 < len(quoted) < len(c.observations):
+            sum_up_without(c, quoted, world)
     survival.set_aside(found, live, steps, world)
     for c in live:
         if c.outlived:
@@ -104,6 +108,7 @@ def explain(
     links.teardowns(live)
     links.reports(live)
     links.lost_workers(live, world)
+    links.told_above(live)
     links.missing_ranks(live)
     links.waits(live, world)
     for c in live:  # 3: what the catalogue says
@@ -270,6 +275,8 @@ def with_step(observation: Observation, steps: StepClock, world: World, rank: in
         return observation
     found = steps.last_before(observation, rank if rank is not None else world.of(observation))
     if found is None:
-        return observation
+        return (
+            observation if observation.epoch is not None else replace(observation, epoch=steps.last_epoch(observation))
+        )
     epoch = found.epoch if observation.epoch is None else observation.epoch
     return replace(observation, step=found.step, step_is="last_seen", step_unit=found.unit, epoch=epoch)

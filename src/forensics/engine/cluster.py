@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.pods import LOG
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import CLOCK_SLACK, ENDS_A_RUN
+from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, SUFFERING
 from forensics.model import Observation
 from forensics.patterns import lazy
 
@@ -26,6 +26,9 @@ _ACCOUNT = lazy(
     r'\s*(?:\S+\s+){0,2}(?:Normal|Warning)\s+\w+\s+\w+/\S+\s|\s*(?:- )?"?(?:message|reason|phase|exitCode|status)"?: '
 )
 BEFORE = "it ended {apart} before the first sign of the run, which has an error of its own"
+BESIDE = "the run has an error of its own, and nothing ties this pod or node to it"
+# What a program's own checks of its values raise.
+_OF_CHECKS = frozenset({"AssertionError", "ValueError", "NotImplementedError"})
 UNHARMED = "every log of the run says that it reached its end, and none shows that it suffered by this"
 
 
@@ -41,7 +44,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         return
     others = [c for c in live if c not in accounts and c.context is None and c.signature.verdict in ENDS_A_RUN]
     for c in accounts if others else ():
-        c.context = c.context or _earlier(c, found, steps)
+        c.context = c.context or _earlier(c, found, steps) or _beside(c, others)
     finished = _finished(found)
     end = None if others else _end(finished, steps)
     for c in accounts if end is not None else ():
@@ -62,6 +65,25 @@ def _earlier(c: Candidate, found: Sequence[Candidate], steps: StepClock) -> str 
         return None
     apart = span.first - max(times)
     return BEFORE.format(apart=in_words(apart)) if apart > CLOCK_SLACK else None
+
+
+def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
+    """Why what befell pods and nodes that nothing ties to the run is context; None where it is not.
+
+    That is so where the run's own code raised an exception and nothing in its logs shows a process that was killed, or
+    a peer that was lost. Such an exception is no effect of another pod's end.
+    """
+    if any(LOG in o.captures or o.culprits or not _row_of_events(o) for o in c.observations):
+        return None
+    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in _OF_CHECKS]
+    suffers = any(o.signature.name in SUFFERING or o.signature.name in DEATHS for o in others if o not in own)
+    return BESIDE if own and not suffers else None
+
+
+def _row_of_events(o: Observation) -> bool:
+    """Whether it stands in a list of events or pods, and in no account of one pod."""
+    text = o.evidence[0].text
+    return "pod/" in text or "node/" in text or ("pod" in o.captures and _ACCOUNT.match(text) is None)
 
 
 def _of_cluster(o: Observation) -> bool:

@@ -13,10 +13,13 @@ def counting_batches(metrics: pl.DataFrame) -> frozenset[str]:
 
     metrics: METRICS_COLUMNS, rows of one source in written order. A record belongs to them where the epoch rises at
     least once, and no rise takes the step beyond those of the first epoch; a single rise has to take it back. A run's
-    own count goes on there, and falls only where the epoch falls as well.
+    own count goes on there, and falls only where the epoch falls as well. Of one epoch alone, a later one than the
+    first, the records belong to them where they begin below what the epochs before it would have counted.
     """
     import polars as pl
 
+    if metrics["epoch"].null_count() == metrics.height:
+        return frozenset()
     told = metrics.lazy().filter(pl.col("step").is_not_null() & pl.col("epoch").is_finite())
     step, epoch, own = pl.col("step"), pl.col("epoch"), ("source", "rank", "attempt")
     rises = (epoch.diff() > 0).fill_null(False)
@@ -27,8 +30,14 @@ def counting_batches(metrics: pl.DataFrame) -> frozenset[str]:
             rises=rises.sum(),
             beyond=step.filter(rises).max() > first_epoch,
             back=(step.diff().filter(rises) < 0).any(),
+            alone=(epoch.n_unique() == 1) & (epoch.first() == epoch.first().floor()),
+            # An epoch has no fewer steps than were recorded of it; epochs may be counted from 1.
+            early=step.min() < (epoch.first() - 1) * (step.max() - step.min()),
         )
-        .filter((pl.col("rises") > 0) & ~pl.col("beyond") & (pl.col("back") | (pl.col("rises") > 1)))
+        .filter(
+            ((pl.col("rises") > 0) & ~pl.col("beyond") & (pl.col("back") | (pl.col("rises") > 1)))
+            | (pl.col("alone") & pl.col("early"))
+        )
         .select(pl.col("source").unique())
         .collect()
     )

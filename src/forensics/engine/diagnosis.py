@@ -206,7 +206,17 @@ class _Findings:
         placed = any(o.identity.node for o in c.observations) or any(_host_of(r, self.nodes) for r in c.ranks or ())
         if placed or c.explained_by is not None:
             return None
-        return self.world.whole_host or (None if c.everywhere else self.exited.get(c.attempt))
+        if self.world.whole_host is not None or c.everywhere:
+            return self.world.whole_host
+        told = self.exited.get(c.attempt)
+        return told[0] if told is not None and self._may_be_on(c, *told) else None
+
+    def _may_be_on(self, c: Candidate, host: str, task: int | None) -> bool:
+        """Whether nothing says that a candidate is of another host than the one on which a task exited."""
+        if any(task is not None and o.identity.task not in (None, task) for o in c.observations):
+            return False
+        firsts = {rank - local for (node, local), rank in self.world.rank_of.items() if node == host}
+        return not any(rank < first for rank in c.ranks or () for first in firsts)
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
         if c.ranks:
@@ -251,13 +261,23 @@ def _machines_of_pods(c: Candidate) -> set[str]:
     return {node for node, pod in placed if node and node != pod and not pod.endswith(f"-{node}")}
 
 
-def _only_hosts(srun: Iterable[Observation]) -> dict[int, str]:
-    """Attempt -> the one host of which srun says that tasks of it exited with a status by themselves."""
-    hosts: dict[int, set[str]] = {}
+def _only_hosts(srun: Iterable[Observation]) -> dict[int, tuple[str, int | None]]:
+    """Attempt -> the one host of which srun says that tasks of it exited with a status by themselves.
+
+    With it the task, where it was one alone.
+    """
+    hosts: dict[int, dict[str, set[int | None]]] = {}
     for o in srun:
         if o.identity.node and "exitcode" in o.captures:
-            hosts.setdefault(o.identity.attempt or 0, set()).add(o.identity.node)
-    return {attempt: next(iter(names)) for attempt, names in hosts.items() if len(names) == 1}
+            tasks = task_list(o)
+            task = tasks[0] if len(tasks) == 1 else None
+            hosts.setdefault(o.identity.attempt or 0, {}).setdefault(o.identity.node, set()).add(task)
+    found = {}
+    for attempt, told in hosts.items():
+        if len(told) == 1:
+            ((host, exited),) = told.items()
+            found[attempt] = (host, next(iter(exited)) if len(exited) == 1 else None)
+    return found
 
 
 def _host_of(rank: int, nodes: Mapping[int, str]) -> str | None:

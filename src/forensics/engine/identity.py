@@ -579,6 +579,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
     """Give every observation, traceback, writer and metric row its global rank, where it can be known."""
     import polars as pl
 
+    data = replace(data, observations=tuple(whose.reraised(data.observations)))
     alone = whose.writers(data.observations)
     sections = whose.Sections(data.observations)
     folders = whose.folders(data.observations)
@@ -607,8 +608,8 @@ def place_ranks(data: RunData, world: World) -> RunData:
             rank = in_files.get((path, index)) if index is not None else None
         if rank is None:
             rank = world.global_rank(identity)
-        if rank is None and identity == Identity():
-            rank = sections.rank_of_error(path, line)
+        if rank is None:
+            rank = sections.rank_of_error(path, line, identity)
         return identity if rank == identity.rank else replace(identity, rank=rank)
 
     sources = tuple(replace(s, identity=placed(s.identity, s.path)) for s in data.sources)

@@ -5,7 +5,6 @@ Each looks at the candidates that nothing explains yet, and links those that it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from forensics.engine import aftermath
@@ -16,14 +15,17 @@ from forensics.engine.hangs import LOST_PEER, hang_came_first, is_hang, is_stop,
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
-_NAN = re.compile(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
+_NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 LAUNCHERS_REPORT = "child-failed-error"
 FIRST_SEEN = "failed (exitcode: "  # torchelastic's line for the process that it first saw dead, above its table
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
+WORKER_GONE = "background-worker-died"
+NEAR = 60  # lines: the traceback of whoever finds it gone, and a few that others print meanwhile
 # What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
 WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
 
@@ -95,6 +97,35 @@ def lost_workers(live: Sequence[Candidate], world: World) -> None:
             others = c.signature.name in WORKERS_LOST and c.attempt == report.attempt and first not in (c.ranks or ())
             if others and c.explained_by is None and not _stamped_before(c, own[0]) and not depends_on(own[0], c):
                 link(own[0], c)
+
+
+def told_above(live: Sequence[Candidate]) -> None:
+    """That a data worker is gone follows from what that worker printed of itself right above it.
+
+    Whoever finds it gone says so: "check the print statements above for the actual error message" (batchgenerators).
+    """
+    for c in (c for c in live if c.signature.name == WORKER_GONE and c.explained_by is None):
+        own = [
+            o
+            for o in live
+            if o.signature.kind in ("cause", "symptom")
+            and o.signature.verdict == "failed"
+            and o.attempt == c.attempt
+            and o.signature.name not in (*LOST_PEER, *DEATHS)
+            and not is_hang(o)
+            and _right_above(o, c)
+            and not depends_on(o, c)
+        ]
+        if own:
+            link(own[0], c)
+
+
+def _right_above(a: Candidate, b: Candidate) -> bool:
+    """Whether the last sign of a stands at most NEAR lines above the first one of b in the same file."""
+    last, first = a.observations[-1].evidence[0], b.observations[0].evidence[0]
+    if last.file != first.file or last.line is None or first.line is None:
+        return False
+    return 0 < first.line - last.line <= NEAR
 
 
 def _stamped_before(a: Candidate, b: Candidate) -> bool:

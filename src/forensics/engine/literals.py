@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
+
+from forensics.patterns import lazy
 
 VERSION = 7  # raise it when the analysis or matcher.scan_expression changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
@@ -96,6 +99,7 @@ _TAIL = 4
 _BY_FREQUENCY = " etaoinsrhldcumpgfywbvkxqjz"  # of English letters, the most usual one first
 
 
+@cache
 def _rarity(char: str) -> float:
     """How seldom a character is in logs, roughly: small letters and blanks, digits, separators, the rest, capitals."""
     if (place := _BY_FREQUENCY.find(char)) >= 0:
@@ -107,8 +111,11 @@ def _rarity(char: str) -> float:
 
 def window(text: str) -> int:
     """Where the WINDOW characters of a literal begin that are the best to scan for; 0 where it is no longer."""
-    starts = range(max(len(text) - WINDOW, 0) + 1)
-    return max(starts, key=lambda start: sum(map(_rarity, text[start : start + WINDOW][-_TAIL:])))
+    if len(text) <= WINDOW:
+        return 0
+    rarities = [*map(_rarity, text)]
+    worths = [sum(rarities[end - _TAIL : end]) for end in range(WINDOW, len(text) + 1)]
+    return worths.index(max(worths))
 
 
 def _better(a: tuple[Literal, ...] | None, b: tuple[Literal, ...] | None) -> tuple[Literal, ...] | None:
@@ -137,8 +144,8 @@ def required(patterns: Sequence[str]) -> list[tuple[Literal, ...] | None]:
 
 RARE_BITS = 30.0  # in classes of characters: a bus id has 34
 _CHARACTERS = 95  # printable ones of ASCII
-_QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
-TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
+_QUANTIFIER = lazy(r"[*+?]|\{\d+(?:,\d*)?\}")
+TOKEN = lazy(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
 
 
 def fixed_part(pattern: str) -> str | None:

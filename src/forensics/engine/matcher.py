@@ -25,6 +25,7 @@ from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.launchers import ROW
 from forensics.parsers.stacks import HEADERS as STACK_HEADERS
 from forensics.parsers.tracebacks import HEADER, REMOTE_HEADER
+from forensics.patterns import lazy
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
 LONGEST_NUMBER = 20  # digits of 2**64 - 1; a longer one is no number that a program printed
@@ -64,7 +65,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern, regex.ASCII)
 
 
-_ANY_OF = re.compile(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one character out of several
+_ANY_OF = lazy(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one character out of several
 
 
 def scan_expression(pattern: str) -> str:

@@ -17,6 +17,7 @@ from forensics.engine.environment import stated_world
 from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.kernel import namesakes
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
+from forensics.patterns import lazy
 
 # Words of file names that some hosts are called as well: they tell no host from another.
 _NO_HOST = frozenset(
@@ -24,7 +25,7 @@ _NO_HOST = frozenset(
 )
 # A host that the run itself does not name: node-b, host_c, node-k3. Those with numbers alone are told by
 # `run.identity_of`. A version or an architecture is no host's name.
-_LETTERED = re.compile(
+_LETTERED = lazy(
     r"(?:^|[/._-])((?:node|host|server|machine)[-_](?!v\d|x86)[a-z]{1,2}\d{1,4}|"
     r"(?:node|host|server|machine)[-_][a-z])(?=[/._-]|$)",
     re.I,
@@ -33,16 +34,14 @@ _LETTERED = re.compile(
 _KIND = r"(?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog)"
 _NO_WORD = r"(?!(?:rank|run|job|boot|attempt|try|part|step|xid|log|gpu|v)[-_]?\d+(?:[-_.]|$))"
 _WORD = _NO_WORD + r"[a-z][a-z-]{0,30}\d[a-z0-9-]{0,30}"
-_KERNEL_OF = re.compile(
+_KERNEL_OF = lazy(
     rf"(?:^|/)(?:{_KIND}[-_.](?P<after>{_WORD})|(?P<before>{_WORD})[-_.]{_KIND})(?:\.(?:txt|log|out|json))*$", re.I
 )
 # The logs of workers of one folder, numbered by whoever started them. With more before the word, as in
 # `train-worker-1.log`, it is the name of a pod.
-_WORKER = re.compile(
-    r"(?:^|/)(?P<node>(?:worker|trainer)[-_]?(?P<rank>\d{1,5}))\.(?:log|out|err|txt|stdout|stderr)$", re.I
-)
+_WORKER = lazy(r"(?:^|/)(?P<node>(?:worker|trainer)[-_]?(?P<rank>\d{1,5}))\.(?:log|out|err|txt|stdout|stderr)$", re.I)
 # Beside such workers, the process that is rank 0 or none of the ranks at all (PyTorchJob, MPI operator).
-_MASTER = re.compile(r"(?:^|[/._-])(?:master|launcher|chief|head|driver|ps)(?=[/._-]|\d|$)", re.I)
+_MASTER = lazy(r"(?:^|[/._-])(?:master|launcher|chief|head|driver|ps)(?=[/._-]|\d|$)", re.I)
 
 
 def confirmed(data: RunData) -> RunData:

@@ -35,6 +35,8 @@ from forensics.parsers import (
     docker,
     error_files,
     exit_files,
+    gathered,
+    gpu_query,
     json_logs,
     kernel,
     kube_events,
@@ -129,12 +131,13 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
             _raise_if_debugging()
             coverage.append(_row(source, Status.PARTIAL, _fault(error)))
             continue
-        signs, form = found.observations, None
+        signs, raised, form = found.observations, found.tracebacks, None
         try:
             signs, form = kernel.refine(source, head, found.observations, reference=reference)
             signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
             signs = tuple(kube_events.refine(source, head, signs))
             signs = tuple(docker.refine(source, head, signs))
+            signs, raised = gathered.placed(source, signs, raised) if gathered.may_tell(head) else (signs, raised)
             starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
             observations += stacks.in_log(source, starts, reference=reference)
         except Exception as error:  # nor what the same file says otherwise
@@ -145,7 +148,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         observations += signs
         facts += [Fact("kernel_log", form, source.path)] if form is not None else []
         facts += [fact] if (fact := zeros.fact(source)) is not None else []
-        tracebacks += found.tracebacks
+        tracebacks += raised
         unended += found.unended
         last_errors += [found.last_error] if found.last_error is not None else []
         writers.append(found.writer)
@@ -227,7 +230,7 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         if source.path in files.problems:
             problem = files.problems[source.path]
             coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
-    observations += exit_files.told(run.sources)
+    observations += exit_files.told(run.sources) + gpu_query.told(run.sources)
     observations = accounting.of_this_job(observations, run.sources, [fact.value for fact in facts])
     observations = bystanders.marked(observations, run.sources, facts)
     return RunData(

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from forensics.model import Evidence, Fact, Observation
-from forensics.parsers.checkpoints.contents import STATES
+from forensics.parsers.checkpoints.states import STATES
 from forensics.parsers.checkpoints.units import Unit, at_or_before, units
 
 SUPPORT = 0.6  # what a checkpoint holds, beside a finding that it explains
 CHECKPOINT = "checkpoint"  # capture: the path of the checkpoint that an observation is about
-# The state whose absence in a checkpoint explains what was seen after the resume (parsers.checkpoints.contents.STATES),
+# The state whose absence in a checkpoint explains what was seen after the resume (parsers.checkpoints.states.STATES),
 # and the state that must be there for the checkpoint to be one that a run is resumed from.
 _LACKS = {
     "lr-schedule-reset-on-resume": ("scheduler", "optimizer"),

@@ -28,6 +28,7 @@ TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual
 # Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
 # killed takes it along, so that a log may end that much too early.
 BUFFER, BUFFERS = 8192, 1.5
+SMALLEST_BUFFER = 4096  # bytes: a page, which C's streams take for a file or pipe (glibc, st_blksize)
 TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are looked through
 LOGS = 512  # logs whose ends are read
 # Hours by which hosts' clocks are ahead of UTC anywhere (IANA time zones): containers print UTC, schedulers the host's
@@ -171,7 +172,8 @@ def _rhythms(data: RunData, clock: StepClock, attempt: int) -> Iterable[_Rhythm]
             stride = median(n for _, n in moves)  # a large file is read in parts: what lies between them is no pause
             gaps = [seconds for seconds, n in moves if n <= stride]
             usual, longest = median(seconds for seconds, _ in moves), max(gaps)
-            kept = BUFFERS * BUFFER * len(marks) / max(sizes[source], 1)  # records that a buffer holds
+            size = sizes[source]  # a file that no full buffer went to is of a program that writes its lines at once
+            kept = BUFFERS * BUFFER * len(marks) / size if size >= SMALLEST_BUFFER else 0.0  # records that it holds
             yield _Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
 
 

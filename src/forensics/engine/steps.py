@@ -80,6 +80,18 @@ class StepClock:
     # source -> (line, whether it is a finite number other than 0, as which HF Trainer prints NaN) of each loss
     losses: Mapping[str, Sequence[tuple[int, bool]]] = field(default_factory=dict)
 
+    # source -> (line, epoch) of the records that bear an epoch and no step, as HF Trainer prints them, in written order
+    epochs: Mapping[str, Sequence[tuple[int | None, float]]] = field(default_factory=dict)
+
+    def last_epoch(self, observation: Observation) -> float | None:
+        """The epoch of the last record before an event that bears no step: in its file by line, else of any file."""
+        evidence = observation.evidence[0]
+        own = self.epochs.get(evidence.file)
+        if own is not None:
+            above = [epoch for line, epoch in own if line and evidence.line and line < evidence.line]
+            return above[-1] if above else None
+        return max((records[-1][1] for records in self.epochs.values()), default=None)
+
     def learns_after(self, observation: Observation, least: int = 5) -> bool:
         """True where `least` losses or more follow an event in its file, and all of them are finite."""
         evidence = observation.evidence[0]
@@ -317,7 +329,7 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
     unit = dict.fromkeys(bars, "progress bar") | dict.fromkeys(stepped, "global step")
     unit |= dict.fromkeys(counting_batches(metrics) & stepped.keys(), "batch")
     marked = {source: tuple(marks) for source, marks in (bars | stepped).items()}
-    return StepClock(marked, unit, attempts, _losses(metrics))
+    return StepClock(marked, unit, attempts, _losses(metrics), _epochs(metrics))
 
 
 def _without_strange_bars(marks: Sequence[_Mark], of_bars: Set[_Mark]) -> list[_Mark]:
@@ -415,6 +427,22 @@ def _counted(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
         count = progress.get(place)
         if first.step is not None or (count is not None and math.isfinite(count)):
             yield (*place, first.time, first.attempt, count, place not in own)
+
+
+def _epochs(metrics: pl.DataFrame) -> dict[str, list[tuple[int | None, float]]]:
+    import polars as pl
+
+    found: dict[str, list[tuple[int | None, float]]] = {}
+    if (small := few(metrics)) is not None:
+        for row in small:
+            told = row.step is None and row.epoch is not None and math.isfinite(row.epoch)
+            if told and found.get(row.source, [(None, None)])[-1] != (row.line, row.epoch):
+                found.setdefault(row.source, []).append((row.line, row.epoch or 0.0))
+        return found
+    rows = metrics.filter(pl.col("step").is_null() & pl.col("epoch").is_finite()).select("source", "line", "epoch")
+    for source, line, epoch in rows.unique(maintain_order=True).iter_rows():
+        found.setdefault(source, []).append((line, epoch))
+    return found
 
 
 def _losses(metrics: pl.DataFrame) -> dict[str, list[tuple[int, bool]]]:

@@ -7,7 +7,6 @@ run only where their times lie apart, the same processes wrote them, and the lat
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -15,12 +14,14 @@ from typing import NamedTuple
 
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.model import Identity, Kind, Observation, RunData, Source
+from forensics.patterns import lazy
 
 RESUMED = "run-resumed"
 # What differs between names of files that one script writes at each launch: numbers, dates, and what pods end in.
-_VARIES = re.compile(r"\d+")
-_POD = re.compile(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
-_NUMBER = re.compile(r"\d+")
+_VARIES = lazy(r"\d+")
+_POD = lazy(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
+_NUMBER = lazy(r"\d+")
+_SLURM = lazy(r"(?:^|/)slurm-(\d{1,12})\.(?:out|err|log)$")
 
 
 class Count(NamedTuple):
@@ -38,8 +39,8 @@ class _Log(NamedTuple):
 
     path: str
     slot: tuple[object, ...]  # the process that wrote it by the file's identity; its name alone where it has none
-    low: float  # seconds since the epoch
-    high: float
+    low: float | None  # seconds since the epoch; None where its lines bear no time
+    high: float | None
     counts: Count | None  # None where it counts none
     resumed: tuple[Observation, ...]  # what it says of going on from a checkpoint before its first step
     ended: bool  # whether it says that it reached its end
@@ -48,10 +49,11 @@ class _Log(NamedTuple):
 def launches(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[tuple[str, ...]]:
     """The logs of each launch in the order of time, where several files are launches of one run; else nothing.
 
-    spans: source -> first and last time of what it holds (seconds since the epoch).
+    spans: source -> first and last time of what it holds (seconds since the epoch). Where a log bears no time at all,
+    the numbers of their jobs order them (`_by_job`).
     """
     logs = _logs(data, spans)
-    groups = _apart(logs)
+    groups = _apart(_by_job(logs) if any(log.low is None for log in logs) else logs)
     if len(groups) < 2 or not all(_goes_on(a, b) for a, b in pairwise(groups)):
         return []
     return [tuple(log.path for log in group) for group in groups]
@@ -59,9 +61,7 @@ def launches(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[tu
 
 def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]:
     """The logs that count steps, or go on from a checkpoint; what speaks of other processes is none of them."""
-    candidates = {
-        s.path: s for s in data.sources if s.kind is Kind.LOG and s.identity.attempt is None and s.path in spans
-    }
+    candidates = {s.path: s for s in data.sources if s.kind is Kind.LOG and s.identity.attempt is None}
     steps = counted(data, candidates)
     resumed: dict[str, list[Observation]] = defaultdict(list)
     ended: set[str] = set()
@@ -73,11 +73,28 @@ def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]
                 resumed[key.file].append(o)
         elif o.signature == FINISHED and o.weight > ANYBODYS_END:
             ended.add(key.file)
-    return [
-        _Log(path, _slot(source), *spans[path], steps.get(path), tuple(resumed[path]), path in ended)
-        for path, source in candidates.items()
-        if path in steps or resumed[path]
-    ]
+    found = []
+    for path, source in candidates.items():
+        if path in steps or resumed[path]:
+            low, high = spans.get(path, (None, None))
+            found.append(_Log(path, _slot(source), low, high, steps.get(path), tuple(resumed[path]), path in ended))
+    return found
+
+
+def _by_job(logs: Sequence[_Log]) -> list[_Log]:
+    """The logs with the number of their Slurm job for their time; none where they are not all named after one.
+
+    Slurm numbers jobs in the order in which they are submitted (slurm-%j.out, sbatch's default). Times that some of the
+    logs bear must not say otherwise. Logs without a time and without such a name are left out, as they tell no order.
+    """
+    numbered = [(int(m[1]), log) for log in logs if (m := _SLURM.search(log.path)) is not None]
+    if len(numbered) < len(logs):
+        return [log for log in logs if log.low is not None]
+    ordered = [log for _, log in sorted(numbered, key=lambda pair: pair[0])]
+    times = [log.low for log in ordered if log.low is not None]
+    if times != sorted(times):
+        return [log for log in ordered if log.low is not None]
+    return [log._replace(low=float(n), high=float(n)) for n, log in numbered]
 
 
 def counted(data: RunData, candidates: Collection[str]) -> dict[str, Count]:
@@ -127,12 +144,13 @@ def _apart(logs: Sequence[_Log]) -> list[list[_Log]]:
     """The logs in groups whose times do not overlap, the earliest first."""
     groups: list[list[_Log]] = []
     end = 0.0
-    for log in sorted(logs, key=lambda log: log.low):
-        if groups and log.low <= end:
+    dated = [(log.low, log.high, log) for log in logs if log.low is not None and log.high is not None]
+    for low, high, log in sorted(dated, key=lambda entry: entry[0]):
+        if groups and low <= end:
             groups[-1].append(log)
         else:
             groups.append([log])
-        end = max(end, log.high)
+        end = max(end, high)
     return groups
 
 
@@ -152,7 +170,9 @@ def _goes_on(before: Sequence[_Log], after: Sequence[_Log]) -> bool:
     begun, past = min(c.first for c in counts), max(c.highest for c in counts) > high
     # What resumes may die at once; what says nothing of a checkpoint, or bears another name, has to get past the end.
     if resumed:
-        return low < begun <= high + stride and (alike or past)
+        # A checkpoint is at most a record past the last one, and the first record at most one past the checkpoint.
+        named = any(_leads_into(o, low, high + stride) for o in resumed)
+        return low < begun <= high + (2 if named else 1) * stride and (alike or past)
     # It repeats steps, as a rotated file does not.
     return alike and past and low < begun <= high
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, absolved, finished_after, last_of_each_file, was_over
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
-from forensics.model import BYSTANDER, POD_SUCCEEDED, Observation
+from forensics.model import BYSTANDER, POD_SUCCEEDED, QUOTED, Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ DEATHS = (
 # Steps that a writer must record after a message of a process's death. A step or two may still be printed by ranks that
 # had them under way; in a run of one process none can follow at all.
 STEPS_AFTER_DEATH = 5
+TRIAL_FINISHED = "trial-finished"
 # Lines that only a new process prints.
 _STARTS = ("worker-group-restarted", "run-started")
 # Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by
@@ -78,6 +79,7 @@ class _Run:
     finished: Sequence[Candidate]
     resumed: Sequence[Observation]
     starts: Sequence[Observation]
+    trials: Sequence[Observation]  # of a study, that came to their end
     last: int  # the last attempt in which it trained, or met trouble of its own
     in_vain: Sequence[Observation] = ()  # exceptions of a wait for another thread
     died: AbstractSet[int] = frozenset()  # attempts of which something says that a process of theirs died
@@ -100,7 +102,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
             c.context = "Kubernetes says that the pod succeeded: what ended was started again, or not needed"
         elif all(BYSTANDER in o.captures for o in c.observations):
             c.context = f"it is about {c.observations[0].captures[BYSTANDER]}, which is none of the run's"
-        elif all(_is_text(o, steps) for o in c.observations):
+        elif all(QUOTED in o.captures or _is_text(o, steps) for o in c.observations):
             c.context = "it stands in a text that the run reads or writes, and no program says it"
     own = [c.attempt for c in live if c.context is None and c.signature.kind != "echo"]
     run = _Run(
@@ -109,6 +111,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         finished=[c for c in found if c.signature.name == FINISHED],
         resumed=[o for c in found if c.signature.name == "run-resumed" for o in c.observations],
         starts=[o for c in found if c.signature.name in _STARTS for o in c.observations],
+        trials=[o for c in found if c.signature.name == TRIAL_FINISHED for o in c.observations],
         last=max([*own, *steps.reached], default=0),
         in_vain=[o for c in live for o in c.observations if _waited_in_vain(o)],
     )
@@ -146,6 +149,8 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         if c.attempt < run.last and all(o.identity.attempt is not None for o in c.observations):
             return "the run was started again"
         return None
+    if _may_pass(c) and all(any(_follows(t, o) for t in run.trials) for o in last_of_each_file(c)):
+        return "the study went on with other trials and finished them, so it ended one trial alone"
     c.recovered = run.ended_after(last) and _started_between(c, last, run)
     if c.recovered:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +23,8 @@ MAX_RANKS = 65536
 ROWS_APART = 60
 # Lines of an error as Ray Train quotes it: it cuts one after 1,000 characters (poll.py's ERR_CHAR_LIMIT).
 LINES_OF_ERROR = 30
+CHECKPOINT_FAILED = "dcp-rank-failed"
+RERAISED_LINES = 60  # of a rank's traceback in such an exception
 # What a launcher raises when a worker has failed.
 _LAUNCHERS_OWN = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
 
@@ -275,13 +277,15 @@ class Sections:
 
     def __init__(self, observations: Iterable[Observation]) -> None:
         self._starts: dict[str, list[tuple[int, int, int]]] = defaultdict(list)  # file -> (first line, last, rank)
-        self._errors: dict[str, list[tuple[int, int | None]]] = defaultdict(list)  # file -> (line of its head, rank)
+        # file -> (line of its head, rank, who printed the head)
+        self._errors: dict[str, list[tuple[int, int | None, Identity]]] = defaultdict(list)
         opened: dict[str, tuple[int, int]] = {}
         marks = [o for o in observations if o.signature == SECTION and o.evidence[0].line is not None]
         for o in sorted(marks, key=lambda o: (o.evidence[0].file, o.evidence[0].line or 0)):
             file, line = o.evidence[0].file, o.evidence[0].line or 0
             if (ranks := o.captures.get("error_of")) is not None:
-                self._errors[file].append((line, int(ranks) if ranks.isdecimal() else None))
+                printed = replace(o.identity, rank=None)  # the rank is the one whose error it is
+                self._errors[file].append((line, int(ranks) if ranks.isdecimal() else None, printed))
                 continue
             rank = int(o.captures["section"])
             if o.captures["edge"] == "Begin":
@@ -296,18 +300,23 @@ class Sections:
         at = bisect_right(stretches, (line, 1 << 62, 0)) - 1
         return stretches[at][2] if at >= 0 and line < stretches[at][1] else None
 
-    def rank_of_error(self, file: str, line: int | None) -> int | None:
-        """The one rank whose error is quoted at a line that bears no mark of its own; it ends where the next begins."""
+    def rank_of_error(self, file: str, line: int | None, identity: Identity) -> int | None:
+        """The one rank whose error is quoted at a line; it ends where the next begins.
+
+        identity: whose the line is by its own marks. What others print in between is not of the quoted rank.
+        """
         heads = self._errors.get(file)
-        if not heads or line is None:
+        if not heads or line is None or identity.rank is not None:
             return None
         at = bisect_right(heads, line, key=lambda head: head[0]) - 1
-        return heads[at][1] if at >= 0 and line - heads[at][0] <= LINES_OF_ERROR else None
+        if at < 0 or line - heads[at][0] > LINES_OF_ERROR or identity != heads[at][2]:
+            return None
+        return heads[at][1]
 
     def quoted(self, o: Observation) -> Observation:
         """A sign with the rank whose error quotes it, also where its own words name the process or its host."""
-        unmarked = replace(o.identity, **{name: None for name in ("node", "pid") if name in o.captures}) == Identity()
-        rank = self.rank_of_error(o.evidence[0].file, o.evidence[0].line) if unmarked else None
+        marks = replace(o.identity, **{name: None for name in ("node", "pid") if name in o.captures})
+        rank = self.rank_of_error(o.evidence[0].file, o.evidence[0].line, marks)
         return o if rank is None else replace(o, identity=replace(o.identity, rank=rank))
 
 
@@ -357,6 +366,37 @@ def _tables(rows: Sequence[Observation]) -> list[list[Observation]]:
         else:
             tables.append([row])
     return tables
+
+
+def reraised(observations: Sequence[Observation]) -> list[Observation]:
+    """The observations, with those below "Traceback (most recent call last): (RANK 5)" as signs of that rank.
+
+    torch.distributed.checkpoint gathers what every rank raised, and each of them prints it (CheckpointException in
+    checkpoint/api.py). A head holds for RERAISED_LINES of its writer, until the next head.
+    """
+    heads: dict[tuple[str, int | None], list[tuple[int, int]]] = defaultdict(list)
+    for o in observations:
+        if o.signature == CHECKPOINT_FAILED and o.evidence[0].line is not None:
+            rank = o.captures.get("rank", "")
+            heads[o.evidence[0].file, o.identity.rank].append((o.evidence[0].line, int(rank) if rank.isdigit() else -1))
+    for lines in heads.values():
+        lines.sort()
+
+    def of(o: Observation) -> int | None:
+        lines, line = heads.get((o.evidence[0].file, o.identity.rank), ()), o.evidence[0].line
+        if not lines or line is None or o.signature == CHECKPOINT_FAILED:
+            return None
+        above = bisect_left(lines, (line, -1)) - 1
+        head, rank = lines[above] if above >= 0 else (0, -1)
+        return rank if 0 <= rank < MAX_RANKS and line - head <= RERAISED_LINES else None
+
+    if not heads:
+        return list(observations)
+    ranks = [of(o) for o in observations]
+    return [
+        o if rank is None else replace(o, identity=Identity(rank=rank, attempt=o.identity.attempt), culprits=None)
+        for o, rank in zip(observations, ranks, strict=True)
+    ]
 
 
 def last_lines(tracebacks: Sequence[Traceback]) -> dict[tuple[str, int | None], Identity]:

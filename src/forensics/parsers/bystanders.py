@@ -109,7 +109,7 @@ def _of_listings(observations: Sequence[Observation], sources: Sequence[Source])
 def _others(text: str, signs: Mapping[int, Observation], names: set[str]) -> dict[int, str]:
     """`_of_listings` of one text. names: after which the run's logs are named."""
     nodes = pods.listed(text)
-    jobs = {_job_of(pod) for pod in nodes.keys() & names}
+    jobs = {_job_of(pod) for pod in nodes.keys() & names} or _jobs_of_both(nodes, names)
     family = [nodes[pod] for pod in nodes if _is_of(pod, jobs)]
     placed = set().union(*family) if all(family) else set()  # of a pod without a node nothing tells where it was
     containers = _containers(text)
@@ -125,6 +125,15 @@ def _others(text: str, signs: Mapping[int, Observation], names: set[str]) -> dic
         elif row is not None and containers_jobs and not _is_of(row["name"], containers_jobs):
             found[n] = f"container {row['name']}"
     return found
+
+
+def _jobs_of_both(listed: Iterable[str], names: Iterable[str]) -> set[str]:
+    """The jobs of which pods are listed and logs named after other ones: `ft-worker-1.log` beside `ft-master-0`."""
+
+    def jobs(some: Iterable[str]) -> set[str]:
+        return {m["job"] for name in some if (m := _OF_JOB.match(name)) is not None}
+
+    return jobs(listed) & jobs(names)
 
 
 def _containers(text: str) -> set[str]:

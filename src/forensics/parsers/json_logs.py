@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,6 +37,8 @@ _HEADER = "Traceback (most recent call last):"
 _QUOTES = _HEADER.encode() + rb"\n"  # as JSON escapes it
 _ALONE = re.compile(rb'[" ]Traceback \(most recent call last\):(?:\\n)?"')  # a record a line of a traceback
 FOLLOWED = 200  # records from such a header on whose messages are read
+_TELLS = lazy(rb'"(?:message|msg|event|text)" ?: ?"[^"]* ')  # of two words at least
+AT_ENDS = 200  # records at either end of a metric file whose messages are read, whatever their level
 _ECS = b'"stack_trace"'
 _STRUCTURED = b'"exc_type"'
 _STATES_ERROR = lazy(rb'(?i)"(?:error|critical|fatal|exception|err)"')
@@ -113,7 +116,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
 def read(source: Source, matcher: Matcher, *, reference: float) -> Quoted:
     """What the records of a log or a metric file quote; empty where none does. Never raises for what the file holds.
 
-    Of a log only tracebacks are taken, as its own scan has read the messages; of metrics also messages of error levels.
+    Of a log only tracebacks are taken, as its own scan has read the messages; of metrics also messages of error levels,
+    and of any level those with which it begins and ends.
     reference: as in `logs.read_log`.
     """
     records, problem = _records(source)
@@ -165,6 +169,9 @@ def read(source: Source, matcher: Matcher, *, reference: float) -> Quoted:
 
 def _records(source: Source) -> tuple[list[_Record], str | None]:
     records: list[_Record] = []
+    first: list[tuple[int, bytes]] = []
+    last: deque[tuple[int, bytes]] = deque(maxlen=AT_ENDS)
+    problem = None
     with opened(source.file) as raw:
         number = left = 0
         while line := raw.readline(MAX_RECORD):
@@ -182,12 +189,18 @@ def _records(source: Source) -> tuple[list[_Record], str | None]:
                     continue
             told = _QUOTES in line or _ECS in line or _STRUCTURED in line
             told = told or (source.kind is Kind.METRICS and _STATES_ERROR.search(line) is not None)
-            if not told or (record := _record(line, number, source)) is None:
+            record = _record(line, number, source) if told else None
+            if record is None:
+                if source.kind is Kind.METRICS and _TELLS.search(line):
+                    (first if len(first) < AT_ENDS else last).append((number, line))
                 continue
-            if len(records) == MAX_RECORDS:
-                return records, f"records of errors beyond the first {MAX_RECORDS:,} not read"
-            records.append(record)
-    return records, None
+            if len(records) < MAX_RECORDS:
+                records.append(record)
+            else:
+                problem = f"records of errors beyond the first {MAX_RECORDS:,} not read"
+    read = {record.line for record in records}
+    at_ends = (_message(line, number) for number, line in (*first, *last) if number not in read)
+    return sorted([*records, *(r for r in at_ends if r is not None)], key=lambda r: r.line), problem
 
 
 def _message(line: bytes, number: int) -> _Record | None:

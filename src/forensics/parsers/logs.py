@@ -17,8 +17,8 @@ from typing import NamedTuple
 from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Patience, Rule
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
-from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source, Traceback, Writer
-from forensics.parsers import launchers, program_text, severity
+from forensics.model import MAX_RANKS, QUOTED, Evidence, Identity, Observation, Source, Traceback, Writer
+from forensics.parsers import launchers, program_text, severity, spoken_text
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
@@ -46,8 +46,10 @@ WINDOW = 32 << 10  # bytes of each window in between, and around non-finite valu
 MAX_TRACEBACKS = 200
 DATED_FILES, DATED = 64, 8 << 10  # files, and bytes at either end of each, that are searched for a stamp with a year
 LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
+TEXTS = 200  # lines of which is asked whether they stand in such a text as the run reads or writes
 SPEAKERS, FEW = 512, 12  # lines whose prefixes are looked at: in a file of several processes, and in any other
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
+_TROUBLES = ("cause", "symptom", "echo")
 # Captures that say where, and the Identity fields they set.
 _PLACES = {"own_rank": "rank", "local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
 
@@ -130,7 +132,7 @@ def read_log(
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted) if grown is None else ()
         writer = _writer(source, head, tail, reference, scan.bytes)
-        ended = _last_error(source, scan, begin, tail, found)
+        ended = _last_error(source, scan, begin, tail, found, reader)
         chosen = _windows(scan, reader, parts) if grown is None else grown.windows
         text = LogText(source, chosen, voted, reference)
     if grown is not None:
@@ -193,6 +195,7 @@ def _tracebacks(
     found: list[Traceback] = []
     unended: list[Evidence] = []
     hits = [h for h in scan.hits if h.pattern == TRACEBACK and _is_head(h)][:MAX_TRACEBACKS]
+    hits = [h for h in hits if not _within_a_text(reader, h.offset)]
     for hit, below in itertools.zip_longest(hits, hits[1:]):
         if found and hit.line <= (found[-1].final.line or 0) and tb.is_remote_header(_text(hit)):
             continue  # the last line of a traceback that is being raised on
@@ -310,7 +313,9 @@ def _headless(
     return tuple(added)
 
 
-def _last_error(source: Source, scan: Scan, begin: int, tail: bytes, found: Sequence[Traceback]) -> Evidence | None:
+def _last_error(
+    source: Source, scan: Scan, begin: int, tail: bytes, found: Sequence[Traceback], reader: _Reader
+) -> Evidence | None:
     """The record of an error with which a log ends, whoever wrote it and whatever it says."""
     first = tail.find(b"\n") + 1 if begin > 0 else 0  # the tail of a long file begins within a line
     if (last := severity.last_error(tail[first:])) is None:
@@ -318,7 +323,8 @@ def _last_error(source: Source, scan: Scan, begin: int, tail: bytes, found: Sequ
     line = scan.newlines + 1 - last.lines_from_end
     if any(t.chained == "ignored" and (t.header.line or 0) <= line <= (t.final.line or 0) for t in found):
         return None
-    return Evidence(source.path, line, begin + first + last.offset, last.text)
+    offset = begin + first + last.offset
+    return None if _within_a_text(reader, offset) else Evidence(source.path, line, offset, last.text)
 
 
 def _text(hit: Hit) -> str:
@@ -397,7 +403,10 @@ def _observations(
             seen.add((hit.offset, id(rule)))
             key = (hit.pattern, id(rule))
             matched[key] = (matched.get(key, (0, 0))[0] + 1, len(results))
-            results.append(_observation(source, rule, hit, line, printed, match.captures, reader, reference))
+            captures = match.captures
+            if rule.signature.kind in _TROUBLES and lines.of_a_text(line, hit):
+                captures = {**captures, QUOTED: "yes"}
+            results.append(_observation(source, rule, hit, line, printed, captures, reader, reference))
     # Lines that were counted and not kept stand with the last observation, in the share that matched so far.
     for (pattern, _), (n, last) in matched.items():
         missing = scan.counts.get(pattern, 0) - kept[pattern]
@@ -456,6 +465,15 @@ def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -
     return tuple(found.values())
 
 
+def _within_a_text(reader: _Reader, offset: int) -> bool:
+    """Whether the line at an offset stands in a text of several lines that the run reads or writes."""
+    size = spoken_text.AROUND * LINE // 4  # such lines are short, and their marks near
+    start = max(0, offset - size)
+    before = reader.read(start, offset - start).decode("utf-8", "replace").splitlines()
+    after = reader.read(offset, size).decode("utf-8", "replace").splitlines()
+    return spoken_text.is_within(before, after[1:])
+
+
 class _Lines:
     """The lines that were hit, cleaned when first asked for, and what stands near them."""
 
@@ -467,6 +485,7 @@ class _Lines:
         self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
         self._near: dict[tuple[str, int, int], bool] = {}
         self._programs: dict[int, bool] = {}
+        self._texts: dict[int, bool] = {}
 
     def of(self, hit: Hit) -> list[tuple[CleanLine, str]]:
         """(the cleaned line, the line as printed without ANSI codes); several where ranks wrote into one line."""
@@ -488,6 +507,20 @@ class _Lines:
             after = self._reader.read(hit.offset, size).decode("utf-8", "replace").splitlines()
             self._programs[hit.offset] = program_text.among_statements(before, after[1:])
         return self._programs[hit.offset]
+
+    def of_a_text(self, line: CleanLine, hit: Hit) -> bool:
+        """Whether a matched line quotes a text that the run reads or writes; asked for TEXTS lines of a file."""
+        if spoken_text.is_field(line.text):
+            return True
+        if (
+            line.prefix.strip()
+            or line.time is not None
+            or (hit.offset not in self._texts and len(self._texts) >= TEXTS)
+        ):
+            return False
+        if hit.offset not in self._texts:
+            self._texts[hit.offset] = _within_a_text(self._reader, hit.offset)
+        return self._texts[hit.offset]
 
     def near_enough(self, rule: Rule, hit: Hit) -> bool:
         """Whether a rule's `near` has a match within its lines, and its `unless_near` none."""
