@@ -9,24 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from forensics.patterns import lazy
+
 HEAD = 64 << 10  # bytes of each file that are looked at: jobs print their environment and settings first
 MOST = 64  # files of a group that are looked at
 
 # Slurm's variables as scripts print them ("SLURM_ARRAY_TASK_ID=2", "Array task ID: 2"). Every job of an array has an id
 # of its own, and all of them have that of the array (sbatch(1), "JOB ARRAY SUPPORT").
-_ARRAY_TASK = re.compile(
+_ARRAY_TASK = lazy(
     rb"(?:SLURM_ARRAY_TASK_ID|\b[Aa]rray[ _][Tt]ask(?:[ _][Ii][Dd])?)[\"' ]{0,2}[=:]?[\"' ]{0,3}(\d{1,7})\b"
 )
-_JOB = re.compile(rb"SLURM_JOB_?ID[\"' ]{0,2}[=:][\"' ]{0,3}(\d{1,12})\b")
-_RANK = re.compile(rb"\[rank(\d{1,6})\]")
+_JOB = lazy(rb"SLURM_JOB_?ID[\"' ]{0,2}[=:][\"' ]{0,3}(\d{1,12})\b")
+_RANK = lazy(rb"\[rank(\d{1,6})\]")
 # What argparse, dataclasses and Hugging Face print of their values, and the command lines of `set -x`.
-_SETTINGS = re.compile(
+_SETTINGS = lazy(
     rb"\b\w*(?:Namespace|[Aa]rg(?:ument)?s|[Cc]onfig|[Oo]ptions|[Hh]params)\((.{1,8000})\)"
     rb"|^\+* ?[^\n]{0,200}\bpython[\d.]* ([^\n]{1,2000})",
     re.M,
 )
 # Settings that the ranks of one job share. Seeds are none: many programs add the rank to theirs.
-_SHARED = re.compile(
+_SHARED = lazy(
     rb"(?<![\w-])(?:--)?(lr|learning[_-]rate|batch[_-]size|bs|weight[_-]decay|wd|dropout|momentum|optimizer|optim|epochs|max[_-]steps"
     rb"|hidden[_-](?:dim|size)|num[_-]layers|warmup[_-]steps|temperature|beta[12]?|gamma|alpha|model|arch|dataset)"
     rb"(?:=| +)[\"']?([\w.+/-]{1,80})"

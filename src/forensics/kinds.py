@@ -89,7 +89,7 @@ def classify(head: bytes, name: str, sniffers: Sniffers) -> tuple[Kind, str | No
             if pickled or (checkpoint and head[:1] in b"P\x80"):
                 return Kind.CHECKPOINT, None
             return Kind.BINARY, what
-    if _is_utf16(head):
+    if utf16(head) is not None:
         return Kind.BINARY, "UTF-16 text; convert it to UTF-8 to have it read"
     if _looks_binary(head):
         if checkpoint:
@@ -133,7 +133,16 @@ def _looks_binary(head: bytes) -> bool:
     return control > len(head) / 5 or (control > len(head) / 50 and broken > len(head) / 10)
 
 
-def _is_utf16(head: bytes) -> bool:
-    """Whether Latin text in UTF-16 without a byte order mark: every other byte, and hardly one between, is zero."""
+def utf16(head: bytes) -> str | None:
+    """The codec of a text in UTF-16, as Windows PowerShell's `>` writes it; None for anything else.
+
+    Without a byte order mark it is Latin text alone: every other byte, and hardly one between, is zero. Behind a mark
+    there have to be lines, for other files begin with the same two bytes.
+    """
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        of_utf32 = head.startswith(b"\xff\xfe\x00\x00")
+        return "utf-16" if not of_utf32 and "\n" in head.decode("utf-16", "replace") else None
     even, odd = head[::2].count(0), head[1::2].count(0)
-    return len(head) >= 64 and max(even, odd) > 0.45 * len(head) and min(even, odd) < 0.05 * len(head)
+    if len(head) < 64 or max(even, odd) <= 0.45 * len(head) or min(even, odd) >= 0.05 * len(head):
+        return None
+    return "utf-16-be" if even > odd else "utf-16-le"

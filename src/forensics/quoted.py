@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-_PROSE = re.compile(r"\.(?:md|mdx|markdown)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
-_LOG = re.compile(
+from forensics.patterns import lazy
+
+_PROSE = lazy(r"\.(?:md|mdx|markdown)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
+_LOG = lazy(
     r"\.(?:log|out|err|stdout|stderr)(?:\.\d{1,4})?(?:\.(?:gz|xz|bz2|zst))?\Z|\.[oe]\d{3,12}(?:[.-]\d{1,7})?\Z"
     r"|(?:\A|[-_.])(?:logs?|stdout|stderr|output|console|typescript)(?:[-_.]\w{1,40})?(?:\.txt)?(?:\.(?:gz|xz|bz2|zst))?\Z",
     re.I,
 )
-_CODE = re.compile(r"(?:code|src|source|sources|source_code|repo|repository|code_snapshot|snapshot)\Z", re.I)
+_CODE = lazy(r"(?:code|src|source|sources|source_code|repo|repository|code_snapshot|snapshot)\Z", re.I)
 # What lies in a program's folder and never in that of a run.
-_TEXTS = re.compile(
-    r"(?:docs?|documentation|wiki|\.github|\.gitlab|third[-_]?party|vendor|fixtures?|test[-_]?data)\Z", re.I
-)
+_TEXTS = lazy(r"(?:docs?|documentation|wiki|\.github|\.gitlab|third[-_]?party|vendor|fixtures?|test[-_]?data)\Z", re.I)
 # What can also be a stage of a run, unless a program lies in it.
-_TRIALS = re.compile(r"(?:tests?|testing|unit_?tests?|examples?|samples?)\Z", re.I)
+_TRIALS = lazy(r"(?:tests?|testing|unit_?tests?|examples?|samples?)\Z", re.I)
 
 
 def is_prose(path: str) -> bool:

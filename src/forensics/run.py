@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from forensics import quoted
 from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, format_of
-from forensics.kinds import CHECKPOINT_NAME, PROGRAM, PROGRAM_SUFFIXES, Sniffers, classify
+from forensics.archives.limits import Stop
+from forensics.files import beginning
+from forensics.kinds import CHECKPOINT_NAME, PROGRAM, PROGRAM_SUFFIXES, Sniffers, classify, utf16
 from forensics.model import Coverage, Identity, Kind, Source, Status
 from forensics.path_identity import identity_of, jobs_of_arrays, local_names, number_tasks, restarted, rotated
 
@@ -156,22 +158,29 @@ class _Walk:
             return self.skip(path, error.strerror or "cannot be read", status=Status.UNREADABLE, size=info.st_size)
         if not unpacked:
             self.seen[key] = path
+        size = info.st_size
+        if self.unwraps and (codec := utf16(head)) is not None:
+            try:
+                file = self.unpacker.in_utf8(file, codec)
+                head, size = beginning(file, SNIFF), file.stat().st_size
+            except (Stop, OSError) as error:
+                return self.skip(path, f"UTF-16 text: {error}", status=Status.UNREADABLE, size=size)
         name = path.rsplit("/", 1)[-1]
         packing = format_of(head, name)
         if packing is not None and (packing not in RECORDS or self.unwraps):
             if not self.unpacker.may_go_into(path):
                 reason = f"{packing}, within {self.unpacker.limits.depth} other archives; unpack it to have it read"
-                return self.skip(path, reason, kind="archive", size=info.st_size)
-            return self.archive(file, path, packing, info.st_size)
+                return self.skip(path, reason, kind="archive", size=size)
+            return self.archive(file, path, packing, size)
         kind, why_not = classify(head, name, self.sniffers)
         if why_not is not None:
-            return self.skip(path, why_not, kind=kind.value, size=info.st_size)
+            return self.skip(path, why_not, kind=kind.value, size=size)
         # The numbers in a checkpoint's name count shards, and not always ranks.
         identity = Identity() if kind is Kind.CHECKPOINT else identity_of(path)
         # What bears a rank was printed by one.
-        if kind is Kind.LOG and identity == Identity() and (why_not := self.other_text(file, head, info.st_size, name)):
-            return self.skip(path, why_not, kind=Kind.CONFIG.value, size=info.st_size)
-        self.sources.append(Source(path, file, kind, info.st_size, identity))
+        if kind is Kind.LOG and identity == Identity() and (why_not := self.other_text(file, head, size, name)):
+            return self.skip(path, why_not, kind=Kind.CONFIG.value, size=size)
+        self.sources.append(Source(path, file, kind, size, identity))
         return None
 
     def other_text(self, file: Path, head: bytes, size: int, name: str) -> str | None:
@@ -237,7 +246,7 @@ class _Walk:
             return "data in an archive, which are not unpacked" if suffix in _DATA_SUFFIXES else None
 
         def readable(head: bytes, name: str) -> str | None:
-            return classify(head, name, self.sniffers)[1]
+            return classify(head, name, self.sniffers)[1] if utf16(head) is None else None
 
         for member in self.unpacker.members(file, path.rsplit("/", 1)[-1], packing, found, wanted, readable):
             if len(self.sources) >= MAX_FILES:

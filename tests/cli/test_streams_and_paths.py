@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -197,11 +199,47 @@ def test_logs_with_holes_are_read(run: Path, gap: int) -> None:
     assert json.loads(done.stdout)["findings"][0]["name"] == "cuda-oom"
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_wide_encodings_are_named(run: Path, encoding: str) -> None:
-    (run / "run/wide.log").write_bytes((OOM.decode() * 5).encode(encoding))
+WIDE = {"little": "utf-16-le", "big": "utf-16-be"}
+
+
+@pytest.mark.parametrize("order", WIDE)
+@pytest.mark.parametrize("mark", ["\ufeff", ""], ids=["marked", "plain"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_utf16_is_read_line_by_line(run: Path, order: str, mark: str, end: str) -> None:
+    (run / "run/train.log").unlink()
+    text = "".join(f"epoch 1 step {n} loss 2.{n}\n" for n in range(5)) + "naïve 日本\n" + OOM.decode()
+    (run / "run/wide.log").write_bytes((mark + text.replace("\n", end)).encode(WIDE[order]) + b"\x00")  # cut off
+    done = shell("forensics analyze run --format json", run)
+    assert sources(done)["wide.log"][0] == "read"
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["name"], finding["step"]) == ("cuda-oom", 4)
+    assert text.split("\n")[finding["evidence"][0]["line"] - 1] == finding["evidence"][0]["text"]
+
+
+def test_utf16_is_read_in_archives_and_from_standard_input(run: Path) -> None:
+    (run / "wide.log").write_bytes(OOM.decode().encode("utf-16"))
+    (run / "run/train.log").unlink()
+    with tarfile.open(run / "run/logs.tar.gz", "w:gz") as archive:
+        archive.add(run / "wide.log", "rank3.log")
+    (run / "run/rank4.log.gz").write_bytes(gzip.compress((run / "wide.log").read_bytes()))
+    done = shell("forensics analyze run --format json", run)
+    assert {"logs.tar.gz!/rank3.log", "rank4.log.gz!/rank4.log"} <= sources(done).keys()
+    assert json.loads(done.stdout)["findings"][0]["ranks"] == [3, 4]
+    piped = shell("forensics analyze - --format json < wide.log", run)
+    assert json.loads(piped.stdout)["findings"][0]["name"] == "cuda-oom"
+
+
+def test_what_only_begins_like_utf16_is_no_text(run: Path) -> None:
+    (run / "run/sound.mp2").write_bytes(b"\xff\xfe" + bytes(range(16, 200)) * 40)
+    (run / "run/train.log").write_bytes(OOM)
+    status, reason = sources(shell("forensics analyze run --format json", run))["sound.mp2"]
+    assert status == "skipped" and reason
+
+
+def test_utf32_is_named(run: Path) -> None:
+    (run / "run/wide.log").write_bytes((OOM.decode() * 5).encode("utf-32"))
     reason = sources(shell("forensics analyze run --format json", run))["wide.log"][1]
-    assert reason == f"{encoding[:6].upper()} text; convert it to UTF-8 to have it read"
+    assert reason == "UTF-32 text; convert it to UTF-8 to have it read"
 
 
 def test_problems_of_signatures_name_their_file(run: Path) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from forensics.patterns import lazy
+
 Object = Mapping[str, Any]
 
 
@@ -28,7 +30,7 @@ class Said(NamedTuple):
     known: bool = True  # the text stands in a field that is known for it; else it is the record's own JSON
 
 
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$", re.ASCII)
+_STAMP = lazy(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$", re.ASCII)
 _TIMES = ("time", "@timestamp", "timestamp", "date")
 _STREAMS = ("stdout", "stderr")
 _TEXTS = ("message", "msg", "log", "text", "event", "MESSAGE")

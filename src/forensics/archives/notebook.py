@@ -11,24 +11,24 @@ What the last line says is the exception, in Python's form. Frames in files beco
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from forensics.archives.limits import Stop
 from forensics.parsers.prefixes import strip_ansi
+from forensics.patterns import lazy
 
 DOCUMENT = 256 << 20  # bytes of a notebook, of which pictures are the most
 NAME = "outputs.txt"  # of the text
-_BEGINS = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
+_BEGINS = lazy(rb'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
 # Frames as IPython prints them: "File /w/train.py:12, in main(args)" (8.x), "/w/train.py in main(args)" and
 # "<ipython-input-4-0a1b> in <module>" (to 7.x), "Cell In[4], line 2" and "Input In [4], in <cell line: 2>()" (8.x).
-_FRAME = re.compile(
+_FRAME = lazy(
     r"^(?:File )?(?P<file>(?:[~/.]|[A-Za-z]:\\)[^\n:]{1,400}?)(?::(?P<line>\d+))?,? in (?P<function>[\w.<>]+)"
     r"|^(?:<ipython-input-(?P<input>\d+)-\w+>|(?:Cell |Input )In ?\[(?P<cell>\d+)\])(?P<rest>[^\n]*)"
 )
-_ARROW = re.compile(r"^-+> ?(?P<line>\d+) ?(?P<code>.*)")
-_IN_CELL = re.compile(r"\bline:? (?P<line>\d+)\b")
+_ARROW = lazy(r"^-+> ?(?P<line>\d+) ?(?P<code>.*)")
+_IN_CELL = lazy(r"\bline:? (?P<line>\d+)\b")
 
 
 def looks_like_notebook(head: bytes, name: str) -> bool:

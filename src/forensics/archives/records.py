@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from forensics.archives.collected import MARKS, SYSTEMS, Said, is_kernels
 from forensics.archives.limits import Stop
+from forensics.patterns import lazy
 
 HEAD = 16 << 10  # bytes by which a file is told
 RECORD = 1 << 20  # bytes of one record on a line; longer ones are passed over
@@ -31,15 +32,15 @@ EFFORT = 12  # times the length of a document that is parsed at most: records li
 SAMPLE = 40  # records of the head by which the order is told
 _DECODER = json.JSONDecoder(strict=False)
 # json-seq's separator, json-sse's field, and the time and tag that fluentd's out_file puts before a record.
-_FRONT = re.compile(
+_FRONT = lazy(
     rb"\s*(?:\xef\xbb\xbf)?(?:\x1e|data: |\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d)\t[^\t\n]{1,200}\t)?\{"
 )
 # Answers whose one record, with all the lines in it, may be larger than the head: Loki's API, CloudWatch Logs Insights.
 _LARGE = {
-    "Loki": re.compile(rb'[\[,]\s*\[\s*"(\d{19})"\s*,\s*"'),
-    "CloudWatch Logs": re.compile(rb'"field"\s*:\s*"@timestamp"\s*,\s*"value"\s*:\s*"([^"]{1,40})"'),
+    "Loki": lazy(rb'[\[,]\s*\[\s*"(\d{19})"\s*,\s*"'),
+    "CloudWatch Logs": lazy(rb'"field"\s*:\s*"@timestamp"\s*,\s*"value"\s*:\s*"([^"]{1,40})"'),
 }
-_BEGINS = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(?:\x1e|data: |\d{4}-[\d:.TZ+-]{16,32}\t[^\t\n]{1,200}\t)?[\[{]")
+_BEGINS = lazy(rb"\s*(?:\xef\xbb\xbf)?\s*(?:\x1e|data: |\d{4}-[\d:.TZ+-]{16,32}\t[^\t\n]{1,200}\t)?[\[{]")
 
 
 class Form(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import lzma
 import os
 import re
@@ -81,6 +82,18 @@ class Unpacker:
                     yield member
         except (Stop, OSError, EOFError, zlib.error, lzma.LZMAError, struct.error, ValueError) as error:
             found.problem = _reason(error)
+
+    def in_utf8(self, file: Path, codec: str) -> Path:
+        """A copy of a text in UTF-8, in which what its own encoding does not allow is replaced.
+
+        Raises OSError, and Stop where the limit of the run is reached.
+        """
+        found = Unpacked()
+        with buffered(file) as raw:
+            member = self._store(file.name, self._counted(_recoded(raw, codec)), found, file.stat().st_mtime)
+        if member is None or found.problem is not None:
+            raise Stop(found.problem or "nothing stands in it")
+        return member.file
 
     def may_go_into(self, path: str) -> bool:
         """Whether an archive of that path lies in few enough others to be unpacked."""
@@ -220,6 +233,14 @@ def _held(raw: BinaryIO, name: str, what: str) -> tuple[str, Iterator[bytes]]:
     form = records.form_of(raw.read(records.HEAD)) or records.Form(what, by_line=True, numbered=True)
     raw.seek(0)
     return name if form.numbered else text_name(name), records.text(raw, form)
+
+
+def _recoded(raw: BinaryIO, codec: str) -> Iterator[bytes]:
+    """A text in UTF-8; also one that ends amid a character."""
+    decoder = codecs.getincrementaldecoder(codec)("replace")
+    while chunk := raw.read(CHUNK):
+        yield decoder.decode(chunk).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
 def _reason(error: Exception) -> str:

@@ -32,6 +32,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from forensics.patterns import lazy
+
 # Canonical name -> its spellings, lower case, with every run of other characters than letters, digits and @ as "_".
 _SPELLINGS: dict[str, str] = {
     "loss": (
@@ -100,7 +102,12 @@ _SPELLINGS: dict[str, str] = {
         "max_memory_allocated_gb max_memory_reserved_gb cuda_max_memory_reserved memory_allocated memory_reserved "
         "mem_allocated mem_reserved mem_gb memory_gb gpu_mem_gb gpu_memory gpu_memory_gb memory_allocated_gb"
     ),
-    "host_memory": "host_memory host_memory_gb rss rss_gb rss_mb rss_bytes host_rss process_rss cpu_memory_gb ram_gb",
+    "host_memory": (
+        "host_memory host_memory_gb host_mem host_mem_gb host_mem_mb rss rss_gb rss_mb rss_bytes host_rss process_rss "
+        "cpu_memory_gb cpu_memory_mb cpu_mem cpu_mem_gb cpu_mem_mb cpu_rss cpu_rss_gb cpu_rss_mb cpu_ram_gb "
+        "ram_gb ram_mb ram_used ram_used_gb ram_used_mb ram_usage_gb process_memory_gb process_memory_mb "
+        "system_memory_gb vmrss vm_rss vmrss_gb"
+    ),
     "accuracy": (
         "accuracy acc acc_step acc_epoch train_acc train_accuracy mean_token_accuracy token_accuracy tokenaccuracy "
         "acc@1 top1 acc1 top_1 accuracy_top1 epoch_accuracy rewards_accuracies accuracies top1_acc acc_top1"
@@ -192,21 +199,19 @@ _GROUPS = frozenset(
      "ppo", "losses", "info", "timing", "charts"}
 )  # fmt: skip
 # `gpu_memory_allocated_gb`, torch's `cuda_max_memory_allocated`, W&B's `gpu.0.memoryAllocatedBytes`
-_DEVICE_MEMORY = re.compile(
+_DEVICE_MEMORY = lazy(
     r"(?:system_)?(?:gpu|cuda|device|vram)_(?:process_)?(?:\d+_)?(?:max_|peak_)?(?:mem|memory)_?"
     r"(?:allocated|alloc|reserved|used)_?(?:gb|gib|mb|mib|bytes)?"
 )
-_UNIT = re.compile(r"\s*(?:\([^()]*\)|\[[^\[\]]*\]|\bin (?:s|ms|sec|seconds))\s*$")
-_AXIS = re.compile(r"\bvs[ _](?:samples|tokens|steps|gigaflos)")
-_LR = re.compile(
+_UNIT = lazy(r"\s*(?:\([^()]*\)|\[[^\[\]]*\]|\bin (?:s|ms|sec|seconds))\s*$")
+_AXIS = lazy(r"\bvs[ _](?:samples|tokens|steps|gigaflos)")
+_LR = lazy(
     r"^lr[-_/](?:[a-z0-9]*(?:adam|sgd|adafactor|lion|muon|lamb|rmsprop|adagrad)[a-z0-9]*|group|param_group|pg)?"
     r"[-_/]?(?:(?:group|pg|param_group)[-_/]?)?[01]?$"
 )
-_PART = re.compile(r"^(?:loss_[a-z][a-z0-9_]*|[a-z][a-z0-9_]*_loss(?:_\d+)?|[a-z0-9_]+_loss_(?:step|epoch))$")
-_NOT_A_LOSS = re.compile(
-    r"scale|weight|coef|spike|ratio|best|type|fn|func|time|count|num_|ewm|ema|patience|lambda|scaler"
-)
-_OTHER = re.compile(r"[^a-z0-9@]+")
+_PART = lazy(r"^(?:loss_[a-z][a-z0-9_]*|[a-z][a-z0-9_]*_loss(?:_\d+)?|[a-z0-9_]+_loss_(?:step|epoch))$")
+_NOT_A_LOSS = lazy(r"scale|weight|coef|spike|ratio|best|type|fn|func|time|count|num_|ewm|ema|patience|lambda|scaler")
+_OTHER = lazy(r"[^a-z0-9@]+")
 
 
 def _known(name: str) -> str | None:

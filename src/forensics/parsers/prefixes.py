@@ -21,7 +21,7 @@ from forensics.patterns import lazy
 
 # CSI, OSC and two-byte escapes. Keras and rich write them into files as well.
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
-_ANSI = re.compile(ANSI)
+_ANSI = lazy(ANSI)
 
 # name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
 ALWAYS: dict[str, str] = {
@@ -155,8 +155,8 @@ IN_TEXT_WORDS = ("ank", "RANK", ".py:")
 
 # Part of every time that is looked for, but for seconds since the epoch.
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-_GLOG = re.compile(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{1,9})\d* ")
-_ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
+_GLOG = lazy(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{1,9})\d* ")
+_ISO = lazy(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _CTIME = lazy(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?"
     r"(?: ([AP]M)\b)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
@@ -165,7 +165,7 @@ _MD_CLOCK = lazy(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
 # `%m/%d/%Y %H:%M:%S` of many examples of Hugging Face, and rich's handler, which prints two digits of the year.
 _US = lazy(r"\b(\d\d)/(\d\d)/(\d{4}|\d\d) (\d\d):(\d\d):(\d\d)")
 _UNIX = lazy(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
-_LIBFABRIC = re.compile(r"libfabric:\d{1,10}:(1[5-9]\d{8}):")
+_LIBFABRIC = lazy(r"libfabric:\d{1,10}:(1[5-9]\d{8}):")
 _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
@@ -196,7 +196,7 @@ def strip_ansi(text: str) -> str:
 
 
 # Where another process's prefix begins in the middle of a line, behind what somebody else had begun to write.
-_GLUED = re.compile(r"(?<=[^\s:])(?=\[(?:rank|default)\d+\]:|\[[A-Za-z][\w.-]*:\d+\]:)")
+_GLUED = lazy(r"(?<=[^\s:])(?=\[(?:rank|default)\d+\]:|\[[A-Za-z][\w.-]*:\d+\]:)")
 
 
 def segments(piece: str) -> list[str]:

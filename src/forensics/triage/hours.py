@@ -116,7 +116,7 @@ def parts_of(data: RunData) -> tuple[Part, ...]:
 
     logs = {writer.source for writer in data.writers}
     found: list[Part] = []
-    if data.metrics.height:
+    if data.metrics["time"].null_count() < data.metrics.height:
         steps = data.metrics.filter(pl.col("time").is_not_null() & pl.col("source").is_in(list(logs)))
         ends = steps.group_by("source", "attempt", maintain_order=True).agg(
             pl.col("time").min().alias("first"), pl.col("time").max().alias("last")

@@ -24,17 +24,25 @@ from forensics.parsers.checkpoints.commands import refused
 from forensics.parsers.checkpoints.integrity import JSON, LEGACY, UNFINISHED
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES, Made, Tensor, Walked, walk
 from forensics.parsers.checkpoints.opened import opened
+from forensics.parsers.checkpoints.states import (
+    DATA,
+    EMA,
+    EPOCH,
+    MODEL,
+    OPTIMIZER,
+    PREFIXES,
+    RESTORED,
+    RNG,
+    SCALER,
+    SCHEDULER,
+    STATES,
+    STEP,
+)
 
 ENTRIES = 200_000  # of a zip's list
 NODES = 400_000  # objects of one pickle that are gone through
 DEPTH = 40
 NAMES = 50_000  # parameters whose names are kept
-MODEL, OPTIMIZER, SCHEDULER, SCALER, RNG, EMA = "model", "optimizer", "scheduler", "scaler", "rng", "ema"
-STEP, EPOCH, DATA = "step", "epoch", "dataloader"
-STATES = (MODEL, OPTIMIZER, SCHEDULER, SCALER, RNG, EMA, STEP, EPOCH, DATA)
-RESTORED = (SCHEDULER, SCALER, RNG, EMA, STEP)  # what a run may need to go on, beside model and optimizer
-# Wrappers put these before (FSDP and checkpoint wrappers: within) the name of every parameter.
-PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module.")
 _COUNTERS = {
     STEP: ("global_step", "global_steps", "iteration", "step", "num_updates", "it", "iter", "iter_num"),
     EPOCH: ("epoch", "epochs", "current_epoch"),

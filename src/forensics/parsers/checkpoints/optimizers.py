@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forensics.parsers.checkpoints.contents import MODEL, OPTIMIZER, state_of, tensors_of
+from forensics.parsers.checkpoints.contents import state_of, tensors_of
 from forensics.parsers.checkpoints.opcodes import Tensor
+from forensics.parsers.checkpoints.states import MODEL, OPTIMIZER
 
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")  # of torch's norms; no parameters
 _MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer", "max_exp_avg_sq", "sum", "square_avg")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from forensics.patterns import lazy
+
 # Numbers that count saves; those of ranks, shards and parts count files of one save.
-_COUNTS = re.compile(
+_COUNTS = lazy(
     r"(?i)(?<![a-z])(?:checkpoint|ckpt|chkpt|global_?step|steps?|iter(?:ation)?s?|epochs?|ep|ba|updates?|snapshot|model)"
     r"(?:[-_=]{0,2}(?:global_?step|step|iter|epoch|ep))?[-_=]{0,2}(\d{1,12})(?![\d.]*-of-)"
 )

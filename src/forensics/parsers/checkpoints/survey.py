@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from forensics.model import Evidence, Fact, Observation, Source, Status
 from forensics.parsers.checkpoints import deep as values
-from forensics.parsers.checkpoints.contents import MODEL, facts, read
+from forensics.parsers.checkpoints.contents import facts, read
 from forensics.parsers.checkpoints.damage import BEFORE, CUT, LEFT_OVER, NAME, STATE, observation
 from forensics.parsers.checkpoints.folders import check_folders, partitions_missing
 from forensics.parsers.checkpoints.integrity import check
 from forensics.parsers.checkpoints.opcodes import MAX_BYTES
 from forensics.parsers.checkpoints.series import before
+from forensics.parsers.checkpoints.states import MODEL
 from forensics.parsers.checkpoints.units import FINITE, NONFINITE, Unit, units
 
 NONFINITE_SIGNATURE = "checkpoint-nonfinite"

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from forensics.model import Fact
-from forensics.parsers.checkpoints.contents import PREFIXES, STATES
+from forensics.parsers.checkpoints.states import PREFIXES, STATES
+from forensics.patterns import lazy
 
-_FOLDER = re.compile(
+_FOLDER = lazy(
     r"^(?P<unit>(?:.*/)?(?:checkpoint[-_]\d+|global_step\d+|iter_\d+|step[-_=]?\d+|epoch[-_=]?\d+(?:[-_]step[-_=]?\d+)?"
     r"|ep\d+-ba\d+))/",
     re.I,
@@ -24,7 +25,7 @@ class Unit:
 
     path: str  # of the file, or of the folder
     files: tuple[str, ...]
-    holds: frozenset[str]  # of contents.STATES
+    holds: frozenset[str]  # of states.STATES
     step: int | None
     epoch: float | None
     whole: bool  # the contents of all its files are known

@@ -105,9 +105,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
     """The metrics of logs that use the same ambiguous prefixes."""
     import polars as pl
 
-    from forensics.parsers.metric_lines import bars, neighbours, notices, tables, templates
     from forensics.parsers.metric_lines.pieces import cut
-    from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
 
     bases, windows, files = [0], [], []
     for index, log in enumerate(logs):
@@ -118,13 +116,18 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
             end = first_line + data.count(b"\n")
         bases.append(bases[-1] + end + 1)
     bases.pop()
+    pieces = cut(windows)
+    if pieces.nothing:  # loading what would read them takes longer than a short log
+        return pl.DataFrame(schema=schema(METRICS_COLUMNS))
+    from forensics.parsers.metric_lines import bars, neighbours, notices, tables, templates
+    from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
+
     context = Context(
         voted,
         max(log.reference for log in logs),
         tuple(log.source.identity.rank for log in logs),
         tuple(bases),
     )
-    pieces = cut(windows)
     read, unread = templates.read(pieces.likely, context)
     frames = [
         *read,
@@ -133,7 +136,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
         *notices.overflows(pieces.rare, context),
         *notices.precisions(pieces.precisions, context),
         *(notices.columns(windows, context) if pieces.titled else ()),
-        *notices.nulls(windows, context),
+        *(notices.nulls(windows, context) if pieces.nulls else ()),
         *(tables.titled(windows, context) if pieces.counted else ()),
     ]
     frames = [frame for frame in frames if not frame.is_empty()]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # Rows of `progress` that a file keeps of each kind (bars, counters), spread over it; a rank's last one always stays.
 PROGRESS = 400
 NEARLY_ALL = 0.9  # of the dicts of a file; the first one may stand at step 1, the last one at any
+DICTS_ABOVE = 3  # dicts of a Trainer above the first frame of a file, from which on the bar is not the Trainer's own
 FEWEST = 64  # rows that are looked at one by one
 
 
@@ -38,12 +39,18 @@ def complete(
     kinds = frozenset(rows["kind"].unique().to_list())
     rows = _placed(rows, starts, files)
     rows = _inherit(rows, kinds, rules)
+    evaluated = _evaluations(rows, kinds)
+    if len(evaluated):
+        of_bar = (pl.col("kind") == "frame") & pl.col("epoch").is_null()
+        rows = rows.filter(~(of_bar & pl.col("file").is_in(evaluated.implode())))
     rows = _fill_steps(rows, kinds)
     if "frame" in kinds:
         rows = rows.filter((pl.col("kind") != "frame") | ~_unchanged("value", "step", "epoch"))
     rows = _thin(rows, kinds)
     if constant:
         told = _placed(pl.concat(constant).sort("key", maintain_order=True), starts, files)
+        counts = pl.col("name").cast(pl.String) == "total_steps"
+        told = told.filter(~(counts & pl.col("file").is_in(evaluated.implode()))) if len(evaluated) else told
         rows = rows.merge_sorted(_changes(told).select(rows.columns), key="key")
     return rows
 
@@ -93,6 +100,22 @@ def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.
             epoch=pl.when(under | lacking).then(above["epoch"]).otherwise("epoch"),
         ).filter(~head)
     return rows.filter(pl.col("name") != "total_timesteps") if "table" in kinds else rows
+
+
+def _evaluations(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.Series:
+    """The files whose bars without an epoch begin only when an HF Trainer has logged a while: they count an evaluation.
+
+    The bar of a Trainer's own steps is drawn before it logs for the first time, and again behind each dict.
+    """
+    import polars as pl
+
+    frames = rows.filter((pl.col("kind") == "frame") & pl.col("epoch").is_null()) if "dict" in kinds else rows.clear()
+    if frames.is_empty():
+        return frames["file"]
+    drawn = frames.group_by("file").agg(first=pl.col("key").min())
+    dicts = rows.filter((pl.col("kind") == "dict") & (pl.col("name").cast(pl.String) == "loss")).join(drawn, on="file")
+    above = dicts.filter(pl.col("key") < pl.col("first")).group_by("file").len()
+    return above.filter(pl.col("len") >= DICTS_ABOVE)["file"]
 
 
 def _fill_steps(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.DataFrame:

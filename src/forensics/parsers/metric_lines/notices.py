@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from forensics.parsers.metric_lines import to_float
-from forensics.parsers.metric_lines.pieces import PRECISION
+from forensics.parsers.metric_lines.pieces import NULL, PRECISION
 from forensics.parsers.metric_lines.reader import ANCHORS
 from forensics.parsers.metric_lines.rows import Context, shaped, with_ranks
 from forensics.parsers.metric_lines.times import STAMP, seconds
 from forensics.parsers.names import canonical
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
 
-_COLUMN_HEADER = re.compile(
+_COLUMN_HEADER = lazy(
     rb"^(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}"
     rb"|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
     re.M,
 )
-_NULL = re.compile(rb'"[\w/]*(?:loss|norm)[\w/]*": ?null')
-_ITERATION = re.compile(rb"\*{4,} Iteration (\d{1,15}) \*{4,}")
+_ITERATION = lazy(rb"\*{4,} Iteration (\d{1,15}) \*{4,}")
 
 
 def overflows(frame: pl.DataFrame, context: Context) -> Iterator[pl.DataFrame]:
@@ -79,7 +79,7 @@ def nulls(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl
 
     rows: list[tuple[int, int | None, int | None, float | None, str]] = []
     for data, first in windows:
-        if _NULL.search(data):
+        if NULL.search(data):
             found = metric_files.nulled(data.decode("utf-8", "replace").split("\n"))
             rows += [(first - 1 + line, rank, step, epoch, name) for line, rank, step, epoch, name in found]
     if rows:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.parsers import prefixes
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,6 +64,7 @@ BARS = "|│┃"
 _COUNTED_TITLES = (
     rf"(?i:^[ \t]*[{BARS}]?[ \t]*{COUNTER_TITLE}[ \t]*[{BARS},\t].*(?:loss|acc|norm|ppl|perplexity|reward|wer))"
 )
+NULL = lazy(rb'"[\w/]*(?:loss|norm)[\w/]*": ?null')  # of a JSON record, for `notices.nulls`
 _FRAME_END = r"(?-u:it/s|s/it)"
 # The closing bracket of a frame, with what comes behind it.
 _BEHIND_A_BAR = r"( \[[0-9?][^\]\n\r]*(?:it/s|s/it)[^\]\n\r]*\]) *"
@@ -80,6 +82,13 @@ class Pieces(NamedTuple):
     starts: Sequence[int]  # number of the first line of each window
     titled: bool  # whether there may be tables that `notices.columns` knows
     counted: bool  # whether there may be tables that count in their first column
+    nulls: bool  # whether there may be losses that are null
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is nothing to read."""
+        frames = (self.likely, self.others, self.bars, self.rare, self.precisions)
+        return not (self.titled or self.counted or self.nulls) and all(frame.is_empty() for frame in frames)
 
 
 @cache
@@ -137,6 +146,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         starts=tuple(first for _, first in windows),
         titled=bool(marked["titled"].any()),
         counted=bool(marked["counted"].any()),
+        nulls=any(NULL.search(data) for data, _ in windows),
     )
 
 

@@ -15,13 +15,14 @@ from forensics.parsers.metric_lines.pieces import BARS, COUNTER_TITLE
 from forensics.parsers.metric_lines.reader import ANCHORS
 from forensics.parsers.metric_lines.rows import KEY_PER_PIECE, Context, shaped
 from forensics.parsers.names import canonical, factor
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
 
-_HEADER = re.compile(rf"^[ \t]*(?:[{BARS}][ \t]*)?{COUNTER_TITLE} *(?P<bar>[{BARS},\t])[^\n]{{3,600}}$", re.I)
-_TITLE = re.compile(r"[A-Za-z][\w /().@#*%-]{0,60}", re.A)
-_RULE = re.compile(r"[-=+:|─━═│┃┡╇┩├┼┤╞╪╡┏┳┓┌┬┐└┴┘┗┻┛ \t]+")
+_HEADER = lazy(rf"^[ \t]*(?:[{BARS}][ \t]*)?{COUNTER_TITLE} *(?P<bar>[{BARS},\t])[^\n]{{3,600}}$", re.I)
+_TITLE = lazy(r"[A-Za-z][\w /().@#*%-]{0,60}", re.A)
+_RULE = lazy(r"[-=+:|─━═│┃┡╇┩├┼┤╞╪╡┏┳┓┌┬┐└┴┘┗┻┛ \t]+")
 _GAP = 50  # lines of other kinds between two rows, which a log puts there
 
 

@@ -15,6 +15,7 @@ from forensics.parsers.metric_lines.reader import SI, Reading
 from forensics.parsers.metric_lines.reader import read as read_one
 from forensics.parsers.metric_lines.rows import KEY_PER_PIECE, Context, key, row_schema, shaped, whose
 from forensics.parsers.metric_lines.times import STAMP, seconds
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,15 +43,13 @@ _CAPTURES = {
 # What may follow a number must not be able to continue it, or the engine cannot go through the line in one pass.
 _OTHER_NUMBER = r"[-+]?[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?"
 _OTHER_NUMBERS = {",": r"[-+]?[0-9]+(?:\.[0-9]+)*(?:[eE][-+]?[0-9]+)?", ".": r"[-+]?[0-9]+(?:,[0-9]+)*"}
-_LITERAL = re.compile(
+_LITERAL = lazy(
     r"(?P<space>[ \t]+)|(?P<bar>\|[^|\n]{0,200}\|(?= *\d+/\d))"
     r"|(?P<string>(?<=: )\"[^\"\\]*\"(?=[,}])|(?<=: )'[^'\\]*'(?=[,}]))"
     r"|(?P<number>[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)|(?P<other>.)",
     re.A | re.S,
 )
-_SHAPE = re.compile(
-    r"\|[^|\n]{0,200}\|(?= *\d+/\d)|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|\b[-+]?(?:nan|inf)\b| +", re.A | re.I
-)
+_SHAPE = lazy(r"\|[^|\n]{0,200}\|(?= *\d+/\d)|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|\b[-+]?(?:nan|inf)\b| +", re.A | re.I)
 
 # Where another writer's record begins in the middle of a line: a second object, a rank's prefix, a time stamp.
 _GLUED = (

@@ -14,8 +14,8 @@ from forensics.patterns import lazy
 # `bash -x` (one "+" a level of the shell), and DeepSpeed's runner.
 _COMMAND = lazy(r"^(?:\++ |\[[^\n]{1,60}\] \[runner\.py:\d+:main\] cmd = )(?=[^\n]*\.py )([^\n]{1,4000})$", re.M)
 LITERALS = (".py ",)
-_OPTION = re.compile(r"--([A-Za-z][\w.-]{0,60})(?:=(.*))?", re.S)
-_OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.]{0,80})=(.*)", re.S)  # Hydra's
+_OPTION = lazy(r"--([A-Za-z][\w.-]{0,60})(?:=(.*))?", re.S)
+_OVERRIDE = lazy(r"[+~]{0,2}([A-Za-z_][\w.]{0,80})=(.*)", re.S)  # Hydra's
 _MOST_COMMANDS = 16
 
 

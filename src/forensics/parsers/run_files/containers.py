@@ -26,9 +26,9 @@ _RUNTIMES = ("singularity ", "apptainer ", "docker run ", "podman run ", "nerdct
 LITERALS = (*(literal for literal, _ in _LINES), *_RUNTIMES)
 _MOST = 16
 _MOST_COMMANDS = 256
-_STORED = re.compile(r".+\.(?:sif|simg|sqsh)|(?:docker|library|oras|shub)://\S+")  # Singularity's and Apptainer's
+_STORED = lazy(r".+\.(?:sif|simg|sqsh)|(?:docker|library|oras|shub)://\S+")  # Singularity's and Apptainer's
 # Options of `docker run`, `podman run` and `nerdctl run` that take no value (docs.docker.com/reference/cli/docker).
-_FLAGS = re.compile(
+_FLAGS = lazy(
     r"-[itdPq]+|--(?:rm|interactive|tty|detach|privileged|init|read-only|publish-all|no-healthcheck|oom-kill-disable|"
     r"disable-content-trust|quiet|sig-proxy|replace|no-hosts|rmi|tls-verify)"
 )
