@@ -92,8 +92,8 @@ def ruled_out(
             if any(rule.detector == _OF_ONE for rule in signature.evidence):
                 missing.append(MissingEvidence(f"what the model was given, which would show {look.name}", _WATCH))
         elif where in held:
-            told, group = (held[where], ruled) if held[where] else ("nothing here says so", unsaid)
-            group.append(RuledOut(look.name, f"{told}: {look.tell}", first.key.evidence[:1]))
+            told, group = (held[where], ruled) if held[where] else ("it is not seen here", unsaid)
+            group.append(RuledOut(look.name, f"{told}. What tells it apart: {look.tell}", first.key.evidence[:1]))
         elif not any(where in _ASKED and _ASKED[where] in item for item in first.signature.confirm):
             missing.append(MissingEvidence(f"{where.value}, which would show {look.name}: {look.tell}", _HOW[where]))
     return tuple([*ruled, *unsaid[:UNSAID]][:MOST]), tuple(missing[:2])
