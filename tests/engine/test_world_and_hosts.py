@@ -103,3 +103,20 @@ def test_a_file_named_after_a_pod_is_of_the_host_that_its_lines_name(tmp_path: P
     files["ft-worker-1.log"] += RAISED
     run = analysed(tmp_path, files)
     assert (run.findings[0].node, run.run.nodes) == ("ft-worker-1", 3)
+
+
+def test_workers_that_are_numbered_through_the_folders_of_hosts_are_ranks(tmp_path: Path) -> None:
+    for n in range(4):
+        (tmp_path / f"n{'ab'[n // 2]}01").mkdir(exist_ok=True)
+    files = {f"n{'ab'[n // 2]}01/worker{n}.log": steps() for n in range(4)}
+    files["nb01/worker3.log"] += RAISED
+    run = analysed(tmp_path, files)
+    assert (run.findings[0].ranks, run.findings[0].node, run.run.world_size, run.run.nodes) == ((3,), "nb01", 4, 2)
+
+
+def test_the_same_numbers_in_the_folders_of_hosts_are_no_ranks(tmp_path: Path) -> None:
+    for host in ("na01", "nb01"):
+        (tmp_path / host).mkdir()
+    files = {f"n{'ab'[n // 2]}01/worker{n % 2}.log": steps() for n in range(4)}
+    files["nb01/worker1.log"] += RAISED
+    assert analysed(tmp_path, files).findings[0].ranks is None

@@ -45,9 +45,18 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
             if (name := name_of.get(s.path)) is not None:
                 groups[name].append(s)
         named = len(groups) > 1 and _repeated(groups)
-        if len(groups) > 1 and _alike(groups) and _one_world(groups, data, named):
+        if len(groups) > 1 and _are_hosts(groups, data, named):
             return {s.path: _on(name, s.identity, named) for name, own in groups.items() for s in own}
     return {}
+
+
+def _are_hosts(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool) -> bool:
+    if _alike(groups):
+        return _one_world(groups, data, named)
+    # na01 and nb01: of one shape, and not of one word. Only ranks in stretches tell that these are of one world.
+    alike = len({scheme(name)[1] for name in groups}) == 1 and all(map(_DIGIT.search, groups))
+    other = any(name.isdigit() or _OTHER.search(name) for name in groups)
+    return alike and not other and not named and _one_world(groups, data, named, by_ranks=True)
 
 
 def _on(node: str, identity: Identity, named: bool) -> Identity:
@@ -108,10 +117,10 @@ def _at_once(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
     return not spans or max(begins) <= min(ends)
 
 
-def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool) -> bool:
+def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool, *, by_ranks: bool = False) -> bool:
     """Whether the same local ranks stand in each, and no rank; or ranks that lie in stretches apart from each other.
 
-    named: the names of files bear the same ranks in each. Then a world as large as all of them together, or a rank
+    by_ranks: only the latter counts. named: the names of files bear the same ranks in each. Then a world as large as all of them together, or a rank
     that no name bears, tells hosts from runs side by side.
     """
     said_in: dict[int, Counter[str]] = defaultdict(Counter)
@@ -136,6 +145,8 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: boo
     if named:
         in_names = {s.identity.rank for own in groups.values() for s in own}
         return stated_size(data.observations) == len(in_names) * len(groups) or not everyone <= in_names
+    if not everyone and by_ranks:
+        return False
     if not everyone:
         shared = set.intersection(*local.values())
         if not all(map(_DIGIT.search, groups)):  # bert-small, bert-large

@@ -54,8 +54,12 @@ def confirmed(data: RunData) -> RunData:
         data = _with(data, processes)
     if ranks := numbered.of_ranks(data):
         data = _with(data, ranks)
-    identities = namesakes.of_logs(data) | _hosts(data) | _workers(data)
-    return _with(data, identities) if identities else data
+    workers = _workers(data)
+    identities = namesakes.of_logs(data) | _hosts(data) | workers
+    data = _with(data, identities) if identities else data
+    if workers and not hosts and (hosts := host_folders.of_hosts(data)):  # their names stood for hosts before
+        data = _with(data, hosts)
+    return data
 
 
 def _whole_names(data: RunData) -> dict[str, Identity]:
@@ -130,7 +134,8 @@ def _workers(data: RunData) -> dict[str, Identity]:
     """Path -> identity of `worker_0.log`, `worker_1.log`, ... of one folder as ranks.
 
     They are where their numbers run from 0 without a gap, nothing beside them looks like another process of the job,
-    and neither a stated world size nor any rank or pod that the logs name contradicts.
+    and neither a stated world size nor any rank or pod that the logs name contradicts. Numbers that go on from folder
+    to folder, each in one of them, run through the hosts of the run.
     """
     folders: dict[str, dict[str, int]] = defaultdict(dict)
     others: dict[str, list[str]] = defaultdict(list)
@@ -143,10 +148,14 @@ def _workers(data: RunData) -> dict[str, Identity]:
         else:
             others[folder].append(source.path)
     sets = {folder: ranks for folder, ranks in folders.items() if _gapless(ranks)}
-    if len(sets) != 1:  # the same numbers in several folders: no global ranks
+    whole = {path: rank for ranks in folders.values() for path, rank in ranks.items()}
+    apart = sum(len(set(ranks.values())) for ranks in folders.values()) == len(set(whole.values()))
+    if len(folders) > 1 and apart and _gapless(whole):
+        sets = {folder: whole for folder in folders}
+    elif len(sets) != 1:  # the same numbers in several folders: no global ranks
         return {}
-    ((folder, ranks),) = sets.items()
-    beside = [path for path in others[folder] if _MASTER.search(path)]
+    ranks = next(iter(sets.values()))
+    beside = [path for folder in sets for path in others[folder] if _MASTER.search(path)]
     if beside or any(s.identity.rank is not None for s in data.sources) or _denied(data, ranks):
         return {}
     nodes = {s.path: s for s in data.sources if s.path in ranks}

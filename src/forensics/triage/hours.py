@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from forensics.engine.identity import prints_its_rank
-from forensics.engine.kernel.places import LISTED
+from forensics.engine.kernel.cards import LISTED
 from forensics.model import Fact, Finding, Identity, RunData, Traceback, Writer
 
 # What machines and programs state only where there is a GPU, or where one is used.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from forensics.engine.diagnosis import stamp
 from forensics.engine.identity import NCCL_INIT, pci_bus
-from forensics.engine.kernel.places import LISTED
+from forensics.engine.kernel.cards import LISTED
 from forensics.engine.pipeline import Analysis
 from forensics.model import Diagnosis, Finding, Observation, Role, RunData, Source, Traceback, Writer
 from forensics.parsers.run_files.whereabouts import Whereabouts, whereabouts
