@@ -128,3 +128,29 @@ def test_one_rank_that_lost_a_peer_accuses_nobody_where_others_left_no_log(tmp_p
     )
     found = analysed(tmp_path, {"slurm-910.out": steps("[rank0]: ") + lost}).findings
     assert not [f for f in found if f.name == "rank-exited-early"]
+
+
+def table(*rows: tuple[int, int, str]) -> str:
+    """torchelastic's table: (rank, exit code, time) of the first observed failure and of those after it."""
+
+    def row(n: int, rank: int, code: int, time: str) -> str:
+        return (
+            f"[{n}]:\n  time      : 2026-09-07_{time}\n  host      : node-1\n  rank      : {rank} (local_rank: {rank})\n"
+            f"  exitcode  : {code} (pid: {14600 + rank})\n  error_file: <N/A>\n"
+            f"  traceback : {f'Signal {-code} received by PID {14600 + rank}' if code < 0 else 'To enable traceback see: x'}\n"
+        )
+
+    (first, *others) = (row(n, *values) for n, values in enumerate(rows))
+    head = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + "=" * 60 + "\ntrain.py FAILED\n"
+    return head + f"Failures:\n{''.join(others)}Root Cause (first observed failure):\n{first}" + "=" * 60 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("late", "culprit"), [("13:03:29", False), ("13:02:59", True)], ids=["after the grace", "at once"]
+)
+def test_what_the_agent_killed_because_it_would_not_end_is_no_cause(tmp_path: Path, late: str, culprit: bool) -> None:
+    failed = table((1, 1, "13:02:58"), (3, 1, "13:02:58"), (0, -9, late), (2, -15, late))
+    found = roots(analysed(tmp_path, {"train.log": steps() + failed}))
+    assert (found[0].name == "sigkill-unknown-sender") is culprit
+    with_error = roots(analysed(tmp_path, {"train.log": steps() + raised("RuntimeError: HcclReduce failed") + failed}))
+    assert (with_error[0].name == "python-exception") or culprit

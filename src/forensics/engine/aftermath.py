@@ -6,6 +6,7 @@ time limit that ends ranks which waited for one that had died ends nothing that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forensics.engine import order
@@ -23,6 +24,8 @@ LIMIT = "scheduler-time-limit"
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 OF_OTHERS = frozenset({"nccl", "collectives", "network"})
 _LAUNCHERS = lazy(r"exitcode\s*: -6|Signal 6 \(SIGABRT\) received by PID")
+_ROW_OF_KILL = lazy(r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\) received by PID")
+GRACE = 25.0  # seconds; a table's times are whole seconds, and the first row's is when its process was seen dead
 _RAISED = lazy(r"(?:Error|Exception)(?::|$)")
 _REFUSED = lazy(r"(?i)connection refused")
 
@@ -70,6 +73,20 @@ def aborted_after(abort: Candidate, report: Candidate) -> bool:
     if abort.time is None or report.time is None:
         return False
     return report.time + order.SAME_CLOCK < abort.time
+
+
+def killed_by_agent(kill: Candidate, exits: Sequence[Observation], world: World) -> bool:
+    """Whether processes of whose SIGKILL only torchelastic's table tells outlived another one's end by its grace.
+
+    The agent asks all others to end when one has failed, and kills those that have not done so 30 s later (`close` in
+    torch/distributed/elastic/multiprocessing/api.py, its `timeout`). exits: the rows of the tables of its attempt.
+    """
+    if not kill.ranks or not all(_ROW_OF_KILL.search(o.evidence[0].text) for o in kill.observations):
+        return False
+    rows = [(world.of(o), o.captures.get("exitcode"), o.time) for o in exits if o.time is not None]
+    own = [time for rank, code, time in rows if rank in kill.ranks and code == "-9"]
+    before = [time for rank, code, time in rows if rank not in kill.ranks and code not in (None, "-9", "-15", "0")]
+    return bool(own) and bool(before) and min(own) - min(before) >= GRACE
 
 
 def _is_refusal(o: Observation) -> bool:

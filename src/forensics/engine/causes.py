@@ -38,6 +38,7 @@ from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.model import QUOTED, Observation
 from forensics.signatures.schema import Signature
 
+WORKER_EXIT = "worker-exit"
 EXITED_EARLY = "rank-exited-early"
 
 
@@ -106,6 +107,7 @@ def explain(
             link(end, damage)
     links.hangs_and_stops(live, catalogue)  # 2
     links.teardowns(live)
+    links.kills_by_agents(live, [c for c in found if c.signature.name == WORKER_EXIT], world)
     links.reports(live)
     links.lost_workers(live, world)
     links.told_above(live)

@@ -20,6 +20,7 @@ from forensics.signatures.schema import Signature
 
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
 _NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
+KILL = "sigkill-unknown-sender"
 LAUNCHERS_REPORT = "child-failed-error"
 FIRST_SEEN = "failed (exitcode: "  # torchelastic's line for the process that it first saw dead, above its table
 # A DataLoader whose worker is gone, whatever ended it.
@@ -71,6 +72,20 @@ def reports(live: Sequence[Candidate]) -> None:
         own = next((o for o in errors if o.ranks and set(report.ranks) <= set(o.ranks)), None)
         if own is not None and any(o.ranks and not set(o.ranks) & set(report.ranks) for o in errors):
             link(own, report)
+
+
+def kills_by_agents(live: Sequence[Candidate], exits: Sequence[Candidate], world: World) -> None:
+    """What an agent killed because it did not end when asked follows from the process that had failed before."""
+    rows = [o for c in exits for o in c.observations]
+    for kill in live:
+        if kill.signature.name != KILL or kill.explained_by is not None:
+            continue
+        of_attempt = [o for o in rows if (o.identity.attempt or 0) == kill.attempt]
+        report = next(
+            (c for c in live if c.signature.name == LAUNCHERS_REPORT and c.attempt == kill.attempt and c.ranks), None
+        )
+        if report is not None and aftermath.killed_by_agent(kill, of_attempt, world) and not depends_on(report, kill):
+            link(report, kill)
 
 
 def lost_workers(live: Sequence[Candidate], world: World) -> None:
