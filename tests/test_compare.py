@@ -200,6 +200,24 @@ def test_the_first_collective_that_differs_is_told_once_for_all_its_ranks() -> N
     assert (found.seq, found.what, found.ranks) == (5, "op", (0, 1))
     (short,) = calls.differences(frame(None), frame(None).filter(pl.col("seq") < 7), same_length=True)[:1]
     assert short.what == "number" and short.seq == 7
+    assert (found.group, short.group) == ("default_pg", "default_pg")
+
+
+def test_a_group_is_called_by_its_description_whatever_differs_in_it() -> None:
+    import polars as pl
+
+    members = ",".join(str(rank) for rank in range(5, 1024, 8))
+    row = {
+        "source": "d",
+        "rank": 5,
+        "group": "134",
+        "group_desc": f"dp_5 ranks {members}",
+        "is_p2p": False,
+        "op": "all_reduce",
+    }
+    good = pl.DataFrame([row | {"seq": s} for s in range(1, 9)], schema=schema(COLLECTIVES_COLUMNS))
+    (found,) = calls.differences(good, good.filter(pl.col("seq") < 7), same_length=True)
+    assert found.what == "number" and found.group.startswith("134 (dp_5 ranks 5,13,21") and len(found.group) < 80
 
 
 def test_a_template_holds_nothing_that_varies() -> None:
@@ -450,6 +468,11 @@ def test_a_setting_on_a_line_of_its_own_is_compared(tmp_path: Path) -> None:
             "Overriding: learning_rate = 6e-4\nnumber of parameters: 123.59M",
             "Overriding: learning_rate = 6e-3\nnumber of parameters: 124.44M",
             [("printed.learning_rate", "6e-4", "6e-3"), ("printed.parameters", "123.59M", "124.44M")],
+        ),
+        (
+            "CONFIG\n├── optimizer\n│   └── lr: 0.001\n│       weight_decay: 0.1\n└── seed: 7",
+            "CONFIG\n├── optimizer\n│   └── lr: 0.01\n│       weight_decay: 0.1\n└── seed: 7",
+            [("printed.lr", "0.001", "0.01")],
         ),
         # what is not a setting: a state, a requirement, prose, a warning, a name with a path
         ("status: 3\nwarmup_steps: 7", "status: 4\nwarmup_steps: 9", []),

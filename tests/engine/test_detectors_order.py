@@ -11,6 +11,7 @@ import pytest
 from tests.series import logged
 
 from forensics.engine.detectors.data_order import data_order_repeats
+from forensics.engine.detectors.loss_reset import loss_reset
 
 EPOCHS = 4
 
@@ -119,3 +120,43 @@ def test_curves_without_an_arc_in_each_epoch() -> None:
     warm = [1e-3 * math.sin(math.pi * (i % n) / n) + 1e-6 for i in range(6 * n)]
     assert not told(arcs(n), n, warm)  # a rate that runs through a cycle in each epoch
     assert told(arcs(n), n, [1e-3] * (6 * n))
+
+
+# --- blocks: data that are joined source by source ------------------------------------------------------------------
+
+
+def blocks(levels: Sequence[float], n: int = 96, epochs: int = 5, fall: float = 0.1) -> list[float]:
+    """Losses of sources that are gone through one after the other in each epoch, and are learned slowly."""
+    rng = random.Random(13)
+    return [
+        0.3 + levels[i * len(levels) // n] * math.exp(-fall * k) + rng.gauss(0, 0.04)
+        for k in range(epochs)
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("levels", [(1.4, 0.5), (0.5, 1.4), (1.9, 1.1, 2.4), (2.0, 2.0, 0.8)])
+def test_sources_in_one_order_in_each_epoch(levels: Sequence[float]) -> None:
+    assert told(blocks(levels), 96)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        blocks((1.4, 0.5), epochs=2),
+        blocks((1.4, *[0.5] * 23)),  # the first batches of each epoch
+        blocks((1.4, 1.37, 0.5), fall=0.6),  # learned: no two epochs alike
+        [1.5 - 0.25 * k + random.Random(k * 96 + i).gauss(0, 0.04) for k in range(5) for i in range(96)],  # by epochs
+        [1.4 - 0.9 * (i / 96) + random.Random(k * 96 + i).gauss(0, 0.03) for k in range(5) for i in range(96)],
+    ],
+    ids=["short", "first", "learned", "stairs", "sawtooth"],
+)
+def test_falls_within_epochs_that_are_no_blocks(losses: list[float]) -> None:
+    assert not told(losses, 96)
+
+
+def test_sources_in_one_order_do_not_reset_the_loss() -> None:
+    for seed in range(5):
+        rng = random.Random(seed)
+        losses = [v + rng.gauss(0, 0.04) for v in blocks((1.9, 1.1, 2.4), 120)]
+        assert not loss_reset(logged({"loss": losses}), (), resumed=False)

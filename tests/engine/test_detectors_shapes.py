@@ -199,6 +199,24 @@ def test_memory_that_crept_before_the_run_ended_is_shown_beside_its_end(tmp_path
         assert "memory-creep" in [f.name for f in findings]
 
 
+@pytest.mark.parametrize("name", ["ram_used_gb", "cpu_mem_gb", "rss_gb"])
+def test_a_kill_while_host_memory_grew_is_likely_for_want_of_it(tmp_path: Path, name: str) -> None:
+    lines = [f"step={i * 10} loss={2 - i / 200:.4f} {name}={20 + 0.4 * i:.2f}" for i in range(140)]
+    flat = [f"step={i * 10} loss={2 - i / 200:.4f} {name}={20 + i % 7 / 10:.2f}" for i in range(140)]
+    log = tmp_path / "train.log"
+    for said, root in ((lines, "host-oom"), (flat, "sigkill-unknown-sender")):
+        log.write_text("\n".join([*said, "Killed"]) + "\n")
+        findings = analyse([str(tmp_path)]).findings
+        assert [f.name for f in findings if f.role == "root"] == [root]
+    assert findings[0].confidence < 0.7
+
+
+def test_memory_of_a_device_is_not_what_the_kernel_kills_for(tmp_path: Path) -> None:
+    lines = [f"step={i * 10} loss={2 - i / 200:.4f} gpu_mem_gb={20 + 0.4 * i:.2f}" for i in range(140)]
+    (tmp_path / "train.log").write_text("\n".join([*lines, "Killed"]) + "\n")
+    assert [f.name for f in analyse([str(tmp_path)]).findings if f.role == "root"] == ["sigkill-unknown-sender"]
+
+
 # --- skipped steps --------------------------------------------------------------------------------------------------
 
 
@@ -223,6 +241,27 @@ def test_steps_that_are_skipped_all_along() -> None:
 def test_skipped_steps_that_are_no_finding(skipped: list[float], every: int) -> None:
     series = {"loss": falling(len(skipped)), "skipped_steps": skipped, "loss_scale": [65536.0] * len(skipped)}
     assert "steps-skipped-often" not in seen(logged(series, every=every))
+
+
+def test_steps_that_are_skipped_from_some_record_on() -> None:
+    skipped = [float(i % 20 == 0) for i in range(80)] + [3.0 + i % 3 for i in range(60)]
+    series = {"loss": falling(140), "skipped_steps": skipped, "loss_scale": [8192.0] * 140}
+    found = seen(logged(series, every=10))["steps-skipped-often"]
+    assert found.step is not None and abs(found.step - 800) <= 20
+    assert "40%" in (found.note or "") and "of those up to step" in (found.note or "")
+
+
+def test_steps_that_are_flagged_one_by_one() -> None:
+    rng = random.Random(2)
+    skipped = [float(rng.random() < (0.003 if i < 400 else 0.33)) for i in range(800)]
+    series = {"loss": falling(800), "skipped_steps": skipped, "loss_scale": [65536.0] * 400 + [8192.0] * 400}
+    found = seen(logged(series))["steps-skipped-often"]
+    assert found.step is not None and abs(found.step - 400) <= 30
+
+
+def test_a_burst_of_skipped_steps_at_the_end_may_be_a_calibration() -> None:
+    skipped = [0.0] * 80 + [9.0, 8.0, 5.0]
+    assert not seen(logged({"loss": falling(83), "skipped_steps": skipped}, every=10))
 
 
 @pytest.mark.parametrize("said", ["overflow", "skipped_steps"])
@@ -504,18 +543,28 @@ def test_updates_that_end_long_before_the_run() -> None:
     assert found["updates-ended-early"].step == 600
 
 
+def test_a_rate_that_ends_while_gradients_arrive() -> None:
+    found = ended(grad_norm=about([1.0] * 120))
+    assert set(found) == {"updates-ended-early"}
+    assert found["updates-ended-early"].step == 600
+
+
+ROUNDED = [*(round(4e-4 * 0.95**i, 4) for i in range(60)), *[0.0] * 60]  # of which 0.0000 says little
+
+
 @pytest.mark.parametrize(
     "series",
     [
-        {"grad_norm": about([1.0] * 120)},  # a rate that is rounded to 0, or frozen on purpose
+        {"grad_norm": about([1.0] * 120), "lr": ROUNDED},
+        {"grad_norm": about([1.0] * 120), "loss": falling(120, 3.0, 1.2)},  # what is logged is not what trains
         {"lr": [2e-5] * 120},
-        {"grad_norm": [*(0.3 * 0.93**i for i in range(60)), *[0.0] * 60]},
-        {"grad_norm": [*about([0.02] * 60), *[0.0] * 60]},
+        {"grad_norm": [*(0.3 * 0.93**i for i in range(60)), *[0.0] * 60], "lr": ROUNDED},
+        {"grad_norm": [*about([0.02] * 60), *[0.0] * 60], "lr": ROUNDED},
         {"loss": [*falling(60, 3.0, 0.001), *[0.0] * 60]},
-        {"grad_norm": [*about([1.0] * 60), *[0.0] * 59, 0.4]},
+        {"grad_norm": [*about([1.0] * 60), *[0.0] * 59, 0.4], "lr": ROUNDED},
         {"loss_scale": [65536.0 / 2 ** max(0, i - 60) for i in range(120)]},
     ],
-    ids=["gradients", "rate", "fades", "small", "solved", "comes-back", "scaler"],
+    ids=["gradients", "learns", "rate", "fades", "small", "solved", "comes-back", "scaler"],
 )
 def test_updates_that_do_not_end(series: dict[str, list[float]]) -> None:
     assert "updates-ended-early" not in ended(**series)

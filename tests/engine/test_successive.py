@@ -194,3 +194,53 @@ def test_a_loss_that_a_later_attempt_lost_comes_before_what_the_first_one_died_o
     found = run(tmp_path, {"nohup.out": first + second})
     assert found.verdict is Verdict.DIVERGED
     assert [(name, attempt) for name, attempt, _ in roots(found)] == [("nan-loss", 1), ("disk-full", 0)]
+
+
+# --- logs without any time, ordered by the numbers of their jobs -----------------------------------------------------
+
+
+def undated(first: int, last: int, *more: str, head: str = "") -> str:
+    rows = [f"step {n} loss {2 + 3 / n:.4f}" for n in range(first, last + 1)]
+    return "\n".join([*([head] if head else []), *rows, *more]) + "\n"
+
+
+PREEMPTED = "slurmstepd: error: *** JOB 100 ON node-0 CANCELLED AT 2026-11-20T09:00:00 DUE TO PREEMPTION ***"
+DONE = "Training completed"
+
+
+def test_undated_logs_of_slurm_jobs_follow_each_other_by_number(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        {"slurm-100.out": undated(1, 60, PREEMPTED), "slurm-101.out": undated(51, 120, DONE, head=RESUMED)},
+    )
+    assert found.run.attempts == 2 and found.verdict in (Verdict.HEALTHY, Verdict.RECOVERED)
+    assert roots(found) == []
+
+
+def test_the_later_job_is_the_one_that_tells_how_it_ended(tmp_path: Path) -> None:
+    files = {"slurm-99.out": undated(1, 60), "slurm-100.out": undated(51, 90, *CRASH, head=RESUMED)}
+    found = run(tmp_path, files)
+    assert root(found).attempt == 1 and root(found).step == 90
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"slurm-100.out": undated(51, 120, DONE, head=RESUMED), "slurm-101.out": undated(1, 60)},  # the other way
+        {"slurm-100.out": undated(1, 60), "out-b.log": undated(51, 120, DONE, head=RESUMED)},  # no number
+    ],
+)
+def test_numbers_that_tell_no_order(tmp_path: Path, files: dict[str, str]) -> None:
+    assert run(tmp_path, files).run.attempts in (None, 1)
+
+
+def test_a_bar_that_is_seldom_drawn_starts_no_run_anew(tmp_path: Path) -> None:
+    """Trainer's dicts bear the step of the bar next to them, which is one and the same for several of them."""
+    lines = []
+    for n in range(1, 40):
+        lines.append(
+            f"{{'loss': {2 - n / 100:.4f}, 'grad_norm': 1.{n:02d}, 'learning_rate': 1e-05, 'epoch': {n / 40}}}"
+        )
+        lines += [f" {n}%|          | {n * 10}/2000 [0{n // 10}:{n:02d}<1:39:04,  2.31s/it]"] if n % 3 == 0 else []
+    found = run(tmp_path, {"train.log": "\n".join([*lines, *FULL]) + "\n"})
+    assert found.run.attempts in (None, 1) and root(found).attempt in (None, 0)

@@ -46,6 +46,8 @@ def test_the_host_of_a_block_is_that_of_what_stands_below(
         block("Evaluation", FAILED),
         block("Epoch-3", FAILED),
         block("stage2", FAILED),
+        block("llama3", FAILED),
+        block("llama3", "ready\n") + block("imagenet1k", FAILED),
         block("node04", FAILED, rule=40),
         "---------------\nnode04 is slow today\n---------------\n",
         f"node04\n{FAILED}",

@@ -68,3 +68,60 @@ def test_forms_of_dates(text: str, moment: datetime) -> None:
 @given(st.binary(max_size=600), st.binary(max_size=600))
 def test_any_bytes(head: bytes, tail: bytes) -> None:
     span(head, tail, NOV)
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+SLURM = "slurmstepd: error: *** JOB 4242 ON n1 CANCELLED AT {} DUE TO TIME LIMIT ***\n"
+LSF = """
+------------------------------------------------------------
+Sender: LSF System <lsfadmin@dgx01>
+Subject: Job 5512[1]: <python train.py> in cluster <prod> Exited
+
+Job <python train.py> was submitted from host <login1> by user <me> in cluster <prod> at Fri Nov 27 02:19:59 2026
+Job was executed on host(s) <dgx01>, in queue <gpu>, as user <me> in cluster <prod> at Fri Nov 27 02:20:01 2026
+"""
+ENDED = "Started at Fri Nov 27 02:20:01 2026\nTerminated at Sat Nov 28 01:48:13 2026\nResults reported at {}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        (SLURM.format("2026-11-27T14:41:12"), "2026-11-27T14:41:12"),
+        (f"{LSF}{ENDED.format('Sat Nov 28 01:48:14 2026')}", "2026-11-28T01:48:14"),
+        (LSF, "2026-11-27T02:27:00"),  # when the job began is no time at which it ended
+        (SLURM.format("2026-11-27T10:27:31"), "2026-11-27T02:27:00"),  # a host of another zone than the container
+        (SLURM.format("2026-11-26T18:27:31"), "2026-11-27T02:27:00"),
+        ("a job was CANCELLED AT 2026-11-27T14:41:12, says the documentation\n", "2026-11-27T02:27:00"),
+    ],
+)
+def test_a_scheduler_says_when_a_hung_job_ended(said: str, end: str) -> None:
+    assert span((OWN + said).encode(), (OWN + said).encode(), NOV) == (FIRST, moment(end))
+
+
+def test_stamps_with_a_zone_are_not_compared_with_a_schedulers_without() -> None:
+    text = OWN.replace(",000", "Z") + SLURM.format("2026-11-27T14:41:12")
+    assert span(text.encode(), text.encode(), NOV) == (FIRST, LAST)
+
+
+@pytest.mark.parametrize("form", ["{}.125 step {} loss 2.0\n", "[{}] step {}\n", "{},train,{}\n"])
+def test_lines_that_begin_with_seconds_since_the_epoch(form: str) -> None:
+    lines = [form.format(int(FIRST) + 60 * n, n) for n in range(6)]
+    text = "".join(lines) + "Traceback (most recent call last):\nValueError: x\n"
+    first, last = span(text.encode(), text.encode(), NOV)
+    assert (first, last) == (pytest.approx(FIRST, abs=0.2), pytest.approx(FIRST + 300, abs=0.2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1700000001 tokens\n1700000009 tokens\n",  # too few
+        "".join(f"{n} of them\n" for n in (1700000300, 1700000100, 1700000200)),  # not in order
+        "".join(f"seen {1700000000 + n}\n" for n in range(9)),
+        "1700000000 1\n1700000001 2\n1700000002 3\n" + "step\n" * 9,  # most lines bear none
+    ],
+)
+def test_other_numbers_are_no_times(text: str) -> None:
+    assert span(text.encode(), text.encode(), NOV) == (None, None)

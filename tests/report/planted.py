@@ -206,6 +206,12 @@ PLANTED: list[tuple[str, str, str]] = [
     ("home wsl", "/mnt/c/Users/{}/proj/train.py", "Karl Fischerz"),
     ("home unc", "\\\\nas7\\home\\{}\\x", "KFischer2"),
     ("sudo of the journal", "sudo[4242]:   {} : TTY=pts/0 ; PWD=/x", "sudouser7"),
+    ("rank on a host", "Hello from rank 3 on {} (pid 17)", "wombat36"),
+    ("host in brackets", "GLOBAL_RANK: 0, MEMBER: 1/8 (host: {})", "wombat37"),
+    ("started from", "OLDPWD=/raid/{}/nets SSH_TTY=/dev/pts/0", "oldpwdz"),
+    ("quota of", "lfs quota -u {} /scratch", "quotauser7"),
+    ("todo of", "# TODO({}): mask the padding", "todouser7"),
+    ("tpu", "locations/us-central2-b/nodes/{}", "zeta-tpu-9"),
     ("ldap cn", "cn={},ou=users,dc=zeta", "Uta Zimmerlund"),
 ]  # fmt: skip
 

@@ -77,7 +77,7 @@ def seen(rank: int, time: float, name: str = "gpu-oom") -> Observation:
                        identity=Identity(rank=rank), time=time, timed=True)  # fmt: skip
 
 
-def run(world: int, *more: Any, **given: Any) -> Diagnosis:
+def run(world: int | None, *more: Any, **given: Any) -> Diagnosis:
     return diagnosis(*more, run={"world_size": world}, **given)
 
 
@@ -625,3 +625,16 @@ def test_a_cause_that_has_no_mark_is_named_below() -> None:
     assert any("Without a mark, for no time is known of it: python-exception." in n for n in bare.swimlane.notes)
     timed = made(data(writers=writers, observations=[seen(1, 30.0)]), run(2, finding(name="gpu-oom", ranks=(1,))))
     assert not any("Without a mark" in note for note in timed.swimlane.notes)
+
+
+def test_a_culprit_that_said_nothing_is_shown_though_the_size_of_the_run_is_not_known() -> None:
+    calls = [in_group(rank, "0 default_pg", 7, done=False) for rank in (0, 1, 3)]
+    (group,) = made(data(collectives=calls), run(None, finding(name="collective-timeout", ranks=(2,)))).sequences
+    assert group.silences == ((2,),) and group.blames((2,))
+    said = [
+        Observation(signature="collective-timeout", weight=0.9, evidence=(Evidence(f"rank{rank}.log", 1, 0, "x"),),
+                    identity=Identity(rank=rank), captures={"seq": "7", "op": "ALLREDUCE"})
+        for rank in (0, 1)
+    ]  # fmt: skip
+    (told,) = made(data(observations=said), run(None, finding(name="collective-timeout", ranks=(2,)))).sequences
+    assert told.silences == ((2,),)

@@ -133,6 +133,43 @@ def test_a_gpu_has_one_name_where_some_jobs_give_its_serial() -> None:
     assert units == {"node-3 0000:3b:00": 2, "1320921000002": 2}
 
 
+def moved(n: int, node: str, hour: int, serial: str | None) -> JobResult:
+    hit = on_card(n, hour)
+    return replace(
+        hit,
+        node=node,
+        nodes=(node,),
+        signs=tuple(replace(s, node=node) for s in hit.signs),
+        devices=(Device(node=node, bus_id="0000:3b:00", serial=serial),),
+    )
+
+
+def test_a_gpu_that_moves_takes_its_incidents_along() -> None:
+    serial = "1320921000001"
+    hits = [moved(n, "node-3" if n < 3 else "node-5", 20 * n, serial) for n in range(5)]
+    (unit,) = flaky([*healthy(0, 60), *hits])
+    assert (unit.kind, unit.name, unit.incidents, unit.advice) == ("gpu", serial, 5, DRAIN)
+    assert (unit.node, unit.before, unit.bus_id) == ("node-5", ("node-3",), "0000:3b:00")
+    assert (unit.here.hits, unit.elsewhere.hits) == (5, 0)
+    back = [*hits, moved(5, "node-3", 200, serial)]
+    (unit,) = flaky([*healthy(0, 60), *back])
+    assert (unit.node, unit.before) == ("node-3", ("node-5",))
+
+
+def test_one_slot_of_two_nodes_is_no_card() -> None:
+    hits = [moved(n, "node-3" if n % 2 else "node-5", 20 * n, None) for n in range(6)]
+    units = flaky([*healthy(0, 60), *hits])
+    assert sorted((u.name, u.incidents) for u in units) == [("node-3 0000:3b:00", 3), ("node-5 0000:3b:00", 3)]
+
+
+def test_a_node_is_named_beside_a_gpu_that_moved_on() -> None:
+    """What else the node had is no fault of the GPU."""
+    hits = [moved(n, "node-3" if n < 2 else "node-5", 20 * n, "1320921000001") for n in range(4)]
+    own = [fault(300 + n, "nic-failure", "node-3", 300 + 20 * n) for n in range(2)]
+    units = {u.name: u.incidents for u in flaky([*healthy(0, 60), *hits, *own])}
+    assert units == {"1320921000001": 4, "node-3": 4}
+
+
 def test_survived_signs_stand_in_the_timeline_and_do_not_count() -> None:
     hits = [fault(100 + n, "gpu-ecc-uncorrectable", "node-3", 10 * n) for n in range(2)]
     mild = Sign(name="gpu-row-remap", role="context", severity="info", confidence=0.9, node="node-3")

@@ -356,6 +356,26 @@ def test_numbered_seeds_are_jobs_also_without_a_gap(tmp_path: Path) -> None:
     assert len(jobs(tmp_path)) == 3
 
 
+def test_trials_are_jobs_below_the_given_folder_too(tmp_path: Path) -> None:
+    write(tmp_path / "experiment_12", STEPS, "trial_40_logs.txt", "trial_41_logs.txt", "trial_42_logs.txt")
+    assert len(jobs(tmp_path)) == 3
+    write(tmp_path / "parts" / "run", STEPS, "part_40_logs.txt", "part_41_logs.txt", "part_42_logs.txt")
+    assert len(jobs(tmp_path / "parts")) == 1
+
+
+def notebook(text: str) -> str:
+    output = {"output_type": "stream", "name": "stdout", "text": text}
+    cell = {"cell_type": "code", "execution_count": 1, "metadata": {}, "source": "train()", "outputs": [output]}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def test_copies_of_one_notebook_are_a_job_each(tmp_path: Path) -> None:
+    write(tmp_path / "sweep", notebook(STEPS + FAILED), "out_0.ipynb", "out_1.ipynb", "out_2.ipynb")
+    assert paths(tmp_path / "sweep") == ["out_0", "out_1", "out_2"]
+    write(tmp_path / "run", notebook(STEPS), "train.ipynb", "eval.ipynb")
+    assert len(jobs(tmp_path / "run")) == 1
+
+
 def test_logs_under_the_names_of_pods_are_told_apart_by_job(tmp_path: Path) -> None:
     write(tmp_path, STEPS, *(f"bert-{job}-{role}-0.log" for job in (3, 4) for role in ("master", "worker")))
     assert [(Path(job.path).name, len(job.parts)) for job in jobs(tmp_path)] == [("bert-3", 2), ("bert-4", 2)]

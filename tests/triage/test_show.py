@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,20 @@ def test_what_failed_stands_first(jobs: Path) -> None:
     (jobs / "a" / "train.log").write_text("step 10 loss 1.0\nstep 20 loss 0.9\nTraining complete.\n")
     rows = triage(jobs).stdout.split("\n\n")[1].splitlines()
     assert [line.split()[0] for line in rows] == ["cause", "cuda-oom", "(healthy)"]
+
+
+def test_an_epoch_stands_where_no_step_is_known(tmp_path: Path, jobs: Path) -> None:
+    records = [f'{{"epoch": {n // 4}, "batch": {n % 4}, "loss": {2 - n / 40}}}' for n in range(24)]
+    (jobs / "a" / "train.log").unlink()
+    (jobs / "a" / "train.jsonl").write_text(
+        "\n".join([*records, '{"level": "error", "epoch": 6, "msg": "RuntimeError: CUDA error: out of memory"}', ""])
+    )
+    rows = triage(jobs).stdout
+    assert re.search(r"^cuda-\S+ +- +- +epoch 5 ", rows, re.M), rows
+    table = list(csv.DictReader(io.StringIO(triage(jobs, "--format", "csv").stdout)))
+    told = {Path(row["path"]).name: (row["step"], row["epoch"]) for row in table}
+    assert told["a"] == ("", "5.0")
+    assert all(epoch == "" for name, (_, epoch) in told.items() if name != "a")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -264,7 +264,7 @@ def test_what_is_wrong_with_a_command_is_said_once() -> None:
     for _ in range(3):
         handover.give("{}", {})
     handover.close()
-    assert said == ["--exec: No such file or directory"]
+    assert said == ["--exec: /no/such/command: No such file or directory"]
     said.clear()
     handover = Handover([sys.executable, "-c", "raise SystemExit(3)"], said.append)
     handover.give("{}" * 100_000, {})

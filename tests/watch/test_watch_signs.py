@@ -13,6 +13,7 @@ from forensics.model import METRICS_COLUMNS, Evidence, Identity, Observation, sc
 from forensics.watch.disk import Disk, Room, room
 from forensics.watch.lag import Progress
 from forensics.watch.ledger import MORE_RANKS, ROUNDS, Ledger
+from forensics.watch.live import filling
 from forensics.watch.logs import Piece
 from forensics.watch.memory import FIRST, LAST, Memory, thinned
 from forensics.watch.news import Sign, State
@@ -208,6 +209,19 @@ def test_what_a_run_can_run_into() -> None:
     assert filled((0, 500 * GB), inodes=0) == ["no inodes are left"]
     assert filled((0, 5 * GB)) == ["it is nearly full"]
     assert filled((0, 60 * GB), (400, 40 * GB)) == ["it will be full in 13 min at the pace of the last 7 min"]
+
+
+@pytest.mark.parametrize(
+    ("free", "inodes", "title", "severity"),
+    [
+        (0, 10, "The disk of run is full", "error"),
+        (500 * GB, 0, "The disk of run is full", "error"),
+        (5 * GB, 10, "The disk of run is filling", "warning"),
+    ],
+)
+def test_a_full_disk_is_called_one(free: int, inodes: int, title: str, severity: str) -> None:
+    (told,) = filling(Disk([Path("run")], lambda folder: Room(1, free, 1000 * GB, inodes)).look(0), {})
+    assert (told.title, told.severity) == (title, severity)
 
 
 def test_what_is_no_trouble() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forensics.compare.model import CallDifference
+from forensics.engine.collectives.observations import title
 from forensics.model import UNRECORDED
 
 if TYPE_CHECKING:
@@ -51,9 +52,16 @@ def differences(good: pl.DataFrame, bad: pl.DataFrame, *, same_length: bool) -> 
         key = (_group(row), row["seq"], what, _call(row, ""), _call(row, "_bad"))
         found.setdefault(key, []).append(row["rank"])
     if same_length:
+        titles = {row["group"]: _group(row) for row in theirs.unique("group").iter_rows(named=True)}
         for (place, last_good), (_, last_bad) in _paired_ends(theirs, mine):
             if place not in told and last_good != last_bad:
-                key = (place[1], min(last_good, last_bad) + 1, "number", f"{last_good} calls", f"{last_bad} calls")
+                key = (
+                    titles[place[1]],
+                    min(last_good, last_bad) + 1,
+                    "number",
+                    f"{last_good} calls",
+                    f"{last_bad} calls",
+                )
                 found.setdefault(key, []).append(place[0])
     return tuple(
         CallDifference(
@@ -86,7 +94,7 @@ def _paired_ends(good: pl.DataFrame, bad: pl.DataFrame) -> Sequence[tuple[tuple[
 
 def _group(row: dict[str, object]) -> str:
     name, described = str(row["group"] or ""), str(row["group_desc"] or "")
-    return f"{name} ({described})" if described and described != name else name or "default"
+    return title((name, described)) if name else "default"
 
 
 def _call(row: dict[str, object], side: str) -> str:

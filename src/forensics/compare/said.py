@@ -37,7 +37,7 @@ _ROW = re.compile(
     r"|hyper-?param(?:eter)?s|settings|params|options|flags)\s?:\s*(?=\w+=)(?P<pairs>[^\n]{3,4000})$"
 )
 _PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_.]{0,60})=(\"[^\"]{0,200}\"|'[^']{0,200}'|\[[^\]]{0,200}\]|[^\s,;]{1,200})")
-_LISTED = re.compile(rf"^\s*(?:[-*]\s+)?([a-z][A-Za-z0-9_]{{1,40}})\s*:\s+['\"]?({_VALUE})['\"]?\s*$")
+_LISTED = re.compile(rf"^[\s│├└─┃┣┗━╰]*(?:[-*]\s+)?([a-z][A-Za-z0-9_]{{1,40}})\s*:\s+['\"]?({_VALUE})['\"]?\s*$")
 _SIZE = re.compile(
     r"(?i)^\W{0,4}(?:model (?:has|size)\W{1,3})?(?:total |trainable |number of |num[_ ]|# ?){0,3}param(?:eter)?s"
     r"\s?[:=]\s?(\d[\d.,]*\s?[KMBT]?)\s*$"

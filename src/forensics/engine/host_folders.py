@@ -120,8 +120,8 @@ def _at_once(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
 def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool, *, by_ranks: bool = False) -> bool:
     """Whether the same local ranks stand in each, and no rank; or ranks that lie in stretches apart from each other.
 
-    by_ranks: only the latter counts. named: the names of files bear the same ranks in each. Then a world as large as all of them together, or a rank
-    that no name bears, tells hosts from runs side by side.
+    by_ranks: only the latter counts. named: the names of files bear the same ranks in each. Then a world as large as
+    all of them together, or a rank that no name bears, tells hosts from runs side by side.
     """
     said_in: dict[int, Counter[str]] = defaultdict(Counter)
     local: dict[str, set[int]] = {name: set() for name in groups}

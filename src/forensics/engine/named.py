@@ -151,7 +151,7 @@ def _workers(data: RunData) -> dict[str, Identity]:
     whole = {path: rank for ranks in folders.values() for path, rank in ranks.items()}
     apart = sum(len(set(ranks.values())) for ranks in folders.values()) == len(set(whole.values()))
     if len(folders) > 1 and apart and _gapless(whole):
-        sets = {folder: whole for folder in folders}
+        sets = dict.fromkeys(folders, whole)
     elif len(sets) != 1:  # the same numbers in several folders: no global ranks
         return {}
     ranks = next(iter(sets.values()))

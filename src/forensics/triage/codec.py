@@ -66,7 +66,7 @@ def from_dict(row: Mapping[str, Any]) -> JobResult:
 
 
 _NUMBERS = (
-    "bytes", "files", "modified", "confidence", "step", "attempt", "world_size", "attempts", "gpu_hours",
+    "bytes", "files", "modified", "confidence", "step", "epoch", "attempt", "world_size", "attempts", "gpu_hours",
 )  # fmt: skip
 _TEXTS = (
     "path", "layout", "fingerprint", "error", "verdict", "root", "title", "severity", "node", "step_unit", "time",

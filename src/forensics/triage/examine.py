@@ -37,7 +37,7 @@ MOST_FOLDERS = 64  # of a job that are looked at one by one
 # What a row says of the failure, and not of all that lies in the job.
 _DIAGNOSED = (
     *("verdict", "root", "roots", "codes", "title", "severity", "confidence", "ranks", "node", "step", "step_unit"),
-    *("attempt", "time", "evidence", "fix", "summary", "signs", "unexplained"),
+    *("epoch", "attempt", "time", "evidence", "fix", "summary", "signs", "unexplained"),
 )
 
 

@@ -213,7 +213,7 @@ class Known:
         """Jobs of which each wrote its own log beside the others' (`> $model.log`); none where that is not sure.
 
         Their names are those of no kind of log, machine or process, most of them trained, and none says that it is of
-        several. What is numbered from 0 or 1 without a gap may be ranks.
+        several. What is numbered from 0 or 1 without a gap may be ranks; trials and notebooks are not.
         """
         logs = [n for n in self._tree.logs(path, Listing((), tuple(files))) if not layouts.is_study_log(n)]
         if ranked := layouts.ranks_of_jobs(logs):
@@ -221,10 +221,13 @@ class Known:
             return self._make.cut(path, ranked, "file") + self._make.archives(path, left)
         cuts = layouts.by_stem(logs)
         stems = [cut.name for cut in cuts]
-        if len(cuts) < 2 or any(layouts.is_kind_of_log(n) or names.is_part(n) or names.is_host(n) for n in stems):
+        sweep = layouts.are_of_a_sweep(logs)
+        if len(cuts) < 2:
+            return Found()
+        if not sweep and any(layouts.is_kind_of_log(n) or names.is_part(n) or names.is_host(n) for n in stems):
             return Found()
         numbered = len(layouts.numbered_logs([f"{stem}.log" for stem in stems])) == len(stems)
-        if numbered and names.counted_within(stems) and not all(map(names.is_trial, stems)):
+        if numbered and names.counted_within(stems) and not sweep:
             return Found()
         heads = [self._tree.head(self._joined(path, cut.entries[0])) for cut in cuts[:FIRST]]
         trained = sum(map(of_training, heads))

@@ -29,7 +29,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forensics.triage.folders import is_host
+from forensics.triage.folders import is_host, is_trial
 
 NODES = "nodes"  # the label for the machines that the files of a job are named by, separated by spaces
 
@@ -393,6 +393,14 @@ def alike(names: Sequence[str]) -> bool:
     """Whether names differ in numbers alone, and these do not count ranks or the like."""
     stems = {_NUMBER.sub("0", _ENDINGS.sub("", name)) for name in names}
     return len(stems) == 1 and not any(map(_RANKED.search, names))
+
+
+def are_of_a_sweep(logs: Sequence[str]) -> bool:
+    """Whether logs are named as the trials of a sweep, or are copies of one notebook, each of which a kernel ran."""
+    if all(name.endswith(".ipynb") for name in logs):
+        return alike(logs)
+    stems = [stem(name) for name in logs]
+    return all(map(is_trial, stems)) and not any(map(is_kind_of_log, stems))
 
 
 def is_kind_of_log(stem: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from forensics.triage.insight.model import Insights
 
-RESULT_VERSION = 8  # of JobResult's JSON form; a stored result of another version is made anew
+RESULT_VERSION = 9  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit
@@ -112,6 +112,7 @@ class JobResult:
     node: str | None = None
     step: int | None = None
     step_unit: str | None = None
+    epoch: float | None = None
     attempt: int | None = None
     time: str | None = None  # of the root, ISO 8601; "Z" only where the zone is known
     evidence: Place | None = None
@@ -137,6 +138,13 @@ class JobResult:
         if self.root is not None:
             return self.root
         return f"({self.error.split(':', 1)[0]})" if self.error else f"({self.verdict or 'unknown'})"
+
+    @property
+    def reached(self) -> str | None:
+        """Where it happened, for people: the step, else the epoch; None where neither is known."""
+        if self.step is not None:
+            return str(self.step)
+        return f"epoch {self.epoch:g}" if self.epoch is not None else None
 
     @property
     def failed(self) -> bool:

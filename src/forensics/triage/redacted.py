@@ -25,8 +25,9 @@ def redacted(batch: Batch, redactor: Redactor | None = None, *, patterns: Sequen
             if host:
                 redactor.host(host)
     for unit in batch.insights.hardware:
-        if unit.node:
-            redactor.host(unit.node)
+        for host in (unit.node, *unit.before):
+            if host:
+                redactor.host(host)
     known: dict[str, str] = {}
 
     def text(value: str) -> str:
@@ -137,6 +138,7 @@ def _insights(
                 unit,
                 name=redactor.host(text(unit.name)) if unit.name == unit.node else _of_node(unit.name, redactor, text),
                 node=redactor.host(text(unit.node)) if unit.node else None,
+                before=tuple(redactor.host(text(node)) for node in unit.before),
                 serial=_maybe(text, unit.serial),
                 events=tuple(replace(e, job=text(e.job), what=cleaned(e.job)(text(e.what))) for e in unit.events),
                 jobs=tuple(map(text, unit.jobs)),

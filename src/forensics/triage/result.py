@@ -69,6 +69,7 @@ def result_of(
         node=_node(first, nodes),
         step=first.step if first else None,
         step_unit=first.step_unit if first else None,
+        epoch=first.epoch if first else None,
         attempt=first.attempt if first else None,
         time=first.time if first else None,
         evidence=_place(first) if first else None,

@@ -27,7 +27,7 @@ SUMMARY_INSIGHTS = 25
 SUMMARY_ROWS = 200  # of a Markdown table: GitHub takes 65,536 characters in a comment, 1 MiB in a step summary
 SUMMARY_BYTES = 60_000
 COLUMNS = (
-    "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "time",
+    "path", "layout", "cause", "codes", "verdict", "severity", "confidence", "ranks", "node", "step", "epoch", "time",
     "age_hours", "world_size", "gpu_hours", "started", "ended", "bytes", "files", "evidence", "fix", "summary",
     "error", "fingerprint", "report", "unknown_group",
     "nodes", "labels",
@@ -64,10 +64,9 @@ def _cause_cells(batch: Batch) -> Iterator[list[str]]:
 def _row_cells(batch: Batch, rows: Sequence[JobResult]) -> Iterator[list[str]]:
     for r in rows:
         sure = f"{r.confidence * 100:.0f}%" if r.confidence is not None else "-"
-        step = str(r.step) if r.step is not None else "-"
         shown_age = _age_words(age(r, batch.made))
         cause = f"{r.cause} (recovered)" if r.verdict == "recovered" and r.root is not None else r.cause
-        yield [cause, _ranks(r), r.node or "-", step, sure, shown_age, r.path]
+        yield [cause, _ranks(r), r.node or "-", r.reached or "-", sure, shown_age, r.path]
 
 
 _CAUSES = ["jobs", "GPU h", "cause", "since", "what it is"]
@@ -195,10 +194,10 @@ def values(result: JobResult, batch: Batch, groups: Mapping[str, str]) -> list[A
     place = result.evidence
     return [
         result.path, result.layout, result.cause, " ".join(result.codes), result.verdict, result.severity,
-        result.confidence, " ".join(map(str, result.ranks or ())), result.node, result.step, result.time,
-        age(result, batch.made), result.world_size, result.gpu_hours, result.started, result.ended, result.bytes,
-        result.files, f"{place.file}:{place.line or ''}: {place.text}" if place else None, result.fix, result.summary,
-        result.error, result.fingerprint, batch.reports.get(result.path), groups.get(result.path),
+        result.confidence, " ".join(map(str, result.ranks or ())), result.node, result.step, result.epoch,
+        result.time, age(result, batch.made), result.world_size, result.gpu_hours, result.started, result.ended,
+        result.bytes, result.files, f"{place.file}:{place.line or ''}: {place.text}" if place else None, result.fix,
+        result.summary, result.error, result.fingerprint, batch.reports.get(result.path), groups.get(result.path),
         " ".join(result.nodes), json.dumps(dict(result.labels), ensure_ascii=False),
     ]  # fmt: skip
 
@@ -226,8 +225,8 @@ def parquet(batch: Batch) -> bytes:
     import polars as pl
 
     kinds = {
-        "confidence": pl.Float64, "age_hours": pl.Float64, "gpu_hours": pl.Float64, "step": pl.Int64,
-        "world_size": pl.Int64, "bytes": pl.Int64, "files": pl.Int64,
+        "confidence": pl.Float64, "age_hours": pl.Float64, "gpu_hours": pl.Float64, "epoch": pl.Float64,
+        "step": pl.Int64, "world_size": pl.Int64, "bytes": pl.Int64, "files": pl.Int64,
     }  # fmt: skip
     schema = {name: kinds.get(name, pl.String) for name in COLUMNS}
     groups = members_of(batch.insights.unknown)

@@ -442,8 +442,10 @@ class Search:
 
     @staticmethod
     def _own_words(listing: Listing) -> bool:
-        """Whether files are not those of one run, by its settings, nor told apart by numbers alone."""
-        return not layouts.has_settings(listing.files) and not layouts.alike(listing.files)
+        """Whether files are not those of one run, by its settings, nor told apart by numbers alone as ranks are."""
+        if layouts.has_settings(listing.files):
+            return False
+        return not layouts.alike(listing.files) or layouts.are_of_a_sweep(listing.files)
 
     def _with_folders(self, path: str, listing: Listing, own: Sequence[str]) -> Found:
         """Jobs of which each left a log and a folder of one name (`sft-a.log`, `sft-a/`); none where most did not."""

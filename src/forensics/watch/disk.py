@@ -38,6 +38,7 @@ class Filling:
     free: int
     size: int
     what: str
+    full: bool = False  # nothing more can be written
 
 
 def room(folder: Path) -> Room | None:
@@ -73,7 +74,8 @@ class Disk:
                 past.popleft()
             what = _trouble(have, past)
             if what is not None:
-                found.append(Filling(str(folder), have.free, have.size, what))
+                full = have.free == 0 or have.inodes == 0
+                found.append(Filling(str(folder), have.free, have.size, what, full))
         return found
 
 

@@ -84,7 +84,7 @@ class Handover:
                 if process.returncode:
                     self._complain(f"ended with status {process.returncode}")
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self._complain(str(getattr(error, "strerror", None) or error))
+            self._complain(f"{self._command[0]}: {getattr(error, 'strerror', None) or error}")
         finally:
             self._running = None
 

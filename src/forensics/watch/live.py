@@ -151,8 +151,8 @@ def filling(found: Sequence[Filling], catalogue: Mapping[str, Signature]) -> lis
     return [
         Sign(
             name=DISK,
-            title=f"The disk of {f.folder} is filling",
-            severity="warning",
+            title=f"The disk of {f.folder} is {'full' if f.full else 'filling'}",
+            severity="error" if f.full else "warning",
             kind="watch",
             what=f"{f.what}: {bytes_phrase(f.free)} of {bytes_phrase(f.size)} are free",
             advice=_advice(_FULL, catalogue),

@@ -368,7 +368,8 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
     # A connection is closed by somebody: where all but one complain of it, it was that one, also where they are two.
     gone = not logs.timed_out or len(_lost_with_them(logs)) > len(logs.timed_out)
     # Not where of others there is no log at all: any of them may have closed it.
-    if quiet and (len(quiet) < len(complaining) or (not logs.timed_out and len(quiet) == 1 and set(lost) <= set(quiet))):
+    alone = not logs.timed_out and len(quiet) == 1 and set(lost) <= set(quiet)
+    if quiet and (alone or len(quiet) < len(complaining)):
         signature = "rank-exited-early" if gone else "collective-timeout"
         did = "lost their connection" if gone else "timed out"
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} printed nothing of the kind: look there first."

@@ -123,9 +123,8 @@ def _arc(stream: Stream, whole: _Epochs, alike: float) -> Sign | None:
     """A loss that runs through the same arc, ramp or blocks in each epoch, and is back where the next one begins.
 
     A loss that only falls within its epochs may be a mean over each of them, or follow a rate that starts anew: it
-    counts where it falls in one step, or where rates are logged, and jumps up again at each boundary, which a mean does
-    not. One that crosses its middle more than twice has tasks that take turns; a rate that rises again in later epochs
-    draws the arc by itself.
+    counts where it falls in one step, and jumps up again at each boundary. One that crosses its middle more than twice
+    has tasks that take turns; a rate that rises again in later epochs draws the arc by itself.
     """
     size = whole.length // _PARTS
     rates = finite(stream.column("lr"))
@@ -134,7 +133,6 @@ def _arc(stream: Stream, whole: _Epochs, alike: float) -> Sign | None:
     parts = [[epoch[k * size : (k + 1) * size] for k in range(_PARTS)] for epoch in whole.told]
     levels = [[median(part) for part in epoch] for epoch in parts]
     noise = median(median(abs(b - a) for a, b in itertools.pairwise(part)) for epoch in parts for part in epoch)
-    known = len(rates) >= 0.9 * len(whole.at)
     for epoch in levels:
         low, high = min(epoch), max(epoch)
         if high - low < max(_OVER_NOISE * noise, _OVER_LEVEL * abs(median(epoch))):
@@ -144,7 +142,7 @@ def _arc(stream: Stream, whole: _Epochs, alike: float) -> Sign | None:
             return None
     falls = [epoch for epoch in levels if _rise(epoch) < 0.5 * (max(epoch) - min(epoch))]
     if falls and not (
-        all(known or _in_one_step(epoch) for epoch in falls)
+        all(map(_in_one_step, falls))
         and all(b[0] - a[-1] >= 0.5 * (max(a) - min(a)) for a, b in itertools.pairwise(levels))
     ):
         return None

@@ -40,7 +40,8 @@ def _not_a_number(stream: Stream, evaluations: int, records: int) -> Sign | None
     if len(bad) < evaluations:
         return None
     # NaN beside a training loss may fill a column where nothing was evaluated, unless all evaluations before gave one.
-    beside = any(stream.column("loss")[i] is not None for i in bad)
+    losses = stream.column("loss")
+    beside = any(losses[i] is not None for i in bad)
     if beside and (good < 1 or not all(map(math.isfinite, held_out[:good]))):
         return None
     which = "every evaluation" if good < 0 else f"all {len(bad)} evaluations from there on"

@@ -55,7 +55,7 @@ def loss_reset(
     for part in parts:
         at, curve = part.curve("loss")
         jumps = list(itertools.islice(_jumps(curve), 2))
-        if len(jumps) != 1 or not least <= jumps[0].share < most:
+        if len(jumps) != 1 or not least <= jumps[0].share < most or not _is_learned_down(curve, jumps[0]):
             continue
         mark = _mark(part, at[jumps[0].at - 1], at[jumps[0].at], observations)
         if (mark is not None) is resumed:
@@ -75,7 +75,7 @@ def _parts(metrics: pl.DataFrame) -> Iterator[Stream]:
 def _jumps(curve: Sequence[float]) -> Iterator[_Jump]:
     if len(curve) < 2 * _SETTLED or not all(map(math.isfinite, curve)):
         return
-    first, last = median(curve[:5]), median(curve[-5:])
+    first = median(curve[:5])
     for k in range(_SETTLED, len(curve) - _SETTLED + 1):
         if curve[k] < _RISE * curve[k - 1]:
             continue
@@ -87,12 +87,17 @@ def _jumps(curve: Sequence[float]) -> Iterator[_Jump]:
         half = (before + now) / 2
         if now - before < _MADS * median(abs(v - level) for v in past):
             continue
-        # Up from the first record on, in nearly all of them; and on its way back at the end.
-        if curve[k - 1] > half or sum(v > half for v in curve[k : k + 10]) < 9 or last >= half:
+        # Up from the first record on, in nearly all of them.
+        if curve[k - 1] > half or sum(v > half for v in curve[k : k + 10]) < 9:
             continue
         if median(curve[k + 10 : k + _SETTLED]) < before + 0.5 * (half - before):
             continue
         yield _Jump(k, before, now, first, (now - before) / (first - before))
+
+
+def _is_learned_down(curve: Sequence[float], jump: _Jump) -> bool:
+    """Whether a loss is more than half-way back at the end."""
+    return median(curve[-5:]) < (jump.before + jump.now) / 2
 
 
 def _mark(part: Stream, before: int, at: int, observations: Sequence[Observation]) -> Evidence | None:

@@ -306,7 +306,8 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
         start -= 1
     if len(scale) - start < flat:
         return None
-    grads = [g for i in at[start:] if (g := stream.column("grad_norm")[i]) is not None]
+    norms = stream.column("grad_norm")
+    grads = [g for i in at[start:] if (g := norms[i]) is not None]
     dead = len(grads) >= flat and sum(g == 0.0 for g in grads) > 0.5 * len(grads)
     value = scale[last]
     weight = 1.0
@@ -348,7 +349,8 @@ def _never_applied(stream: Stream, at: Sequence[int]) -> bool:
     if len(at) < 10:
         return False
     skips = _skips(stream, at)
-    counts = [stream.column("skipped_steps")[i] for i in at]
+    skipped = stream.column("skipped_steps")
+    counts = [skipped[i] for i in at]
     if any(counts):
         steps = [s for i in at if (s := stream.steps[i]) is not None]
         told = sum(n for n in counts[1:] if n is not None)

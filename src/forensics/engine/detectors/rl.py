@@ -273,7 +273,8 @@ def flat_preference(
 
     def look(part: Stream) -> Sign | None:
         at, margin = part.curve("margin")
-        loss = [v for i in at if (v := part.column("loss")[i]) is not None]
+        losses = part.column("loss")
+        loss = [v for i in at if (v := losses[i]) is not None]
         if len(margin) < records or any(margin) or len(loss) < records:
             return None
         if any(abs(v - math.log(2)) > 1e-4 for v in loss):

@@ -52,12 +52,13 @@ def _often(part: Stream, share: float, after: int, fewest: int) -> Sign | None:
     # More skipped than steps between two records: another clock, or a count that is no count of steps.
     if any(n > gap for gap, n in taken):
         return None
-    start = next((k for k in (0, _onset(taken)) if _all_along(taken[k:], share, fewest)), None)
-    if start is None:
+    start = 0 if _all_along(taken, share, fewest) else _onset(taken)
+    if not _all_along(taken[start:], share, fewest):
         return None
     # From its onset on the scaler may look for its level at first.
     judged = told[start + len(taken[start:]) // 2 if start else 0 :]
-    scales = finite([part.column("loss_scale")[i] for i, _, _ in judged])
+    scale = part.column("loss_scale")
+    scales = finite([scale[i] for i, _, _ in judged])
     if scales and scales[-1] < scales[0] / 4:
         return None
     later, (first, begins, _), last = taken[start:], told[start], told[-1][0]
@@ -80,16 +81,19 @@ def _all_along(taken: Sequence[tuple[int, float]], share: float, fewest: int) ->
 
 def _onset(taken: Sequence[tuple[int, float]]) -> int:
     """The record that parts steps at two rates of skipping: where the likelihood of two binomials is largest."""
-    gaps = [0, *itertools.accumulate(gap for gap, _ in taken)]
-    skips = [0.0, *itertools.accumulate(n for _, n in taken)]
+    import polars as pl
 
-    def likelihood(a: int, b: int) -> float:
-        steps, skipped = gaps[b] - gaps[a], skips[b] - skips[a]
-        parts = (skipped, steps - skipped)
-        return sum(n * math.log(n / steps) for n in parts if n > 0)
+    gap, skipped = pl.col("gap"), pl.col("skipped")
+    before = pl.DataFrame(taken, schema={"gap": pl.Float64, "skipped": pl.Float64}, orient="row").select(
+        gap=gap.cum_sum() - gap, skipped=skipped.cum_sum() - skipped, steps=gap.sum(), skips=skipped.sum()
+    )
 
-    end = len(taken)
-    return max(range(end), key=lambda k: likelihood(0, k) + likelihood(k, end))
+    def likelihood(steps: pl.Expr, skips: pl.Expr) -> pl.Expr:
+        parts = [pl.when(n > 0).then(n * (n / steps).log()).otherwise(0.0) for n in (skips, steps - skips)]
+        return parts[0] + parts[1]
+
+    both = likelihood(gap, skipped) + likelihood(pl.col("steps") - gap, pl.col("skips") - skipped)
+    return before.select(both.arg_max()).item() or 0
 
 
 def _share(taken: Sequence[tuple[int, float]]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from forensics.report.plots.canvas import COLOURS, figure, on_sheet, placed, words
 from forensics.report.plots.model import Lane, Sign, Swimlane
@@ -167,11 +167,14 @@ def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
     if not 0 <= x <= swimlane.end - swimlane.start:
         return
     size = 4.5 if sign.count == 1 else min(4.5 + math.log2(sign.count), 9.0)
-    ax.plot(
-        [x], [middle], marker="D" if sign.root else "|", markersize=size + (2 if sign.root else 4),
-        color=COLOURS["bad" if sign.root else "warn"], markeredgewidth=1.0 if sign.root else 1.6, zorder=5,
-        clip_on=False,
-    )  # fmt: skip
+    common: dict[str, Any] = {"zorder": 5, "clip_on": False, "linestyle": ""}
+    if sign.root:
+        # The edge parts it from a bar of like lightness.
+        ax.plot([x], [middle], marker="D", markersize=size + 2.5, color=COLOURS["bad"],
+                markeredgecolor=COLOURS["sheet"], markeredgewidth=0.8, **common)  # fmt: skip
+        return
+    for colour, width in (("sheet", 3.6), ("warn", 1.6)):
+        ax.plot([x], [middle], marker="|", markersize=size + 4, color=COLOURS[colour], markeredgewidth=width, **common)
 
 
 def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -> None:
@@ -186,7 +189,7 @@ def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -
     )  # fmt: skip
 
 
-def _tag() -> dict[str, object]:
+def _tag() -> dict[str, Any]:
     """The `bbox` of a name on a lane: with an edge, for a bare patch in a bar looks like a silence."""
     return on_sheet() | {"boxstyle": "round,pad=0.15", "edgecolor": COLOURS["bad"], "linewidth": 0.8}
 

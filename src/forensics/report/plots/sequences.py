@@ -44,9 +44,9 @@ class _Last(NamedTuple):
 
 def sequences(data: RunData, diagnosis: Diagnosis) -> Progress:
     """The process groups with at least two ranks, those first in which the causes lie or ranks wait."""
-    world_size = diagnosis.run.world_size
     roots = diagnosis.of_role(Role.ROOT)
     culprits = frozenset(rank for root in roots for rank in root.ranks or ())
+    everyone = culprits | frozenset(range(diagnosis.run.world_size or 0))  # a culprit is a rank, however many there are
     blamed = {root.captures["group"] for root in roots if "group" in root.captures}
     found: list[tuple[bool, CollectiveProgress]] = []  # (whether a cause names the group, it)
     last: dict[int, _Last] = {}
@@ -54,7 +54,7 @@ def sequences(data: RunData, diagnosis: Diagnosis) -> Progress:
         groups = groups_of(data.collectives)
         for group in groups:
             told = {rank: _of_group(group, rank) for rank in group.last}
-            members = set(group.members) | (set(range(world_size or 0)) if group.key[0] in DEFAULT_GROUPS else set())
+            members = set(group.members) | (everyone if group.key[0] in DEFAULT_GROUPS else set())
             by = "NCCL log" if group.traced else "Flight Recorder"
             progress = _sequence(title(_short(group.key)), by, told, members - set(told), culprits)
             found.append((title(group.key) in blamed, progress))
@@ -62,7 +62,7 @@ def sequences(data: RunData, diagnosis: Diagnosis) -> Progress:
                 ended = _Last(call.state in _WAITS, _time(group, rank), _spoken(call, group.key, len(groups) > 1))
                 last[rank] = max(last.get(rank, ended), ended)
     if not found:
-        found = [(s.group in blamed, s) for s in _of_watchdogs(data, world_size, culprits)]
+        found = [(s.group in blamed, s) for s in _of_watchdogs(data, everyone, culprits)]
         for _, progress in found:
             for entry in progress.reached:
                 ended = _Last(entry.state in _WAITS, 0.0, _words(entry.seq, entry.call, entry.state))
@@ -112,7 +112,7 @@ def _spoken(told: _Told, key: tuple[str, str], several: bool) -> str:
     return _words(told.seq, told.call, told.state) + within
 
 
-def _of_watchdogs(data: RunData, world_size: int | None, culprits: frozenset[int]) -> list[CollectiveProgress]:
+def _of_watchdogs(data: RunData, everyone: frozenset[int], culprits: frozenset[int]) -> list[CollectiveProgress]:
     groups: dict[str, dict[int, _Told]] = {}
     for o in data.observations:
         rank, said = o.identity.rank, o.captures
@@ -137,10 +137,9 @@ def _of_watchdogs(data: RunData, world_size: int | None, culprits: frozenset[int
                 other = unnamed.get(rank)
                 if other is not None and other.seq == told.seq and not told.call:
                     ranks[rank] = told._replace(call=other.call)
-    everyone = set(range(world_size or 0))
     return [
         _sequence(title((name, "")) if name else "group not named", "watchdog", told,
-                  everyone - set(told) if name in ("", *DEFAULT_GROUPS) else set(), culprits)
+                  set(everyone - set(told)) if name in ("", *DEFAULT_GROUPS) else set(), culprits)
         for name, told in sorted(groups.items())
     ]  # fmt: skip
 

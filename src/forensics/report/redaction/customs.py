@@ -37,6 +37,13 @@ _DISKS = lazy(
     r"(?:fast|raid|fsx(?:-[a-z]+)?|vast|ssd|nvme|checkpoint|local[_-]?(?:nvme|ssd|disk|scratch))\d{0,3}\Z", re.ASCII
 )
 _PLAIN = lazy(r"([a-z][a-z._-]{1,24}?)\d{0,3}\Z", re.ASCII)  # `llama-3.1-8b` is a model
+# Where a program was started, and what it was started from.
+_STARTED = lazy(
+    r"(?:\b(?:OLD)?PWD|\bPYTHONPATH|\bSLURM_SUBMIT_DIR|\bCONDA_PREFIX|\bVIRTUAL_ENV|\bcwd"
+    r"|\b[Ww]orking[ _]dir(?:ectory)?)"
+    r"\\?[\"']?\s?[=:]\s?\\?[\"']?\Z",
+    re.ASCII,
+)
 _OUTPUT = lazy(r"\.(?:pt|pth|ckpt|safetensors|distcp|bin|jsonl)\Z", re.ASCII)
 _OF_RUNS = frozenset(
     "ckpt ckpts checkpoints runs run outputs output results logs log wandb exp exps experiments code src repos "
@@ -89,15 +96,16 @@ def _of_a_group(parts: list[str], memory: Memory) -> bool:
     return False
 
 
-def _at_root(parts: list[str], memory: Memory) -> bool:
-    """Right below a disk, and a folder of code or of a run between it and the file."""
-    if len(parts) < 5 or not _DISKS.match(parts[1]):
+def _at_root(parts: list[str], memory: Memory, before: str) -> bool:
+    """Right below a disk, and a folder of code or of a run between it and the file; or where a program was started."""
+    started = _STARTED.search(before) is not None
+    if len(parts) < (4 if started else 5) or not _DISKS.match(parts[1]):
         return False
     name, plain = parts[2], _PLAIN.match(parts[2])
     if plain is None or not is_user(name) or not all(_named(word) and is_user(word) for word in (name, plain[1])):
         return False
     of_run = bool(_OF_RUNS.intersection(parts[3:-1])) and _OUTPUT.search(parts[-1])
-    if not (of_run or _PROGRAM.search(parts[-1])):
+    if not (started or of_run or _PROGRAM.search(parts[-1])):
         return False
     parts[2] = memory.user(name)
     return True
@@ -108,8 +116,9 @@ def customary_homes(text: str, memory: Memory) -> str:
 
     def replace(match: re.Match[str]) -> str:
         parts = match[0].split("/")
-        rules = (_below_homes, _own_home, _of_a_group, _at_root)
-        return "/".join(parts) if any(rule(parts, memory) for rule in rules) else match[0]
+        before = match.string[max(0, match.start() - 24) : match.start()]
+        found = any(rule(parts, memory) for rule in (_below_homes, _own_home, _of_a_group))
+        return "/".join(parts) if found or _at_root(parts, memory, before) else match[0]
 
     telling = (
         *("home", "/work", "/proj", "/lab", "/group", "-stor/"),

@@ -118,6 +118,14 @@ PLACES = (
     # Kubernetes' events: who was put where, and who says so
     place(rf"(\bSuccessfully assigned [\w./-]{{1,320}} to )({NAME})", "Successfully assigned"),
     place(rf"(\bkubelet, )({NAME})(?=\s{{2}}|\s*$)", "kubelet, "),
+    # what scripts say of themselves: `rank 3 on h7 (pid 17)`, `MEMBER: 1/8 (host: h7)`
+    place(
+        rf"(\b[Rr]ank:? \d{{1,6}}(?:/\d{{1,6}})? (?:is )?on )"
+        rf"(?!(?:cuda|gpu|cpu|npu|xpu|hpu|tpu|device|port|step|epoch|attempt|line|pp|tp|dp)[\d:_-])(?=[\w.]*\d)({NAME})"
+        rf"(?=\s*[(,;:)]|\.?\s*$)",
+        "ank",
+    ),
+    place(rf"(\(host(?:name)?: )(?=[\w.-]*\d)({NAME})(?=\))", "(host"),
     # LSF, PBS
     place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
     place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),

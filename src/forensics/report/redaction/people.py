@@ -137,6 +137,12 @@ _SAID = (
         r"(\d+'C,[^\n]{1,80}?\|[^\n]{0,200}?[\s|])(?!user-\d)([a-z_][\w.-]{0,31})(?=(?::[^\s()]{1,80})?\(\d+M\))",
         re.ASCII,
     ),  # gpustat
+    lazy(r"(\b(?:TODO|FIXME)\()([a-z][\w.-]{1,31})(?=\))", re.ASCII),  # in lines of code
+    lazy(
+        r"(\b(?:quota|squeue|sacct|scancel|top|ps|pkill|sudo)\s(?:-[\w-]{1,20}\s){0,3}-u\s)"
+        r"([A-Za-z_][\w.-]{1,31})(?![\w(=])",
+        re.ASCII,
+    ),
     lazy(r"(\bsudo(?:\[\d+\])?:\s{1,8})([A-Za-z_][\w.-]{1,31})(?= : )", re.ASCII),
     # sshd and cron
     lazy(

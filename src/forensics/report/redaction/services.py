@@ -87,7 +87,7 @@ _PROJECT = (
     lazy(r"(?i)(\\?[\"']project(?:_id|Id)?\\?[\"']\s?:\s?\\?[\"'])([a-z][\w-]{2,63})(?=\\?[\"'])", re.ASCII),
     lazy(
         rf"(--(?:wandb[-_])?project(?:[-_](?:name|id))?{TO}|\bWANDB_PROJECT=|\bCOMET_PROJECT_NAME="
-        r"|\bNEPTUNE_PROJECT=)([\w./-]{2,80})",
+        r"|\bNEPTUNE_PROJECT(?:=|: ))([\w./-]{2,80})",
         re.ASCII,
     ),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
@@ -102,6 +102,11 @@ _PROJECT = (
     lazy(r"(\bproject )([\w.-]{2,128})(?= not found under entity )", re.ASCII),  # W&B
     lazy(r"(?i)(\bresourceGroups/)([\w.()-]{1,90})", re.ASCII),
     lazy(r"(?i)(\bresourceGroups/[\w.()-]{1,90}/(?:providers/[\w.]{1,80}/)?workspaces/)([\w.-]{1,90})", re.ASCII),
+)
+_LOCATED = lazy(  # Google's names of machines: projects/P/locations/L/nodes/N
+    r"(\b(?:locations|zones|regions)/[\w-]{1,40}/(?:nodes|instances|clusters|queuedResources|nodePools|disks)/)"
+    r"([a-z][a-z0-9-]{1,62})",
+    re.ASCII,
 )
 _RESOURCE = lazy(
     r"()(?<![\w-])(ocid1\.[a-z0-9]{2,40}\.oc\d{1,3}\.[a-z0-9-]{0,40}\.(?:[a-z0-9-]{0,40}\.)?[a-z0-9]{8,80}|(?:vpc"
@@ -278,6 +283,7 @@ def accounts(text: str, memory: Memory) -> str:
         text = second(_NEPTUNE_PROJECT, memory.account, text)
         for pattern in _PROJECT:
             text = second(pattern, lambda name: memory.of("project", name), text)
+    text = second(_LOCATED, lambda name: memory.of("resource", name), text)
     dashed = "-" in text or "ocid1." in text
     return second(_RESOURCE, lambda name: memory.of("resource", name), text) if dashed else text
 

@@ -74,8 +74,8 @@ def flaky(results: Iterable[JobResult]) -> tuple[FlakyUnit, ...]:
     """Units with LEAST_INCIDENTS or more; those to drain first, then most incidents.
 
     A node is compared with the incidents of the other nodes, a GPU with those of their GPUs: what their disks and
-    adapters had says nothing of it. How many GPUs they have is not known, which can only make it look better. Where all
-    incidents of a node are of one GPU, that GPU alone is named.
+    adapters had says nothing of it. How many GPUs they have is not known, which can only make it look better. A GPU
+    that was moved counts in all nodes it was in. Where all incidents of a node are of one GPU, that GPU alone is named.
     """
     jobs = once(r for r in results if r.error is None)
     ran: Counter[str] = Counter(node for job in jobs for node in _nodes(job))
@@ -93,14 +93,36 @@ def flaky(results: Iterable[JobResult]) -> tuple[FlakyUnit, ...]:
         node: _incidents(_timeline([e for e in events if e.cause.startswith(_OF_GPUS)]))
         for node, events in on_node.items()
     }
-    units = [_unit("node", _Card(node, None, None, None), node, line, ran, incidents) for node, line in lines.items()]
-    for card, events in on_card.items():
-        if card.node is not None:
-            units.append(_unit("gpu", card, card.name, _timeline(events), ran, of_gpus))
+    units = [
+        _unit("node", _Card(node, None, None, None), (node,), node, line, ran, incidents)
+        for node, line in lines.items()
+    ]
+    for card, nodes, events in _gathered(on_card):
+        units.append(_unit("gpu", card, nodes, card.name, _timeline(events), ran, of_gpus))
     judged = _judged([u for u in units if u.incidents], len(ran) + len(on_card))
     kept = [u for u in _most_precise(judged) if u.incidents >= LEAST_INCIDENTS]
     kept.sort(key=lambda u: (u.advice != DRAIN, -u.incidents, u.adjusted if u.adjusted is not None else 1.0, u.name))
     return tuple(kept[:MOST_SHOWN])
+
+
+def _gathered(
+    on_card: Mapping[_Card, list[HardwareEvent]],
+) -> Iterator[tuple[_Card, tuple[str, ...], list[HardwareEvent]]]:
+    """(GPU, the nodes it was in, what it had) for each that a node is known of; the node it was seen in last, last.
+
+    A serial number goes with its card into another node. A bus id does not: in another node it is another card.
+    """
+    parts: dict[object, list[tuple[float, _Card]]] = defaultdict(list)
+    for card, events in on_card.items():
+        if card.node is not None:
+            latest = max((e.seconds for e in events if e.seconds is not None), default=-1.0)
+            parts[card.serial if card.serial is not None else card].append((latest, card))
+    for found in parts.values():
+        cards = [card for _, card in sorted(found, key=lambda part: (part[0], part[1].node or ""))]
+        last = cards[-1]
+        slot = next((c.bus_id for c in reversed(cards) if c.node == last.node and c.bus_id is not None), None)
+        nodes = dict.fromkeys(c.node for c in reversed(cards) if c.node is not None)
+        yield replace(last, bus_id=slot), tuple(nodes)[::-1], [e for card in cards for e in on_card[card]]
 
 
 def _nodes(job: JobResult) -> frozenset[str]:
@@ -239,15 +261,17 @@ def _incidents(line: Sequence[HardwareEvent]) -> int:
 def _unit(
     kind: str,
     card: _Card,
+    nodes: Sequence[str],
     name: str,
     line: tuple[HardwareEvent, ...],
     ran: Mapping[str, int],
     incidents: Mapping[str, int],
 ) -> FlakyUnit:
-    node = card.node or ""
     count = _incidents(line)
-    here = Share(hits=count, jobs=max(ran.get(node, 0), count))
-    elsewhere = Share(hits=sum(incidents.values()) - incidents.get(node, 0), jobs=sum(ran.values()) - ran.get(node, 0))
+    jobs = sum(ran.get(node, 0) for node in nodes)
+    of_all = sum(incidents.get(node, 0) for node in nodes)
+    here = Share(hits=count, jobs=max(jobs, count))
+    elsewhere = Share(hits=sum(incidents.values()) - of_all, jobs=sum(ran.values()) - jobs)
     causes: dict[str, set[str]] = defaultdict(set)
     for event in line:
         if event.role == "root" or event.counted:
@@ -260,6 +284,7 @@ def _unit(
         kind=kind,
         name=name,
         node=card.node,
+        before=tuple(nodes[:-1]),
         bus_id=card.bus_id,
         serial=card.serial,
         index=card.index,
@@ -292,8 +317,11 @@ def _judged(units: Sequence[FlakyUnit], looked_at: int) -> list[FlakyUnit]:
 
 
 def _most_precise(units: Sequence[FlakyUnit]) -> Iterator[FlakyUnit]:
-    """Without nodes all of whose incidents are of one GPU that is named, and further names of one GPU."""
-    of_cards = {(u.node, u.jobs): u for u in units if u.kind == "gpu"}
+    """Without nodes all of whose incidents are of one GPU that is named."""
+    of_cards: dict[str, list[frozenset[str]]] = defaultdict(list)
     for unit in units:
-        if unit.kind == "gpu" or (unit.node, unit.jobs) not in of_cards:
+        for node in (unit.node, *unit.before) if unit.kind == "gpu" else ():
+            of_cards[node or ""].append(frozenset(unit.jobs))
+    for unit in units:
+        if unit.kind == "gpu" or not any(jobs.issuperset(unit.jobs) for jobs in of_cards[unit.node or ""]):
             yield unit

@@ -79,7 +79,8 @@ class FlakyUnit:
 
     kind: str  # "node" | "gpu"
     name: str  # the node's name; of a GPU its serial, else "<node> <bus id>", else "<node> GPU <index>"
-    node: str | None
+    node: str | None  # of a GPU, where it was seen last
+    before: tuple[str, ...] = ()  # nodes in which a GPU of this serial had its incidents before, the earliest first
     bus_id: str | None
     serial: str | None
     index: int | None  # CUDA index

@@ -84,7 +84,8 @@ def _unit(u: FlakyUnit) -> str:
     if u.kind == "node":
         return u.name
     where = f" on {u.node}" if u.node and u.node not in u.name else ""
-    return f"GPU {u.name}{where}"
+    before = f" (before on {', '.join(u.before)})" if u.before else ""
+    return f"GPU {u.name}{where}{before}"
 
 
 def _of(share: Share) -> str:

@@ -213,7 +213,12 @@ def _at(unit: FlakyUnit) -> list[Markup | str]:
     """Where a GPU sits, as far as its name does not say so."""
     if unit.kind != "gpu":
         return []
-    known = [("on ", unit.node), ("bus ", unit.bus_id), ("index ", str(unit.index) if unit.index is not None else None)]
+    known = [
+        ("on ", unit.node),
+        ("before on ", ", ".join(unit.before)),
+        ("bus ", unit.bus_id),
+        ("index ", str(unit.index) if unit.index is not None else None),
+    ]
     parts: list[Markup | str] = []
     for label, value in known:
         if value and value not in unit.name:

@@ -107,7 +107,7 @@ def _row(result: JobResult, beside: Beside) -> Markup:
         ),
         tag("td", rank_ranges(result.ranks, limit=4) if result.ranks else None),
         tag("td", result.node),
-        tag("td", f"{result.step}" if result.step is not None else None),
+        tag("td", result.reached),
         tag("td", sure(result.confidence)),
         tag("td", age_words(hours), data_v=hours) if hours is not None else tag("td"),
         tag("td", hours_words(result.gpu_hours)),
