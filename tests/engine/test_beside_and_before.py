@@ -154,3 +154,20 @@ def test_what_the_agent_killed_because_it_would_not_end_is_no_cause(tmp_path: Pa
     assert (found[0].name == "sigkill-unknown-sender") is culprit
     with_error = roots(analysed(tmp_path, {"train.log": steps() + raised("RuntimeError: HcclReduce failed") + failed}))
     assert (with_error[0].name == "python-exception") or culprit
+
+
+def test_a_warning_of_nccl_is_of_the_only_rank_that_ends_by_it(tmp_path: Path) -> None:
+    warns = (
+        "worker-2: node2:4411:4620 [3] transport/net_ib.cc:1337 NCCL WARN NET/IB : Got completion from peer "
+        "10.12.0.5<51234> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3\n"
+    )
+    ends = (
+        "worker-2: [rank{n}]:[E403 04:31:01.443201110 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {n}] "
+        "Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network "
+        "error, NCCL version 2.21.5\n"
+    )
+    one = roots(analysed(tmp_path, {"log": steps("worker-1: [rank0]: ") + warns + ends.format(n=11)}))
+    assert [(f.name, f.ranks) for f in one] == [("nccl-network-timeout", (11,))]
+    two = ends.format(n=11) + ends.format(n=12)
+    both = roots(analysed(tmp_path, {"log": steps("worker-1: [rank0]: ") + warns + two}))
+    assert both[0].ranks is None

@@ -13,6 +13,8 @@ from forensics.model import Source
 
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
+# What torch raises in the process whose NCCL has met an error.
+NCCL_ENDS = frozenset({"nccl-remote-error", "nccl-system-error", "nccl-internal-error", "nccl-watchdog-abort"})
 MPI_EXIT = "mpirun-rank-exited"
 
 
@@ -40,9 +42,19 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
         if c.ranks or c.everywhere or c.signature.culprit != "self":
             continue
         own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks]
-        ranks = {r for e in own for r in e.ranks or ()}
+        ranks = {r for e in own for r in e.ranks or ()} or _aborted_by(c, world)
         if len(ranks) == 1:
             c.ranks = tuple(ranks)
+
+
+def _aborted_by(c: Candidate, world: World) -> set[int]:
+    """The ranks that say of themselves that they end because of a warning of NCCL's, which bears no rank, on its host."""
+    if c.signature.area != "nccl":
+        return set()
+    said = [o for e in c.explains if e.signature.name in NCCL_ENDS for o in e.observations]
+    if any(whose.apart(a.identity.node, b.identity.node) for a in said for b in c.observations):
+        return set()
+    return {rank for o in said if (rank := world.of(o)) is not None}
 
 
 def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> tuple[int, ...] | None:
