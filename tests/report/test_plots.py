@@ -638,3 +638,16 @@ def test_a_culprit_that_said_nothing_is_shown_though_the_size_of_the_run_is_not_
     ]  # fmt: skip
     (told,) = made(data(observations=said), run(None, finding(name="collective-timeout", ranks=(2,)))).sequences
     assert told.silences == ((2,),)
+
+
+def test_ranks_without_a_trace_have_a_place_among_the_others() -> None:
+    """A highest rank says that there are the lower ones; one that stands far above all others may be misread."""
+
+    def labels(*ranks: int) -> list[str]:
+        return [n.label for n in made(data(writers=[writer(r, 0.0, 60.0) for r in ranks]), run(None)).swimlane.lanes]
+
+    assert labels(0, 1, 3) == ["rank 0", "rank 1", "rank 2", "rank 3"]
+    assert labels(0, 1, 900) == ["rank 0", "rank 1", "rank 900"]
+    seen = [rank for rank in range(64) if rank not in (9, 20, 40)]
+    bands = labels(*seen)
+    assert bands[:2] == ["ranks 0-7", "ranks 8-15"] and len(bands) == 8

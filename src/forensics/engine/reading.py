@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forensics.engine import diagnosis, identity
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.matcher import STACK, Matcher
-from forensics.engine.scan import scan_files
+from forensics.engine.scan import Scan, scan_files
 from forensics.files import beginning
 from forensics.kinds import Sniffers
 from forensics.model import (
@@ -47,7 +47,7 @@ from forensics.parsers import (
     stacks,
     zeros,
 )
-from forensics.parsers.logs import WHOLE, latest_date, read_log, windows
+from forensics.parsers.logs import WHOLE, LogFindings, latest_date, read_log, windows
 from forensics.parsers.metric_lines import LogText
 from forensics.run import Run
 
@@ -85,24 +85,62 @@ def sniffers() -> Sniffers:
     )
 
 
+@dataclass(slots=True)
+class _Read:
+    """What has been read of a run so far."""
+
+    observations: list[Observation] = field(default_factory=list)
+    tracebacks: list[Traceback] = field(default_factory=list)
+    unended: list[Evidence] = field(default_factory=list)
+    last_errors: list[Evidence] = field(default_factory=list)
+    writers: list[Writer] = field(default_factory=list)
+    metrics: list[pl.DataFrame] = field(default_factory=list)
+    collectives: list[pl.DataFrame] = field(default_factory=list)
+    coverage: list[Coverage] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)  # path -> why a part of the source was not read
+
+    def count_faults(self) -> None:
+        """Let the coverage of the sources say what went wrong in them."""
+        self.coverage = [
+            replace(c, status=Status.PARTIAL, reason=self.faults[c.path]) if c.path in self.faults else c
+            for c in self.coverage
+        ]
+
+    def data(self, run: Run) -> RunData:
+        return RunData(
+            path=run.path,
+            sources=run.sources,
+            observations=tuple(self.observations),
+            tracebacks=tuple(self.tracebacks),
+            writers=tuple(self.writers),
+            metrics=_stack(self.metrics, METRICS_COLUMNS),
+            collectives=_stack(self.collectives, COLLECTIVES_COLUMNS),
+            coverage=diagnosis.with_status(self.coverage),
+            facts=tuple(dict.fromkeys(self.facts)),
+            unended=tuple(self.unended),
+            last_errors=tuple(self.last_errors),
+        )
+
+
 def read(run: Run, matcher: Matcher, options: Options) -> RunData:
     """Parse every source of a run. A parser that fails costs its own source only, and coverage says so."""
-
-    observations: list[Observation] = []
-    tracebacks: list[Traceback] = []
-    unended: list[Evidence] = []
-    last_errors: list[Evidence] = []
-    writers: list[Writer] = []
-    metrics: list[pl.DataFrame] = []
-    texts: list[LogText] = []
-    waiting = 0  # bytes of these
-    sampled: set[str] = set()
-    faults: dict[str, str] = {}
-    collectives: list[pl.DataFrame] = []
-    coverage: list[Coverage] = list(run.skipped)
-    facts: list[Fact] = []
-
+    got = _Read(coverage=list(run.skipped))
     logs = [s for s in run.sources if s.kind is Kind.LOG]
+    dated = latest_date(logs)
+    _read_logs(logs, matcher, options, dated, got)
+    traced = _read_nccl(logs, got)
+    _read_others(run, matcher, dated, got)
+    _read_records(run, matcher, dated, got)
+    got.count_faults()
+    if traced is not None and not any(frame["op"].drop_nulls().len() for frame in got.collectives):
+        got.collectives.append(traced)  # dumps say the same, and what became of the calls
+    _read_together(run, options, got)
+    return got.data(run)
+
+
+def _read_logs(logs: Sequence[Source], matcher: Matcher, options: Options, dated: float | None, got: _Read) -> None:
+    """Scan and read the logs, and the metrics in them."""
     large = sum(s.size > WHOLE for s in logs)
     budget = METRIC_BUDGET // max(large, 1)
     parts = [windows(s.size, budget) if s.size > WHOLE else [] for s in logs]
@@ -120,132 +158,143 @@ def read(run: Run, matcher: Matcher, options: Options) -> RunData:
         threads=options.threads,
         progress=advance,
     )
-    dated = latest_date(logs)
+    texts: list[LogText] = []
+    waiting = 0  # bytes of these
+    sampled: set[str] = set()
     for source, scan, chosen in zip(logs, scans, parts, strict=True):
-        reference = dated if dated is not None else _modified(source)
-        try:
-            head = kernel.head_of(source)
-            scan = kernel.unfold(source, head, scan, matcher.database.scan)
-            found = read_log(source, scan, matcher, reference=reference, parts=chosen)
-        except Exception as error:  # a parser's fault must not cost the other files
-            _raise_if_debugging()
-            coverage.append(_row(source, Status.PARTIAL, _fault(error)))
+        found = _read_one_log(source, scan, chosen, matcher, dated, got)
+        if found is None:
             continue
-        signs, raised, form = found.observations, found.tracebacks, None
-        try:
-            signs, form = kernel.refine(source, head, found.observations, reference=reference)
-            signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
-            signs = tuple(kube_events.refine(source, head, signs))
-            signs = tuple(docker.refine(source, head, signs))
-            signs, raised = gathered.placed(source, signs, raised) if gathered.may_tell(head) else (signs, raised)
-            starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
-            observations += stacks.in_log(source, starts, reference=reference)
-        except Exception as error:  # nor what the same file says otherwise
-            _raise_if_debugging()
-            faults[source.path] = _fault(error)
-        if found.given_up:
-            faults.setdefault(source.path, _given_up(found.given_up))
-        observations += signs
-        facts += [Fact("kernel_log", form, source.path)] if form is not None else []
-        facts += [fact] if (fact := zeros.fact(source)) is not None else []
-        tracebacks += raised
-        unended += found.unended
-        last_errors += [found.last_error] if found.last_error is not None else []
-        writers.append(found.writer)
         texts.append(found.text)
         waiting += found.text.size
         if waiting >= metric_lines.BATCH:
-            metrics += _metric_lines(texts, faults)
+            got.metrics += _metric_lines(texts, got.faults)
             texts, waiting = [], 0
         if found.sampled:
             sampled.add(source.path)
-        if scan.problem:
-            status = Status.PARTIAL if scan.bytes else Status.UNREADABLE
-            coverage.append(_row(source, status, scan.problem))
-        else:
-            coverage.append(_row(source, Status.READ, None))
-    metrics += _metric_lines(texts, faults)
-    traced, answered, notes = _nccl(logs, observations)
-    observations += answered
-    if any(o.signature == "nccl-environment" for o in observations):
+    got.metrics += _metric_lines(texts, got.faults)
+    told = {str(path) for frame in got.metrics for path in frame["source"].unique()} & sampled if sampled else sampled
+    got.coverage = [
+        replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in got.coverage
+    ]
+
+
+def _read_one_log(
+    source: Source, scan: Scan, chosen: Sequence[tuple[int, int]], matcher: Matcher, dated: float | None, got: _Read
+) -> LogFindings | None:
+    """What one log says, added to what was read; None where its parser failed. chosen: its windows for metrics."""
+    reference = dated if dated is not None else _modified(source)
+    try:
+        head = kernel.head_of(source)
+        scan = kernel.unfold(source, head, scan, matcher.database.scan)
+        found = read_log(source, scan, matcher, reference=reference, parts=chosen)
+    except Exception as error:  # a parser's fault must not cost the other files
+        _raise_if_debugging()
+        got.coverage.append(_row(source, Status.PARTIAL, _fault(error)))
+        return None
+    signs, raised, form = found.observations, found.tracebacks, None
+    try:
+        signs, form = kernel.refine(source, head, found.observations, reference=reference)
+        signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
+        signs = tuple(kube_events.refine(source, head, signs))
+        signs = tuple(docker.refine(source, head, signs))
+        signs, raised = gathered.placed(source, signs, raised) if gathered.may_tell(head) else (signs, raised)
+        starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
+        got.observations += stacks.in_log(source, starts, reference=reference)
+    except Exception as error:  # nor what the same file says otherwise
+        _raise_if_debugging()
+        got.faults[source.path] = _fault(error)
+    if found.given_up:
+        got.faults.setdefault(source.path, _given_up(found.given_up))
+    got.observations += signs
+    got.facts += [Fact("kernel_log", form, source.path)] if form is not None else []
+    got.facts += [fact] if (fact := zeros.fact(source)) is not None else []
+    got.tracebacks += raised
+    got.unended += found.unended
+    got.last_errors += [found.last_error] if found.last_error is not None else []
+    got.writers.append(found.writer)
+    if scan.problem:
+        status = Status.PARTIAL if scan.bytes else Status.UNREADABLE
+        got.coverage.append(_row(source, status, scan.problem))
+    else:
+        got.coverage.append(_row(source, Status.READ, None))
+    return found
+
+
+def _read_nccl(logs: Sequence[Source], got: _Read) -> pl.DataFrame | None:
+    """The calls that NCCL's own trace holds; what it says otherwise is added, and how far each log could be read."""
+    traced, answered, notes = _nccl(logs, got.observations)
+    got.observations += answered
+    if any(o.signature == "nccl-environment" for o in got.observations):
         from forensics.parsers.nccl.facts import environment as nccl_environment
 
-        facts += nccl_environment(observations)
-    told = {str(path) for frame in metrics for path in frame["source"].unique()} & sampled if sampled else sampled
-    coverage = [replace(c, reason=c.reason or "metric lines sampled") if c.path in told else c for c in coverage]
-    coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
-    cut_off = {e.file: f"no last line found of the traceback at line {e.line}" for e in reversed(unended)}
-    cut_off |= {f.source: f"ends in {zeros.of(f).size:,} zero bytes" for f in facts if f.name == zeros.FACT}
-    coverage = [replace(c, reason=c.reason or notes.get(c.path) or cut_off.get(c.path)) for c in coverage]
+        got.facts += nccl_environment(got.observations)
+    got.count_faults()
+    cut_off = {e.file: f"no last line found of the traceback at line {e.line}" for e in reversed(got.unended)}
+    cut_off |= {f.source: f"ends in {zeros.of(f).size:,} zero bytes" for f in got.facts if f.name == zeros.FACT}
+    got.coverage = [replace(c, reason=c.reason or notes.get(c.path) or cut_off.get(c.path)) for c in got.coverage]
+    return traced
+
+
+def _read_others(run: Run, matcher: Matcher, dated: float | None, got: _Read) -> None:
+    """Read what is no log: error files, dumps, event files, metric files. Checkpoints and settings come later."""
     for source in run.sources:
         if source.kind in (Kind.LOG, Kind.CHECKPOINT, Kind.CONFIG):
             continue
         if source.kind is Kind.ERROR_FILE:
             record = _error_file(source, matcher, dated)
-            tracebacks += record.tracebacks
-            observations += record.observations
-            coverage.append(_row(source, Status.PARTIAL if record.problem else Status.READ, record.problem))
+            got.tracebacks += record.tracebacks
+            got.observations += record.observations
+            got.coverage.append(_row(source, Status.PARTIAL if record.problem else Status.READ, record.problem))
             continue
         frame, rows, stated, problem = _structured(source)
-        facts += stated
+        got.facts += stated
         if frame is not None and frame.height:
-            (collectives if source.kind is Kind.FLIGHT_RECORDER else metrics).append(frame)
-        observations += rows
-        coverage.append(
-            _row(
-                source,
-                Status.PARTIAL if problem else Status.READ,
-                problem or ("empty" if source.kind is Kind.EMPTY else None),
-            )
-        )
+            (got.collectives if source.kind is Kind.FLIGHT_RECORDER else got.metrics).append(frame)
+        got.observations += rows
+        reason = problem or ("empty" if source.kind is Kind.EMPTY else None)
+        got.coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, reason))
     if sum(s.kind is Kind.TENSORBOARD for s in run.sources) > 1:
         from forensics.parsers import tensorboard
 
-        launches = tensorboard.launches(metrics, run.sources)
-        metrics, observations = launches.metrics, [*observations, *launches.observations]
+        launches = tensorboard.launches(got.metrics, run.sources)
+        got.metrics = list(launches.metrics)
+        got.observations += launches.observations
+
+
+def _read_records(run: Run, matcher: Matcher, dated: float | None, got: _Read) -> None:
+    """Read what JSON lines of logs and metric files quote."""
     for source in run.sources:
         if source.kind not in (Kind.LOG, Kind.METRICS):
             continue
         quoted = _quoted(source, matcher, dated)
-        tracebacks += quoted.tracebacks
-        last_errors += _last_error(source)
+        got.tracebacks += quoted.tracebacks
+        got.last_errors += _last_error(source)
         if quoted.observations:  # the scan of the raw lines has found some of these
-            had = {(o.signature, e.file, e.line) for o in observations for e in o.evidence[:1]}
-            observations += [
+            had = {(o.signature, e.file, e.line) for o in got.observations for e in o.evidence[:1]}
+            got.observations += [
                 o for o in quoted.observations if (o.signature, source.path, o.evidence[0].line) not in had
             ]
         if quoted.problem:
-            faults[source.path] = quoted.problem
-    coverage = [replace(c, status=Status.PARTIAL, reason=faults[c.path]) if c.path in faults else c for c in coverage]
-    if traced is not None and not any(frame["op"].drop_nulls().len() for frame in collectives):
-        collectives.append(traced)  # dumps say the same, and what became of the calls
+            got.faults[source.path] = quoted.problem
+
+
+def _read_together(run: Run, options: Options, got: _Read) -> None:
+    """Read what several files say together, and set aside what they say of others than the run."""
     saved = _checkpoints(run, options.deep) if _has_checkpoints(run) else None
     if saved is not None:
-        observations += saved.observations
-        facts += saved.facts
-        coverage += [_row(*row) for row in saved.rows.values()]
+        got.observations += saved.observations
+        got.facts += saved.facts
+        got.coverage += [_row(*row) for row in saved.rows.values()]
     files = run_files.collect(run.sources, _fault_of)
-    facts += files.facts
+    got.facts += files.facts
     for source in run.sources:
         if source.path in files.problems:
             problem = files.problems[source.path]
-            coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
-    observations += exit_files.told(run.sources) + gpu_query.told(run.sources)
-    observations = accounting.of_this_job(observations, run.sources, [fact.value for fact in facts])
-    observations = bystanders.marked(observations, run.sources, facts)
-    return RunData(
-        path=run.path,
-        sources=run.sources,
-        observations=tuple(observations),
-        tracebacks=tuple(tracebacks),
-        writers=tuple(writers),
-        metrics=_stack(metrics, METRICS_COLUMNS),
-        collectives=_stack(collectives, COLLECTIVES_COLUMNS),
-        coverage=diagnosis.with_status(coverage),
-        facts=tuple(dict.fromkeys(facts)),
-        unended=tuple(unended),
-        last_errors=tuple(last_errors),
-    )
+            got.coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
+    got.observations += exit_files.told(run.sources) + gpu_query.told(run.sources)
+    got.observations = accounting.of_this_job(got.observations, run.sources, [fact.value for fact in got.facts])
+    got.observations = list(bystanders.marked(got.observations, run.sources, got.facts))
 
 
 def _metric_lines(texts: Sequence[LogText], faults: dict[str, str]) -> list[pl.DataFrame]:

@@ -210,7 +210,7 @@ def _picture(
     progress: Progress,
 ) -> Swimlane | None:
     culprits = {rank for f in diagnosis.of_role(Role.ROOT) for rank in f.ranks or ()}
-    ranks = sorted({*range(diagnosis.run.world_size or 0), *lives})
+    ranks = sorted({*range(diagnosis.run.world_size or _least_size(lives)), *lives})
     known = [life for life in lives.values() if life.first is not None] or list(files.values())
     if not any(life.trains for life in known):  # whose the training was is not known, but when it was
         known += [life for life in files.values() if life.trains]
@@ -254,6 +254,12 @@ def _picture(
     if len(told) > len(shown):
         notes.append(f"{plural(len(told) - len(shown), 'more file')} whose rank is not known are left out.")
     return Swimlane(axis, start, end, tuple(lanes), tuple(note for note in notes if note))
+
+
+def _least_size(ranks: Collection[int]) -> int:
+    """How many ranks there are at least: a rank has all lower ones beside it. 0 where most of these left no trace."""
+    least = max(ranks, default=-1) + 1
+    return least if 2 * len(ranks) >= least else 0
 
 
 def _listed(names: Collection[str]) -> str:
