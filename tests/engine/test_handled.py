@@ -87,3 +87,52 @@ def test_peers_that_died_of_it_at_different_steps_are_both_to_blame(tmp_path: Pa
         lines[at:at] = [f"[rank{rank}]: {line}\n" for line in FATAL.splitlines()]
     (tmp_path / "all.log").write_text("".join(lines))
     assert root_of(tmp_path).ranks == (1, 2)
+
+
+# --- records that bear epochs and no steps ---------------------------------------------------------------------------
+
+FELL_BACK = [
+    "ERROR:model:flash attn failed, falling back to sdpa",
+    "Traceback (most recent call last):",
+    '  File "/w/model.py", line 8, in build',
+    "    import flash_attn",
+    "ModuleNotFoundError: No module named 'flash_attn'",
+]
+ENDED = [
+    "Traceback (most recent call last):",
+    '  File "/w/train.py", line 90, in <module>',
+    "    np.save(path, features)",
+    "OSError: [Errno 122] Disk quota exceeded",
+]
+
+
+def by_epochs(first: int, last: int) -> list[str]:
+    """Records of a Trainer without its bar."""
+    return [
+        f"{{'loss': {2 - n / 100:.4f}, 'grad_norm': 1.{n:02d}, 'learning_rate': 1e-05, 'epoch': {n / 40}}}"
+        for n in range(first, last + 1)
+    ]
+
+
+@pytest.mark.parametrize("before", [[], by_epochs(1, 5)])
+def test_what_a_trainer_went_on_past_is_no_cause(tmp_path: Path, before: list[str]) -> None:
+    lines = [*before, *FELL_BACK, *by_epochs(6, 30), *ENDED]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    found = analyse([str(tmp_path)], Options(cache=False)).findings
+    assert [f.name for f in found if f.role is Role.ROOT] == ["disk-full"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [],
+        by_epochs(6, 7),  # what peers had under way
+        by_epochs(1, 20),  # another start
+    ],
+    ids=["nothing", "few", "anew"],
+)
+def test_what_nothing_shows_to_be_handled_stays(tmp_path: Path, after: list[str]) -> None:
+    lines = [*by_epochs(1, 5), *FELL_BACK, *after]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    found = analyse([str(tmp_path)], Options(cache=False)).findings
+    assert "module-not-found" in [f.name for f in found if f.role is Role.ROOT]

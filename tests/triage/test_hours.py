@@ -16,6 +16,7 @@ from forensics.triage.hours import between_attempts, gpu_hours
 from forensics.triage.model import Batch, Device, JobResult
 from forensics.triage.pool import Limits
 from forensics.triage.redacted import redacted
+from forensics.triage.result import node_of
 from forensics.triage.show import csv_text, payload
 from tests.triage.rows import fault, row
 from tests.triage.test_batch import here
@@ -131,8 +132,9 @@ def test_the_host_of_a_tracker_is_the_node_and_no_fact(tmp_path: Path) -> None:
 def test_a_node_is_filled_in_for_causes_of_a_machine_only(tmp_path: Path) -> None:
     head = "Running on gpu-03\n"
     assert only(tmp_path, {"train.log": head + STEPS + ECC}).node == "gpu-03"
-    bug = only(tmp_path / "b", {"train.log": head + STEPS + FAILED})
-    assert (bug.node, bug.nodes) == (None, ("gpu-03",))
+    assert node_of("gpu-ecc-uncorrectable", None, ("gpu-03",)) == "gpu-03"
+    assert node_of("gpu-ecc-uncorrectable", None, ("gpu-03", "gpu-04")) is None
+    assert node_of("python-exception", None, ("gpu-03",)) is None
 
 
 def test_a_host_has_one_name() -> None:

@@ -26,6 +26,7 @@ VIEWS_OF_ATTEMPTS = 4  # each can hold all marks of a file
 
 _OF_BARS = ("progress", "total_steps")  # what a progress bar alone gives
 STRIDES = 50  # intervals between records that a bar may be ahead of the last one
+RECORDS = 5  # without steps, that must follow a message: one or two may be of peers that had them under way
 
 
 class _Mark(NamedTuple):
@@ -133,6 +134,14 @@ class StepClock:
             marks = self.marks.get(source, ()) if every else self._of_rank.get(rank, {}).get(source, ())
             kept[key] = _Lines.of(m for m in marks if m.by(bound))
         return kept[key]
+
+    def _epochs_go_on(self, file: str, line: int, by: int) -> bool:
+        """Whether a file whose records bear epochs alone counts on below a line, by `by` records, and not anew."""
+        own = [(n, epoch) for n, epoch in self.epochs.get(file, ()) if n is not None]
+        before = [epoch for n, epoch in own if n < line]
+        after = [epoch for n, epoch in own if n > line]
+        rising = all(a <= b for a, b in pairwise([*before[-1:], *after]))
+        return rising and len(after) >= (by if before else by + 1)
 
     def last_before(self, observation: Observation, rank: int | None) -> Last | None:
         """The last record at or before an event: in its own file by line, else by time, else the last of all.
@@ -289,7 +298,9 @@ class StepClock:
         places = [(view, view.until(evidence.line)) for view in views]
         after = [(view.highest[n], view.lowest[n]) for view, n in places if n < len(view.lines)]
         if not after:
-            return False
+            whole = attempt is None or self.attempt.get(file) == attempt
+            apart = rank is None and whole and not self.marks.get(file)
+            return apart and self._epochs_go_on(file, evidence.line, max(by, RECORDS))
         before = max(((view.lines[n - 1], view.steps[n - 1]) for view, n in places if n), default=None)
         start = before[1] if before is not None else min(lowest for _, lowest in after)
         return max(highest for highest, _ in after) >= start + by
