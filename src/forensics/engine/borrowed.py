@@ -48,7 +48,7 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
 
 
 def _aborted_by(c: Candidate, world: World) -> set[int]:
-    """The ranks that say of themselves that they end because of a warning of NCCL's, which bears no rank, on its host."""
+    """The ranks that say of themselves that they end because of a warning of NCCL's without a rank, on its host."""
     if c.signature.area != "nccl":
         return set()
     said = [o for e in c.explains if e.signature.name in NCCL_ENDS for o in e.observations]
