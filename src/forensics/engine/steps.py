@@ -445,10 +445,9 @@ def _epochs(metrics: pl.DataFrame) -> dict[str, list[tuple[int | None, float]]]:
 
     found: dict[str, list[tuple[int | None, float]]] = {}
     if (small := few(metrics)) is not None:
-        for row in small:
-            told = row.step is None and row.epoch is not None and math.isfinite(row.epoch)
-            if told and found.get(row.source, [(None, None)])[-1] != (row.line, row.epoch):
-                found.setdefault(row.source, []).append((row.line, row.epoch or 0.0))
+        told = (r for r in small if r.step is None and r.epoch is not None and math.isfinite(r.epoch))
+        for source, line, epoch in dict.fromkeys((r.source, r.line, r.epoch or 0.0) for r in told):
+            found.setdefault(source, []).append((line, epoch))
         return found
     rows = metrics.filter(pl.col("step").is_null() & pl.col("epoch").is_finite()).select("source", "line", "epoch")
     for source, line, epoch in rows.unique(maintain_order=True).iter_rows():
