@@ -25,7 +25,7 @@ _RULED = lazy(
 _RULED_END = lazy(r"^\s*[-=#*~]{3,}\s*end\b.{0,80}$", re.I)
 # The field whose value a line shows, behind few words: fairseq's T-12 and H-12 (fairseq_cli/generate.py) among them.
 _FIELD = lazy(
-    r"(?:^|[\s|({\[\"'])(?:hyp(?:othes[ei]s)?|ref(?:erence)?|src|tgt|prompt|completion|generated(?:[ _]text)?|decoded"
+    r"(?:^|[\s|({\[\"'])(?:hyp(?:othes[ei]s)?|ref(?:erence)?|prompt|completion|generated(?:[ _]text)?|decoded"
     r"|translation|transcript(?:ion)?|caption|question|answer|instruction)s?[\"']?(?: \d{1,6})?\s?(?:: |=|:$|\|)"
     r"|(?:^|\s)[STHDP]-\d{1,9}\t",
     re.I,
