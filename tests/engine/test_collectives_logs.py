@@ -483,3 +483,10 @@ def test_one_of_eight_that_is_behind_is_a_minority_though_one_alone_timed_out(tm
     lines = [*waited(3, 77), *(told(rank, 77 if rank != 6 else 76, 76) for rank in range(8) if rank != 3)]
     found = first(diagnose(tmp_path, {"run.out": [*trained(8), *lines]}))
     assert (found.name, found.ranks) == ("straggler-rank", (6,))
+
+
+def test_of_two_ranks_the_one_that_did_not_time_out_is_missing_where_its_log_is_there(tmp_path: Path) -> None:
+    files = {"rank1.log": [*steps(1, 9), *waited(1, 70)]}
+    assert first(diagnose(tmp_path, files)).ranks is None
+    assert first(diagnose(tmp_path, files | {"rank0.log": steps(0, 9)})).ranks == (0,)
+    assert first(diagnose(tmp_path, files | {"rank0.log": [*steps(0, 9), *waited(0, 70)]})).ranks is None

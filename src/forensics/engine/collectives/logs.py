@@ -368,7 +368,8 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
     # A connection is closed by somebody: where all but one complain of it, it was that one, also where they are two.
     gone = not logs.timed_out or len(_lost_with_them(logs)) > len(logs.timed_out)
     # Not where of others there is no log at all: any of them may have closed it.
-    alone = not logs.timed_out and len(quiet) == 1 and set(lost) <= set(quiet)
+    # Of two ranks that both wait, both time out: the one that says nothing did not come, where its log is there.
+    alone = len(quiet) == 1 and set(lost) <= set(quiet) and (not logs.timed_out or (len(everyone) == 2 and not lost))
     if quiet and (alone or len(quiet) < len(complaining)):
         signature = "rank-exited-early" if gone else "collective-timeout"
         did = "lost their connection" if gone else "timed out"
