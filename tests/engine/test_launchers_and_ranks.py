@@ -228,3 +228,14 @@ def test_the_only_host_of_which_srun_says_that_a_task_exited_is_that_of_a_cause_
     other = "srun: error: gpu-4: task 1: Exited with exit code 1\n"
     assert analysed(tmp_path / "a", {"job.out": log + one}).findings[0].node == "gpu-3"
     assert analysed(tmp_path / "b", {"job.out": log + one + other}).findings[0].node is None
+
+
+@pytest.mark.parametrize(("tasks", "rank"), [("0-7", 12), ("0-3", None)])
+def test_numbers_that_srun_calls_tasks_are_its_labels(tmp_path: Path, tasks: str, rank: int | None) -> None:
+    log = (
+        "+ srun python train.py\n12: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        "5: waiting\nsrun: error: gpu-b07: task 12: Exited with exit code 1\n"
+        f"srun: error: gpu-b06: tasks {tasks}: Terminated\nsrun: error: gpu-b07: tasks 8-11,13-15: Terminated\n"
+    )
+    found = analysed(tmp_path, {"slurm-5.out": log}).findings[0]
+    assert (found.name, (found.ranks or (None,))[0]) == ("gpu-ecc-uncorrectable", rank)

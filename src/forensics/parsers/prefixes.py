@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -82,6 +82,8 @@ VOTED: dict[str, str] = {
 }
 # What srun, slurmstepd, pdsh and a shell with `set -x` put between the lines of those that they started.
 _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
+_TASKS_ENDED = lazy(r"srun: error: \S{1,200}: tasks? (?P<tasks>[\d,-]{1,400}): ", re.ASCII)
+_SPAN = lazy(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
@@ -219,16 +221,17 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     A prefix is accepted where at least 80 % of the non-empty lines bear it and its values look like what they claim
     to be: few distinct ones, each seen at least three times on average, never a word that opens ordinary messages.
     Launchers' own lines bear none and do not count. In a log that ends with its imports the head and the first frame
-    of a traceback behind one value tell as much.
+    of a traceback behind one value tell as much; so do numbers that srun, in its own lines, calls tasks that ended.
     """
-    sample = [line for line in lines if line.strip() and not _OF_LAUNCHERS.match(line)]
+    whole = [line for line in lines if line.strip()]
+    sample = [line for line in whole if not _OF_LAUNCHERS.match(line)]
     accepted = set()
     for name, pattern in _VOTED.items():
         value = "host" if "host" in pattern.groupindex else 1
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
         few = len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct)
-        if few and not _before_traceback(sample, pattern, value):
+        if few and not (_before_traceback(sample, pattern, value) or (name == "srun" and _are_tasks(whole, distinct))):
             continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
             continue
@@ -238,6 +241,13 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted)
+
+
+def _are_tasks(lines: Iterable[str], numbers: Collection[str]) -> bool:
+    """Whether srun tells of the end of every task of these numbers, by itself or in a range."""
+    told = ",".join(m["tasks"] for line in lines if (m := _TASKS_ENDED.match(line)))
+    ends = [(int(m[1]), int(m[2] or m[1])) for m in _SPAN.finditer(told)]
+    return bool(numbers) and all(any(low <= int(n) <= high for low, high in ends) for n in numbers)
 
 
 def _before_traceback(sample: Sequence[str], pattern: re.Pattern[str], value: str | int) -> bool:
