@@ -239,3 +239,13 @@ def test_numbers_that_srun_calls_tasks_are_its_labels(tmp_path: Path, tasks: str
     )
     found = analysed(tmp_path, {"slurm-5.out": log}).findings[0]
     assert (found.name, (found.ranks or (None,))[0]) == ("gpu-ecc-uncorrectable", rank)
+
+
+def test_labels_of_many_tasks_with_a_line_each_are_read(tmp_path: Path) -> None:
+    hosts = {n: f"dgx-{n // 8:03d}" for n in range(64)}
+    init = "{n}: {host}:{pid}:{pid} [{local}] NCCL INFO comm 0x55d{n} rank {n} nranks 64 cudaDev {local} busId {bus}000 - Init COMPLETE\n"
+    log = "".join(init.format(n=n, host=h, pid=9000 + n, local=n % 8, bus=40 + n % 8) for n, h in hosts.items())
+    xid = "[Thu Nov 20 02:39:09 2026] NVRM: Xid (PCI:0000:43:00): 79, pid=9019, name=python3, GPU has fallen off the bus.\n"
+    files = {"megatron.log": log + "0: step 100 loss 2.0\n0: step 110 loss 1.9\n", "dmesg-dgx-002.txt": xid}
+    found = analysed(tmp_path, files).findings[0]
+    assert (found.name, found.ranks, found.node) == ("gpu-fell-off-bus", (19,), "dgx-002")

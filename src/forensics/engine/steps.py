@@ -355,12 +355,16 @@ def _without_strange_bars(marks: Sequence[_Mark], of_bars: Set[_Mark]) -> list[_
     strides = sorted(b - a for a, b in pairwise(own) if b > a)
     most = STRIDES * max(strides[len(strides) // 2] if strides else 1, 1)
     kept: list[_Mark] = []
-    reached: int | None = None
+    reached: int | None = None  # by the source's own records
+    strange = False  # a bar that began below that counts something else, until the next own record
     for mark in marks:
-        if mark in of_bars and reached is not None and not reached <= mark.step <= reached + most:
-            continue
+        if mark not in of_bars:
+            reached, strange = mark.step, False
+        elif reached is not None:
+            strange = strange or mark.step < reached
+            if strange or mark.step > reached + most:
+                continue
         kept.append(mark)
-        reached = mark.step
     return kept
 
 

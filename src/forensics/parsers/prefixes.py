@@ -83,6 +83,7 @@ VOTED: dict[str, str] = {
 # What srun, slurmstepd, pdsh and a shell with `set -x` put between the lines of those that they started.
 _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
 _TASKS_ENDED = lazy(r"srun: error: \S{1,200}: tasks? (?P<tasks>[\d,-]{1,400}): ", re.ASCII)
+_OF_A_RANK = lazy(r"\[rank\d{1,6}\]:|[\w.-]{1,100}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL ")
 _SPAN = lazy(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
@@ -221,7 +222,8 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     A prefix is accepted where at least 80 % of the non-empty lines bear it and its values look like what they claim
     to be: few distinct ones, each seen at least three times on average, never a word that opens ordinary messages.
     Launchers' own lines bear none and do not count. In a log that ends with its imports the head and the first frame
-    of a traceback behind one value tell as much; so do numbers that srun, in its own lines, calls tasks that ended.
+    of a traceback behind one value tell as much; so do numbers that srun, in its own lines, calls tasks that ended, and
+    those before prefixes that torch or NCCL put there.
     """
     whole = [line for line in lines if line.strip()]
     sample = [line for line in whole if not _OF_LAUNCHERS.match(line)]
@@ -231,7 +233,8 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
         few = len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct)
-        if few and not (_before_traceback(sample, pattern, value) or (name == "srun" and _are_tasks(whole, distinct))):
+        tasks = name == "srun" and (_are_tasks(whole, distinct) or _before_ranks(sample, pattern))
+        if few and not tasks and not _before_traceback(sample, pattern, value):
             continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
             continue
@@ -241,6 +244,15 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted)
+
+
+def _before_ranks(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    """Whether nearly all lines bear the prefix, and some of them a prefix of a rank's process behind it.
+
+    Of hundreds of ranks the beginning of a log holds a line or two each.
+    """
+    rests = [line[m.end() :] for line in sample if (m := pattern.match(line))]
+    return 5 * len(rests) >= 4 * len(sample) and sum(_OF_A_RANK.match(rest) is not None for rest in rests) >= 2
 
 
 def _are_tasks(lines: Iterable[str], numbers: Collection[str]) -> bool:

@@ -214,8 +214,12 @@ def _stuck_apart(
         }
         if len(values) == len(ranks) and len(set(values.values())) > 1:
             _, odd = vote(values)
-            sized = {rank: f" of {value} elements" if what == "numel" else "" for rank, value in values.items()}
-            said = "; ".join(f"rank {rank} in {calls[rank].captures['op']}{sized[rank]}" for rank in sorted(values)[:8])
+            inside: dict[str, list[int]] = defaultdict(list)
+            for rank, value in values.items():
+                size = f" of {value} elements" if what == "numel" else ""
+                inside[f"{calls[rank].captures['op']}{size}"].append(rank)
+            few_first = sorted(inside.items(), key=lambda item: (len(item[1]), min(item[1])))
+            said = "; ".join(f"{spoken(there)} in {call}" for call, there in few_first[:8])
             signature = "collective-op-mismatch" if what == "op" else "collective-shape-mismatch"
             end = "" if odd else f" {no_majority(len(values))}"
             seq = next(iter(seqs.values()))
