@@ -120,3 +120,15 @@ def test_the_same_numbers_in_the_folders_of_hosts_are_no_ranks(tmp_path: Path) -
     files = {f"n{'ab'[n // 2]}01/worker{n % 2}.log": steps() for n in range(4)}
     files["nb01/worker1.log"] += RAISED
     assert analysed(tmp_path, files).findings[0].ranks is None
+
+
+def test_hosts_of_ranks_in_json_records(tmp_path: Path) -> None:
+    record = '{{"ts":"2026-11-25T02:{m:02d}:00Z","rank":{r},"host":"p5-0{h}","step":{m},"loss":{loss}}}\n'
+    rows = [
+        record.format(m=m, r=r, h=r // 2, loss="NaN" if m > 20 and (r == 3 or m > 22) else 3.1 - m / 50)
+        for m in range(30)
+        for r in range(4)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(rows))
+    run = analyse([str(tmp_path)], Options(threads=1))
+    assert (run.findings[0].ranks, run.findings[0].node, run.run.nodes) == ((3,), "p5-01", 2)

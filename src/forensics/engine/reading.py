@@ -376,7 +376,7 @@ def _structured(source: Source) -> tuple[pl.DataFrame | None, Sequence[Observati
             return flight_recorder.collectives(dump, source), (), (), flight_recorder.not_compared(dump)
         if source.kind is Kind.METRICS:
             frame, problem = metric_files.read(source.file, source)
-            return frame, (), (), problem
+            return frame, metric_files.speakers(source), (), problem
     except OSError as error:
         return None, (), (), error.strerror or str(error)
     except Exception as error:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from forensics.files import opened
-from forensics.model import METRICS_COLUMNS, Source, schema
+from forensics.model import MAX_RANKS, METRICS_COLUMNS, Evidence, Identity, Observation, Source, schema
 from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_windows import read_part
@@ -47,6 +47,9 @@ _STEP_KEYS = (
     "timesteps", "time/total_timesteps",  # of Stable-Baselines3, whose tables have no other counter of the whole run
 )  # fmt: skip
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
+_HOST_KEYS = ("host", "hostname", "node")
+_HOST = lazy(r"[A-Za-z][\w.-]{0,62}\w")
+_SPEAKERS = 256 << 10  # bytes of the beginning that are looked through for the hosts of ranks
 _PLACES = ("loss", "eval_loss", "step")  # of an indented record's lines, the one that stands for it
 _CONSTANT = frozenset({"total_steps", "batch_size"})
 _WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
@@ -172,6 +175,35 @@ def read(path: Path, source: Source) -> tuple[pl.DataFrame, str | None]:
     if not rows and trouble is None:
         trouble = "holds no metric that is known by name"
     return _frame(rows, source), trouble
+
+
+def speakers(source: Source) -> tuple[Observation, ...]:
+    """An observation for each rank of which the records at the beginning name the host too, as JSON lines may.
+
+    A rank of which they name two is left out. Raises OSError.
+    """
+    with opened(source.file) as file:
+        head = file.read(_SPEAKERS)
+    if not head.startswith(b"{") or not any(f'"{key}"'.encode() in head for key in _HOST_KEYS):
+        return ()
+    hosts: dict[int, dict[str, int]] = {}
+    for line, record in _parse_lines(head.decode("utf-8", "replace").split("\n")[:-1]):
+        rank = next((r for key in ("rank", "global_rank") if (r := _whole(record.get(key))) is not None), None)
+        host = next((h for key in _HOST_KEYS if isinstance(h := record.get(key), str) and _HOST.fullmatch(h)), None)
+        if rank is not None and 0 <= rank < MAX_RANKS and host is not None:
+            hosts.setdefault(rank, {}).setdefault(host, line)
+    return tuple(
+        Observation(
+            signature="process-seen",
+            weight=0.5,
+            evidence=(Evidence(source.path, line, None, f"rank {rank} on {host}"),),
+            identity=Identity(rank=rank, node=host).over(source.identity),
+            culprits=(),
+        )
+        for rank, told in hosts.items()
+        if len(told) == 1
+        for host, line in told.items()
+    )
 
 
 def form_of_lines(head: bytes, name: str) -> str | None:
