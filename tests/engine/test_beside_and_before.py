@@ -171,3 +171,23 @@ def test_a_warning_of_nccl_is_of_the_only_rank_that_ends_by_it(tmp_path: Path) -
     two = ends.format(n=11) + ends.format(n=12)
     both = roots(analysed(tmp_path, {"log": steps("worker-1: [rank0]: ") + warns + two}))
     assert both[0].ranks is None
+
+
+def test_a_rank_that_its_monitor_killed_had_hung(tmp_path: Path) -> None:
+    log = steps() + (
+        "[2026-04-03 04:40:21,512] [ERROR] [ft_launcher@node-3] [rank_monitor_server] [RankMonitorServer:global_rank=37 "
+        "local_rank=5] Did not get subsequent heartbeat. Waited 600.02 seconds.\n"
+        "E0403 04:40:25.001000 412000 nvidia_resiliency_ext/fault_tolerance/launcher.py:601] failed (exitcode: -9) "
+        "local_rank: 5 (pid: 412231) of binary: /usr/bin/python\n"
+    )
+    found = roots(analysed(tmp_path, {"ft.log": log}))
+    assert [(f.name, f.ranks) for f in found] == [("rank-heartbeat-lost", (37,))]
+
+
+def test_a_rank_that_was_killed_before_its_monitor_missed_it_had_not(tmp_path: Path) -> None:
+    log = steps() + (
+        "E0403 04:30:10.001000 412000 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) "
+        "local_rank: 5 (pid: 412231) of binary: /usr/bin/python\n"
+        "[2026-04-03 04:40:21,512] [WARNING] [RankMonitorServer:5] Did not get subsequent heartbeat. Waited 600.02 seconds.\n"
+    )
+    assert roots(analysed(tmp_path, {"ft.log": log}))[0].name == "sigkill-unknown-sender"

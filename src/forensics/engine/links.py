@@ -164,6 +164,8 @@ def missing_ranks(live: Sequence[Candidate]) -> None:
                 and not is_hang(own)
                 and own.explained_by is None
                 and said_before(own, hang)
+                # An end that such a wait brings about itself has to be the earlier one by the clock.
+                and (own.signature.name not in hang.signature.causes or _stamped_before(own, hang))
             ):
                 link(own, hang)
                 break
