@@ -490,3 +490,18 @@ def test_of_two_ranks_the_one_that_did_not_time_out_is_missing_where_its_log_is_
     assert first(diagnose(tmp_path, files)).ranks is None
     assert first(diagnose(tmp_path, files | {"rank0.log": steps(0, 9)})).ranks == (0,)
     assert first(diagnose(tmp_path, files | {"rank0.log": [*steps(0, 9), *waited(0, 70)]})).ranks is None
+
+
+def test_what_a_shared_log_shows_without_a_rank_is_of_rank_0_alone(tmp_path: Path) -> None:
+    bar = " 23%|██        | 11086/48211 [11:00<1:10:00, 11.0it/s]"
+    busy = ["***** Running Evaluation *****", "  Num examples = 48211", bar]
+    trains = [f"2026-08-10 {clock(n)} INFO step {n} loss {3 - n / 100:.2f}" for n in range(1, 10)]
+
+    def of_missing(rank: int) -> str:
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        waits = [line for r in range(4) if r != rank for line in waited(r, 70)[:2]]
+        return first(diagnose(folder, {"out.log": [*trained(4), *trains, *busy, *waits]})).name
+
+    assert of_missing(0) == "rank0-side-work"
+    assert of_missing(2) == "collective-timeout"

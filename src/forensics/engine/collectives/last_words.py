@@ -76,6 +76,8 @@ def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> 
     for o in found:
         rank = o.culprits[0] if o.culprits is not None and len(o.culprits) == 1 else None
         words = last_words(rank, sources) if rank is not None and o.signature in ASKED else None
+        if words is None and rank == 0 and o.signature in ASKED and (said := last_words(None, sources)) is not None:
+            words = said if said.doing in _SIDE else None  # what a log shows without a rank, rank 0 has printed
         if words is not None and rank is not None:
             alone = rank == 0 and words.doing in _SIDE and not _others_do(words.doing, sources)
             o = replace(
