@@ -177,3 +177,23 @@ def test_the_end_that_a_record_tells_counts(tmp_path: Path, name: str) -> None:
     assert of(tmp_path, name, [*steps(0, 40), skipped, end]).verdict == "healthy"
     assert of(tmp_path, name, [*steps(0, 40), skipped]).verdict == "unknown"
     assert of(tmp_path, name, [*steps(0, 40), end | {"message": "begins"}, STRUCTLOG]).verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"labels": {"rank": "3", "host": "n-3"}},
+        {"ctx": {"rank": 3, "host": "n-3"}},
+        {"labels": {"rank": 3}, "host": {"hostname": "n-3"}},
+        {"record": {"extra": {"rank": 3, "host": "n-3"}}},
+        {"rank": 3, "hostname": "n-3"},
+    ],
+)
+def test_rank_and_host_of_a_record_stand_where_programs_add_them(tmp_path: Path, added: dict[str, Any]) -> None:
+    lost = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2027, remote process exited or there was a network error"
+    peers = [
+        {"time": "2026-01-05T14:03:02Z", "level": "ERROR", "labels": {"rank": n}, "message": lost} for n in (0, 1, 2)
+    ]
+    failed = {"time": STAMP, "level": "ERROR", "message": f"failed\n{STACK}", **added}
+    (root,) = of(tmp_path, "train.log", [*steps(0, 20), failed, *peers]).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.node) == ("python-exception", (3,), "n-3")
