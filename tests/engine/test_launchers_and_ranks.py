@@ -249,3 +249,15 @@ def test_labels_of_many_tasks_with_a_line_each_are_read(tmp_path: Path) -> None:
     files = {"megatron.log": log + "0: step 100 loss 2.0\n0: step 110 loss 1.9\n", "dmesg-dgx-002.txt": xid}
     found = analysed(tmp_path, files).findings[0]
     assert (found.name, found.ranks, found.node) == ("gpu-fell-off-bus", (19,), "dgx-002")
+
+
+def test_labels_count_the_tasks_of_a_large_job(tmp_path: Path) -> None:
+    begin = "".join(f"{n:>3}: Loading module python for nid00{2000 + n // 8}\n" for n in range(64))
+    log = begin + "".join(f"  0: step {n} loss {2 - n / 99:.3f}\n" for n in range(5)) + " 51: Bus error (core dumped)\n"
+    assert analysed(tmp_path, {"slurm-1.out": log}).findings[0].ranks == (51,)
+
+
+def test_a_numbered_list_is_no_output_of_tasks(tmp_path: Path) -> None:
+    layers = "".join(f"{n:>3}: Linear(in_features=64, out_features=64)\n" for n in range(64))
+    found = analysed(tmp_path, {"train.log": layers + "Bus error (core dumped)\n"}).findings[0]
+    assert found.ranks is None

@@ -84,6 +84,7 @@ VOTED: dict[str, str] = {
 _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
 _TASKS_ENDED = lazy(r"srun: error: \S{1,200}: tasks? (?P<tasks>[\d,-]{1,400}): ", re.ASCII)
 _OF_A_RANK = lazy(r"\[rank\d{1,6}\]:|[\w.-]{1,100}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL ")
+MANY_TASKS = 16
 _SPAN = lazy(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
@@ -247,12 +248,17 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
 
 
 def _before_ranks(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
-    """Whether nearly all lines bear the prefix, and some of them a prefix of a rank's process behind it.
+    """Whether nearly all lines bear the prefix, and it counts the tasks of a large job, or stands before a rank's own.
 
-    Of hundreds of ranks the beginning of a log holds a line or two each.
+    Of hundreds of ranks the beginning of a log holds a line or two each: all numbers from 0 on, some more than once,
+    which those of a list are not.
     """
-    rests = [line[m.end() :] for line in sample if (m := pattern.match(line))]
-    return 5 * len(rests) >= 4 * len(sample) and sum(_OF_A_RANK.match(rest) is not None for rest in rests) >= 2
+    found = [(int(m.group(1)), line[m.end() :]) for line in sample if (m := pattern.match(line))]
+    numbers = {number for number, _ in found}
+    many = len(numbers) >= MANY_TASKS and numbers == set(range(len(numbers))) and len(found) > len(numbers)
+    if many and 20 * len(found) >= 19 * len(sample):
+        return True
+    return 5 * len(found) >= 4 * len(sample) and sum(_OF_A_RANK.match(rest) is not None for _, rest in found) >= 2
 
 
 def _are_tasks(lines: Iterable[str], numbers: Collection[str]) -> bool:
