@@ -609,3 +609,20 @@ def test_the_bar_of_an_evaluation_is_no_step_of_training(above):
 def test_a_trainers_own_bar_begins_above_its_dicts():
     log = "".join(hf_dict(n) + bar(n) for n in range(10, 60, 10))
     assert {"progress", "total_steps"} <= set(extract(bar(0) + log)["name"])
+
+
+@pytest.mark.parametrize(
+    ("bar", "step"),
+    [
+        ("100%|##########| 63/63 [00:10<00:00,  6.11it/s]", None),  # of an evaluation
+        ("  3%|3         | 2/63 [00:00<00:10,  6.11it/s]", None),
+        (" 47%|####7     | 703/1500 [12:01<13:20,  1.0s/it]", 703),
+    ],
+)
+def test_a_bar_that_is_first_seen_behind_dicts_of_a_trainer(bar, step):
+    dicts = [
+        f"{{'loss': {2 - n / 50:.4f}, 'grad_norm': 0.7, 'learning_rate': 2e-05, 'epoch': {n / 10}}}"
+        for n in range(1, 9)
+    ]
+    values = extract("\n".join([*dicts, bar])).filter(name="progress")["value"].to_list()
+    assert (values[-1:] or [None])[0] == step

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PROGRESS = 400
 NEARLY_ALL = 0.9  # of the dicts of a file; the first one may stand at step 1, the last one at any
 DICTS_ABOVE = 3  # dicts of a Trainer above the first frame of a file, from which on the bar is not the Trainer's own
+BEGINS = 2  # at most, what a bar counts that is drawn for the first time; one that is only seen late counts more
 FEWEST = 64  # rows that are looked at one by one
 
 
@@ -39,7 +40,8 @@ def complete(
     kinds = frozenset(rows["kind"].unique().to_list())
     rows = _placed(rows, starts, files)
     rows = _inherit(rows, kinds, rules)
-    evaluated = _evaluations(rows, kinds)
+    told = _placed(pl.concat(constant).sort("key", maintain_order=True), starts, files) if constant else None
+    evaluated = _evaluations(rows, kinds, told)
     if len(evaluated):
         of_bar = (pl.col("kind") == "frame") & pl.col("epoch").is_null()
         rows = rows.filter(~(of_bar & pl.col("file").is_in(evaluated.implode())))
@@ -47,8 +49,7 @@ def complete(
     if "frame" in kinds:
         rows = rows.filter((pl.col("kind") != "frame") | ~_unchanged("value", "step", "epoch"))
     rows = _thin(rows, kinds)
-    if constant:
-        told = _placed(pl.concat(constant).sort("key", maintain_order=True), starts, files)
+    if told is not None:
         counts = pl.col("name").cast(pl.String) == "total_steps"
         told = told.filter(~(counts & pl.col("file").is_in(evaluated.implode()))) if len(evaluated) else told
         rows = rows.merge_sorted(_changes(told).select(rows.columns), key="key")
@@ -102,17 +103,25 @@ def _inherit(rows: pl.DataFrame, kinds: frozenset[str], rules: pl.Series) -> pl.
     return rows.filter(pl.col("name") != "total_timesteps") if "table" in kinds else rows
 
 
-def _evaluations(rows: pl.DataFrame, kinds: frozenset[str]) -> pl.Series:
+def _evaluations(rows: pl.DataFrame, kinds: frozenset[str], constant: pl.DataFrame | None) -> pl.Series:
     """The files whose bars without an epoch begin only when an HF Trainer has logged a while: they count an evaluation.
 
-    The bar of a Trainer's own steps is drawn before it logs for the first time, and again behind each dict.
+    The bar of a Trainer's own steps is drawn before it logs for the first time, and again behind each dict. Of a bar
+    that is first seen in mid-course, neither begun nor full, that cannot be told. constant: rows of totals, with files.
     """
     import polars as pl
 
     frames = rows.filter((pl.col("kind") == "frame") & pl.col("epoch").is_null()) if "dict" in kinds else rows.clear()
     if frames.is_empty():
         return frames["file"]
-    drawn = frames.group_by("file").agg(first=pl.col("key").min())
+    begins = frames.sort("key", maintain_order=True).group_by("file", maintain_order=True)
+    drawn = begins.agg(first=pl.col("key").first(), count=pl.col("value").first())
+    if constant is not None:
+        totals = constant.filter(pl.col("name").cast(pl.String) == "total_steps").group_by("file")
+        drawn = drawn.join(totals.agg(total=pl.col("value").min()), on="file", how="left")
+        drawn = drawn.filter((pl.col("count") <= BEGINS) | (pl.col("count") == pl.col("total")))
+    else:
+        drawn = drawn.filter(pl.col("count") <= BEGINS)
     dicts = rows.filter((pl.col("kind") == "dict") & (pl.col("name").cast(pl.String) == "loss")).join(drawn, on="file")
     above = dicts.filter(pl.col("key") < pl.col("first")).group_by("file").len()
     return above.filter(pl.col("len") >= DICTS_ABOVE)["file"]
