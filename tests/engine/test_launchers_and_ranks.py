@@ -261,3 +261,25 @@ def test_a_numbered_list_is_no_output_of_tasks(tmp_path: Path) -> None:
     layers = "".join(f"{n:>3}: Linear(in_features=64, out_features=64)\n" for n in range(64))
     found = analysed(tmp_path, {"train.log": layers + "Bus error (core dumped)\n"}).findings[0]
     assert found.ranks is None
+
+
+@pytest.mark.parametrize("order", [list(range(512)), [n * 37 % 512 for n in range(512)]], ids=["in order", "mixed"])
+def test_labels_of_more_tasks_than_lines_that_are_looked_at(tmp_path: Path, order: list[int]) -> None:
+    log = "".join(f"{n:>3}: step={step} loss=2.{n % 9}\n" for step in range(3) for n in order)
+    log += "300: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    assert analysed(tmp_path, {"slurm-1.out": log}).findings[0].ranks == (300,)
+
+
+def test_numbers_of_steps_are_no_labels_of_tasks(tmp_path: Path) -> None:
+    log = "".join(f"{n}: loss {3 - n / 300:.3f} lr 1e-4\n" for n in range(300)) + "12: Bus error (core dumped)\n"
+    assert analysed(tmp_path, {"train.log": log}).findings[0].ranks is None
+
+
+def test_batches_that_are_counted_anew_are_no_tasks(tmp_path: Path) -> None:
+    log = "".join(
+        f"{n}: loss={'nan' if epoch and n > 19 else round(3 - n / 300, 3)} lr=0.1\n"
+        for epoch in range(2)
+        for n in range(100)
+    )
+    run = analysed(tmp_path, {"train.log": log})
+    assert (run.findings[0].name, run.findings[0].ranks, run.run.world_size) == ("nan-loss", None, None)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from forensics.model import MAX_RANKS, Identity
@@ -85,6 +86,8 @@ _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
 _TASKS_ENDED = lazy(r"srun: error: \S{1,200}: tasks? (?P<tasks>[\d,-]{1,400}): ", re.ASCII)
 _OF_A_RANK = lazy(r"\[rank\d{1,6}\]:|[\w.-]{1,100}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL ")
 MANY_TASKS = 16
+FEW_AGAIN = 3
+_STEP_SAID = lazy(r"(?i)\b(?:global_)?(?:step|iter|iteration|epoch)[ =:\[(]{1,3}(\d{1,12})")
 _SPAN = lazy(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
@@ -250,14 +253,20 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
 def _before_ranks(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
     """Whether nearly all lines bear the prefix, and it counts the tasks of a large job, or stands before a rank's own.
 
-    Of hundreds of ranks the beginning of a log holds a line or two each: all numbers from 0 on, some more than once,
-    which those of a list are not.
+    Of hundreds of ranks the beginning of a log holds a line or two each. The numbers of a list, of steps or of batches
+    go up by one from line to line, and may begin anew; those of tasks come in any order, or those of a few come again
+    and again as soon as all have begun, or all say one step.
     """
     found = [(int(m.group(1)), line[m.end() :]) for line in sample if (m := pattern.match(line))]
     numbers = {number for number, _ in found}
-    many = len(numbers) >= MANY_TASKS and numbers == set(range(len(numbers))) and len(found) > len(numbers)
-    if many and 20 * len(found) >= 19 * len(sample):
-        return True
+    if len(numbers) >= MANY_TASKS and 20 * len(found) >= 19 * len(sample):
+        falls = sum(b < a for (a, _), (b, _) in pairwise(found))
+        later = list(pairwise(found[len(numbers) :]))
+        again = numbers == set(range(len(numbers))) and len(later) >= FEW_AGAIN
+        again = again and 2 * sum(b == a + 1 for (a, _), (b, _) in later) < len(later)
+        told = [m[1] for _, rest in found if (m := _STEP_SAID.search(rest))]
+        if again or 10 * falls >= len(found) or (10 * len(told) >= 9 * len(found) and 16 * len(set(told)) <= len(told)):
+            return True
     return 5 * len(found) >= 4 * len(sample) and sum(_OF_A_RANK.match(rest) is not None for _, rest in found) >= 2
 
 
