@@ -275,11 +275,18 @@ def test_numbers_of_steps_are_no_labels_of_tasks(tmp_path: Path) -> None:
     assert analysed(tmp_path, {"train.log": log}).findings[0].ranks is None
 
 
-def test_batches_that_are_counted_anew_are_no_tasks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("epochs", [2, 4])
+def test_batches_that_are_counted_anew_are_no_tasks(tmp_path: Path, epochs: int) -> None:
     log = "".join(
         f"{n}: loss={'nan' if epoch and n > 19 else round(3 - n / 300, 3)} lr=0.1\n"
-        for epoch in range(2)
+        for epoch in range(epochs)
         for n in range(100)
     )
     run = analysed(tmp_path, {"train.log": log})
     assert (run.findings[0].name, run.findings[0].ranks, run.run.world_size) == ("nan-loss", None, None)
+
+
+def test_rows_of_a_table_after_each_epoch_are_no_tasks(tmp_path: Path) -> None:
+    table = "".join(f"{n:>2}: class_{n} acc=0.{50 + n}\n" for n in range(20))
+    run = analysed(tmp_path, {"train.log": f"epoch done\n{table}" * 4 + "Bus error (core dumped)\n"})
+    assert (run.findings[0].ranks, run.run.world_size) in ((None, None), (None, 1))

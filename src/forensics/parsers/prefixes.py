@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from forensics.model import MAX_RANKS, Identity
+from forensics.parsers.task_labels import Labelled, are_tasks
 from forensics.patterns import lazy
 
 # CSI, OSC and two-byte escapes. Keras and rich write them into files as well.
@@ -83,12 +83,6 @@ VOTED: dict[str, str] = {
 }
 # What srun, slurmstepd, pdsh and a shell with `set -x` put between the lines of those that they started.
 _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
-_TASKS_ENDED = lazy(r"srun: error: \S{1,200}: tasks? (?P<tasks>[\d,-]{1,400}): ", re.ASCII)
-_OF_A_RANK = lazy(r"\[rank\d{1,6}\]:|[\w.-]{1,100}:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL ")
-MANY_TASKS = 16
-FEW_AGAIN = 3
-_STEP_SAID = lazy(r"(?i)\b(?:global_)?(?:step|iter|iteration|epoch)[ =:\[(]{1,3}(\d{1,12})")
-_SPAN = lazy(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
@@ -226,19 +220,21 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     A prefix is accepted where at least 80 % of the non-empty lines bear it and its values look like what they claim
     to be: few distinct ones, each seen at least three times on average, never a word that opens ordinary messages.
     Launchers' own lines bear none and do not count. In a log that ends with its imports the head and the first frame
-    of a traceback behind one value tell as much; so do numbers that srun, in its own lines, calls tasks that ended, and
-    those before prefixes that torch or NCCL put there.
+    of a traceback behind one value tell as much. Which numbers are those of tasks, `task_labels` knows.
     """
     whole = [line for line in lines if line.strip()]
     sample = [line for line in whole if not _OF_LAUNCHERS.match(line)]
+    launchers = [line for line in whole if _OF_LAUNCHERS.match(line)]
     accepted = set()
     for name, pattern in _VOTED.items():
         value = "host" if "host" in pattern.groupindex else 1
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
-        few = len(sample) < 4 or len(values) < 0.8 * len(sample) or len(values) < 3 * len(distinct)
-        tasks = name == "srun" and (_are_tasks(whole, distinct) or _before_ranks(sample, pattern))
-        if few and not tasks and not _before_traceback(sample, pattern, value):
+        usual = len(sample) >= 4 and len(values) >= 0.8 * len(sample) and len(values) >= 3 * len(distinct)
+        if name == "srun" and values:
+            labelled = [Labelled(int(m.group(1)), line[m.end() :]) for line in sample if (m := pattern.match(line))]
+            usual = are_tasks(labelled, sample, launchers, usual=usual)
+        if not usual and not _before_traceback(sample, pattern, value):
             continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
             continue
@@ -248,33 +244,6 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted)
-
-
-def _before_ranks(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
-    """Whether nearly all lines bear the prefix, and it counts the tasks of a large job, or stands before a rank's own.
-
-    Of hundreds of ranks the beginning of a log holds a line or two each. The numbers of a list, of steps or of batches
-    go up by one from line to line, and may begin anew; those of tasks come in any order, or those of a few come again
-    and again as soon as all have begun, or all say one step.
-    """
-    found = [(int(m.group(1)), line[m.end() :]) for line in sample if (m := pattern.match(line))]
-    numbers = {number for number, _ in found}
-    if len(numbers) >= MANY_TASKS and 20 * len(found) >= 19 * len(sample):
-        falls = sum(b < a for (a, _), (b, _) in pairwise(found))
-        later = list(pairwise(found[len(numbers) :]))
-        again = numbers == set(range(len(numbers))) and len(later) >= FEW_AGAIN
-        again = again and 2 * sum(b == a + 1 for (a, _), (b, _) in later) < len(later)
-        told = [m[1] for _, rest in found if (m := _STEP_SAID.search(rest))]
-        if again or 10 * falls >= len(found) or (10 * len(told) >= 9 * len(found) and 16 * len(set(told)) <= len(told)):
-            return True
-    return 5 * len(found) >= 4 * len(sample) and sum(_OF_A_RANK.match(rest) is not None for _, rest in found) >= 2
-
-
-def _are_tasks(lines: Iterable[str], numbers: Collection[str]) -> bool:
-    """Whether srun tells of the end of every task of these numbers, by itself or in a range."""
-    told = ",".join(m["tasks"] for line in lines if (m := _TASKS_ENDED.match(line)))
-    ends = [(int(m[1]), int(m[2] or m[1])) for m in _SPAN.finditer(told)]
-    return bool(numbers) and all(any(low <= int(n) <= high for low, high in ends) for n in numbers)
 
 
 def _before_traceback(sample: Sequence[str], pattern: re.Pattern[str], value: str | int) -> bool:
