@@ -35,10 +35,10 @@ from forensics.engine.hangs import LOST_PEER, is_stop
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.engine.whose import WORKER_EXIT
 from forensics.model import QUOTED, Observation
 from forensics.signatures.schema import Signature
 
-WORKER_EXIT = "worker-exit"
 EXITED_EARLY = "rank-exited-early"
 
 

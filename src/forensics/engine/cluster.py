@@ -27,8 +27,6 @@ _ACCOUNT = lazy(
 )
 BEFORE = "it ended {apart} before the first sign of the run, which has an error of its own"
 BESIDE = "the run has an error of its own, and nothing ties this pod or node to it"
-# What a program's own checks of its values raise.
-_OF_CHECKS = frozenset({"AssertionError", "ValueError", "NotImplementedError"})
 UNHARMED = "every log of the run says that it reached its end, and none shows that it suffered by this"
 
 
@@ -73,9 +71,11 @@ def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
     That is so where the run's own code raised an exception and nothing in its logs shows a process that was killed, or
     a peer that was lost. Such an exception is no effect of another pod's end.
     """
+    from forensics.engine.kernel.relevance import OWN_EXCEPTIONS
+
     if any(LOG in o.captures or o.culprits or not _row_of_events(o) for o in c.observations):
         return None
-    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in _OF_CHECKS]
+    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in OWN_EXCEPTIONS]
     suffers = any(o.signature.name in SUFFERING or o.signature.name in DEATHS for o in others if o not in own)
     return BESIDE if own and not suffers else None
 

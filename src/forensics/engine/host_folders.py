@@ -51,12 +51,14 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
 
 
 def _are_hosts(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool) -> bool:
+    """Whether the names are hosts', by how they are made and by what stands below them."""
+    if any(name.isdigit() or _OTHER.search(name) for name in groups):
+        return False
     if _alike(groups):
         return _one_world(groups, data, named)
     # na01 and nb01: of one shape, and not of one word. Only ranks in stretches tell that these are of one world.
     alike = len({scheme(name)[1] for name in groups}) == 1 and all(map(_DIGIT.search, groups))
-    other = any(name.isdigit() or _OTHER.search(name) for name in groups)
-    return alike and not other and not named and _one_world(groups, data, named, by_ranks=True)
+    return alike and not named and _one_world(groups, data, named, by_ranks=True)
 
 
 def _on(node: str, identity: Identity, named: bool) -> Identity:
@@ -92,12 +94,7 @@ def _names(logs: Sequence[Source]) -> dict[str, str]:
 
 
 def _alike(groups: Mapping[str, Sequence[Source]]) -> bool:
-    """Whether the names are made in one way, and of no word for something else than a host.
-
-    They have numbers (dgx-11), or begin with the same word (hgx-a, hgx-b).
-    """
-    if any(name.isdigit() or _OTHER.search(name) for name in groups):
-        return False
+    """Whether the names are made in one way: they have numbers (dgx-11), or begin with the same word (hgx-a, hgx-b)."""
     if all(map(_DIGIT.search, groups)):
         return len({scheme(name) for name in groups}) == 1
     words = [_FIRST_WORD.match(name) for name in groups]

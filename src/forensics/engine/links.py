@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from forensics.engine import aftermath
-from forensics.engine.borrowed import unheard
+from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
 from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before
 from forensics.engine.hangs import LOST_PEER, hang_came_first, is_hang, is_stop, is_teardown, said_before
@@ -20,7 +20,6 @@ from forensics.signatures.schema import Signature
 
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
 _NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
-KILL = "sigkill-unknown-sender"
 LAUNCHERS_REPORT = "child-failed-error"
 FIRST_SEEN = "failed (exitcode: "  # torchelastic's line for the process that it first saw dead, above its table
 # A DataLoader whose worker is gone, whatever ended it.
@@ -78,7 +77,7 @@ def kills_by_agents(live: Sequence[Candidate], exits: Sequence[Candidate], world
     """What an agent killed because it did not end when asked follows from the process that had failed before."""
     rows = [o for c in exits for o in c.observations]
     for kill in live:
-        if kill.signature.name != KILL or kill.explained_by is not None:
+        if kill.signature.name not in KILLED or kill.explained_by is not None:
             continue
         of_attempt = [o for o in rows if (o.identity.attempt or 0) == kill.attempt]
         report = next(

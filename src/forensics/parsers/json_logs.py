@@ -14,7 +14,7 @@ import json
 import re
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 from forensics.engine.matcher import Matcher
 from forensics.engine.scan import scan_span
 from forensics.files import beginning, opened
-from forensics.model import MAX_RANKS, Evidence, Identity, Kind, Observation, Source, Traceback
+from forensics.model import Evidence, Identity, Kind, Observation, Source, Traceback
 from forensics.parsers.logs import read_log
+from forensics.parsers.record_identity import identity_of
 from forensics.parsers.severity import MESSAGES, SEVERE, stated_level
 from forensics.parsers.tracebacks import exception_of
 from forensics.patterns import lazy
@@ -48,11 +49,6 @@ _CONTEXT = "During handling of the above exception, another exception occurred:"
 _NO = (None, None, None)
 MAX_CHAIN = 20  # exceptions of a structured traceback
 _TIMES = ("@timestamp", "timestamp", "ts", "time", "asctime")
-_RANKS = ("rank", "global_rank")
-_HOSTS = ("host", "hostname", "node")
-_HOST = lazy(r"[A-Za-z][\w.-]{0,62}\w")
-# What loguru, ECS, Google Cloud, structlog and others call the fields that a program adds.
-_ADDED = ("labels", "extra", "ctx", "context", "fields", "attributes")
 # What Kubernetes' runtimes, and we for other collectors (`archives.records`), put before each line of a program.
 _FRONT = lazy(
     rb"(?:\xef\xbb\xbf)?\s*(?:\d{4}-[\dT:.-]{14,24}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr|-) [FP] )?"
@@ -213,31 +209,7 @@ def _message(line: bytes, number: int) -> _Record | None:
     text = next((v for key in MESSAGES if isinstance(v := record.get(key), str)), None) if record else None
     if record is None or text is None:
         return None
-    return _Record(number, text, _identity(record), *_time(record))
-
-
-def _identity(record: dict[str, Any]) -> Identity:
-    """Rank and host that a record names, at its top or in an object of what a program adds to each of its records."""
-    inner = record.get("record")
-    places = [record, *(v for key in _ADDED if isinstance(v := record.get(key), dict))]
-    places += [v for key in _ADDED if isinstance(inner, dict) and isinstance(v := inner.get(key), dict)]
-    return Identity(rank=_rank(places), node=_host(places))
-
-
-def _rank(places: Sequence[dict[str, Any]]) -> int | None:
-    for value in (place.get(key) for place in places for key in _RANKS):
-        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 7 else value
-        if type(number) is int and 0 <= number < MAX_RANKS:
-            return number
-    return None
-
-
-def _host(places: Sequence[dict[str, Any]]) -> str | None:
-    for value in (place.get(key) for place in places for key in _HOSTS):
-        name = value.get("hostname") or value.get("name") if isinstance(value, dict) else value  # ECS: {"hostname": ..}
-        if isinstance(name, str) and _HOST.fullmatch(name):
-            return name
-    return None
+    return _Record(number, text, identity_of(record), *_time(record))
 
 
 def _record(line: bytes, number: int, source: Source) -> _Record | None:
@@ -255,7 +227,7 @@ def _record(line: bytes, number: int, source: Source) -> _Record | None:
         stacks.insert(0, message)
     if not stacks:
         return None
-    return _Record(number, "\n".join(stacks), _identity(record), *_time(record))
+    return _Record(number, "\n".join(stacks), identity_of(record), *_time(record))
 
 
 def _ecs(record: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, 
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
 from forensics.model import MAX_RANKS, QUOTED, Evidence, Identity, Observation, Source, Traceback, Writer
-from forensics.parsers import launchers, program_text, severity, spoken_text
+from forensics.parsers import launchers, program_text, quoted_text, severity
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
@@ -467,11 +467,11 @@ def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -
 
 def _within_a_text(reader: _Reader, offset: int) -> bool:
     """Whether the line at an offset stands in a text of several lines that the run reads or writes."""
-    size = spoken_text.AROUND * LINE // 4  # such lines are short, and their marks near
+    size = quoted_text.AROUND * LINE // 4  # such lines are short, and their marks near
     start = max(0, offset - size)
     before = reader.read(start, offset - start).decode("utf-8", "replace").splitlines()
     after = reader.read(offset, size).decode("utf-8", "replace").splitlines()
-    return spoken_text.is_within(before, after[1:])
+    return quoted_text.is_within(before, after[1:])
 
 
 class _Lines:
@@ -510,7 +510,7 @@ class _Lines:
 
     def of_a_text(self, line: CleanLine, hit: Hit) -> bool:
         """Whether a matched line quotes a text that the run reads or writes; asked for TEXTS lines of a file."""
-        if spoken_text.is_field(line.text):
+        if quoted_text.is_field(line.text):
             return True
         if (
             line.prefix.strip()

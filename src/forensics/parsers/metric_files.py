@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from forensics.files import opened
-from forensics.model import MAX_RANKS, METRICS_COLUMNS, Evidence, Identity, Observation, Source, schema
+from forensics.model import METRICS_COLUMNS, Evidence, Identity, Observation, Source, schema
 from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_windows import read_part
 from forensics.parsers.names import canonical, factor
 from forensics.parsers.prefixes import parse_time
+from forensics.parsers.record_identity import HOSTS, RANKS, identity_of
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
@@ -47,12 +48,10 @@ _STEP_KEYS = (
     "timesteps", "time/total_timesteps",  # of Stable-Baselines3, whose tables have no other counter of the whole run
 )  # fmt: skip
 _TIME_KEYS = ("ts", "time", "timestamp", "_timestamp", "wall_time", "created", "date")
-_HOST_KEYS = ("host", "hostname", "node")
-_HOST = lazy(r"[A-Za-z][\w.-]{0,62}\w")
 _SPEAKERS = 256 << 10  # bytes of the beginning that are looked through for the hosts of ranks
 _PLACES = ("loss", "eval_loss", "step")  # of an indented record's lines, the one that stands for it
 _CONSTANT = frozenset({"total_steps", "batch_size"})
-_WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, "rank", "global_rank", "train_runtime"})
+_WHERE_KEYS = frozenset({*_STEP_KEYS, *_TIME_KEYS, *RANKS, "train_runtime"})
 TOGETHER = 512  # lines of JSON that are parsed at once
 _NULLED = frozenset({"loss", "grad_norm"})
 _BEFORE_NULL, _NULLS = 10, 3  # records with and without these, where null stands for NaN
@@ -184,14 +183,13 @@ def speakers(source: Source) -> tuple[Observation, ...]:
     """
     with opened(source.file) as file:
         head = file.read(_SPEAKERS)
-    if not head.startswith(b"{") or not any(f'"{key}"'.encode() in head for key in _HOST_KEYS):
+    if not head.startswith(b"{") or not any(f'"{key}"'.encode() in head for key in HOSTS):
         return ()
     hosts: dict[int, dict[str, int]] = {}
     for line, record in _parse_lines(head.decode("utf-8", "replace").split("\n")[:-1]):
-        rank = next((r for key in ("rank", "global_rank") if (r := _whole(record.get(key))) is not None), None)
-        host = next((h for key in _HOST_KEYS if isinstance(h := record.get(key), str) and _HOST.fullmatch(h)), None)
-        if rank is not None and 0 <= rank < MAX_RANKS and host is not None:
-            hosts.setdefault(rank, {}).setdefault(host, line)
+        said = identity_of(record)
+        if said.rank is not None and said.node is not None:
+            hosts.setdefault(said.rank, {}).setdefault(said.node, line)
     return tuple(
         Observation(
             signature="process-seen",
@@ -292,9 +290,7 @@ def _rows(line: int | None, record: Mapping[str, Any]) -> Iterator[_Row]:
     """The rows of one record: all at one line, for what stands at one place is what is looked at together."""
     flat = _flatten(record)
     step = next((s for key in _STEP_KEYS if key in flat and (s := _whole(flat[key])) is not None), None)
-    rank = next(
-        (r for key in ("rank", "global_rank") if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None
-    )
+    rank = next((r for key in RANKS if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None)
     epoch = next((e for key in flat if canonical(key) == "epoch" and (e := _number(flat[key])) is not None), None)
     if step is None:
         step = next((s for key in flat if canonical(key) == "step" and (s := _whole(flat[key])) is not None), None)
@@ -611,7 +607,7 @@ def _plan(header: Sequence[str], told: Sequence[bool]) -> _Plan | None:
     counters = [place[key] for key in _STEP_KEYS if key in place]
     return _Plan(
         tuple(dict.fromkeys((*counters, *(i for i, _, name in named if name == "step")))),
-        tuple(place[key] for key in ("rank", "global_rank") if key in place),
+        tuple(place[key] for key in RANKS if key in place),
         tuple(i for i, _, name in named if name == "epoch"),
         tuple((place[key], key) for key in _TIME_KEYS if key in place),
         tuple((i, name, factor(key)) for i, key, name in metrics),

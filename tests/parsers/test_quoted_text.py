@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Diagnosis
-from forensics.parsers.spoken_text import is_field, is_within
+from forensics.parsers.quoted_text import is_field, is_within
 
 STEPS = "".join(f"2026-04-03 04:{m:02d}:00 INFO step {m * 100} loss {3 - m / 20:.3f}\n" for m in range(31))
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.69 GiB"
