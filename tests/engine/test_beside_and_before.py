@@ -191,3 +191,27 @@ def test_a_rank_that_was_killed_before_its_monitor_missed_it_had_not(tmp_path: P
         "[2026-04-03 04:40:21,512] [WARNING] [RankMonitorServer:5] Did not get subsequent heartbeat. Waited 600.02 seconds.\n"
     )
     assert roots(analysed(tmp_path, {"ft.log": log}))[0].name == "sigkill-unknown-sender"
+
+
+LOST = "ConnectionResetError: [Errno 104] Connection reset by peer"
+
+
+@pytest.mark.parametrize("error", [LOST, "BrokenPipeError: [Errno 32] Broken pipe"])
+def test_a_lost_connection_is_the_exception_where_nothing_else_is_told(tmp_path: Path, error: str) -> None:
+    root = roots(analysed(tmp_path, {"train.log": steps() + raised(error, "[rank2]: ")}))[0]
+    assert (root.name, root.ranks, root.captures["exception"]) == ("python-exception", (2,), error.partition(":")[0])
+
+
+@pytest.mark.parametrize(
+    ("beside", "names"),
+    [
+        (raised("KeyError: 'x'", "[rank1]: "), {"python-exception"}),
+        ("Out of memory: Killed process 4411 (python) total-vm:99120012kB, anon-rss:64012000kB\n", {"host-oom"}),
+        (raised(LOST, "[rank3]: "), {"insufficient-evidence"}),
+    ],
+    ids=["another exception", "a kill", "two ranks"],
+)
+def test_a_lost_connection_beside_anything_else_is_an_echo(tmp_path: Path, beside: str, names: set[str]) -> None:
+    found = roots(analysed(tmp_path, {"train.log": steps() + beside + raised(LOST, "[rank2]: ")}))
+    assert {f.name for f in found} == names
+    assert all(f.captures.get("exception") != "ConnectionResetError" for f in found)

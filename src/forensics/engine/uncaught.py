@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from forensics.engine.finishes import EXIT_STATUS
 from forensics.engine.raised import own_frame, passes_on
-from forensics.engine.survival import DEATHS, GENERIC_EXCEPTION
+from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.engine.whose import LAUNCHERS_OWN
 from forensics.model import Observation, Traceback
 from forensics.signatures.schema import Signature
 
 # A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
 MESSAGE_LINES = 12
+LOST_CONNECTION = "broken-pipe"
+_CONNECTIONS = frozenset({"ConnectionResetError", "ConnectionAbortedError", "BrokenPipeError"})
 
 
 def exceptions(
@@ -20,16 +23,20 @@ def exceptions(
 ) -> tuple[Observation, ...]:
     """Tracebacks that no signature has recognised by their message, as observations of `python-exception`.
 
-    Of a chain made by `raise ... from ...` the first traceback is the origin; the later ones are its wrappers.
+    Of a chain made by `raise ... from ...` the first traceback is the origin; the later ones are its wrappers. A lost
+    connection, which is an echo beside any other trouble, is such an exception where there is none.
     """
     if GENERIC_EXCEPTION not in catalogue:
         return ()
+    alone = _lost_alone(tracebacks, observations, catalogue)
     known: dict[str, list[tuple[int, int | None, bool]]] = defaultdict(list)
     for o in observations:
         if o.rule is None and o.culprits:
             continue  # concluded from several lines: the first need not be one of the rank that is blamed
         if o.signature == EXIT_STATUS:
             continue  # says that something ended, also in the record that holds the traceback
+        if alone and o.signature == LOST_CONNECTION:
+            continue
         if catalogue[o.signature].kind in ("cause", "symptom", "echo") and o.evidence[0].line is not None:
             # A launcher's report stands close below what a process said, and is no part of that.
             reports = o.signature in DEATHS or catalogue[o.signature].area in ("launch", "collectives", "lifecycle")
@@ -77,3 +84,21 @@ def exceptions(
             )
         )
     return tuple(found)
+
+
+def _lost_alone(
+    tracebacks: Sequence[Traceback], observations: Sequence[Observation], catalogue: Mapping[str, Signature]
+) -> bool:
+    """Whether one process lost a connection, and nothing else is told that could have ended it, or others.
+
+    Its peer is then no rank of the run, but a server of data or the like. What launchers raise tells of it only.
+    """
+    names = {t.exception.rpartition(".")[2] for t in tracebacks if t.chained != "ignored"} - LAUNCHERS_OWN
+    if not names or names - _CONNECTIONS:
+        return False
+    lost = [t for t in tracebacks if t.exception.rpartition(".")[2] in _CONNECTIONS]
+    if len({t.identity.rank for t in lost}) > 1 or any("torch/distributed" in f for t in lost for f, *_ in t.frames):
+        return False
+    signatures = [catalogue[name] for name in {o.signature for o in observations}]
+    troubles = (s for s in signatures if s.verdict in ENDS_A_RUN and s.kind in ("cause", "symptom", "echo"))
+    return all(s.kind == "echo" and s.area not in ("nccl", "collectives") for s in troubles)

@@ -26,7 +26,9 @@ LINES_OF_ERROR = 30
 CHECKPOINT_FAILED = "dcp-rank-failed"
 RERAISED_LINES = 60  # of a rank's traceback in such an exception
 # What a launcher raises when a worker has failed.
-_LAUNCHERS_OWN = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
+LAUNCHERS_OWN = frozenset(
+    ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException")
+)
 
 _WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$")
 
@@ -341,7 +343,7 @@ def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation])
                 for n, t in enumerate(tracebacks)
                 if t.header.file == file
                 and above < (t.header.line or 0) < begin
-                and t.exception.rpartition(".")[2] not in _LAUNCHERS_OWN
+                and t.exception.rpartition(".")[2] not in LAUNCHERS_OWN
                 and t.chained not in ("ignored", "cause", "context")
             ]
             above = end
