@@ -626,3 +626,15 @@ def test_a_bar_that_is_first_seen_behind_dicts_of_a_trainer(bar, step):
     ]
     values = extract("\n".join([*dicts, bar])).filter(name="progress")["value"].to_list()
     assert (values[-1:] or [None])[0] == step
+
+
+@pytest.mark.parametrize("said", ["step 50 loss 1.9", "step=50 loss=1.9", "step: 50, loss: 1.9"])
+@pytest.mark.parametrize("key", ["message", "msg", "event"])
+def test_the_message_of_a_json_record_says_what_a_line_would(said, key):
+    check(
+        f'{{"timestamp": "2026-03-01T10:00:00Z", "level": "INFO", "{key}": "{said}", "pid": 71}}', 50, [("loss", 1.9)]
+    )
+
+
+def test_a_json_record_whose_own_fields_are_the_metrics_is_not_read_by_its_message():
+    check('{"step": 50, "loss": 1.9, "message": "logged"}', 50, [("loss", 1.9)])

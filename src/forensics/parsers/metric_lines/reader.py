@@ -107,6 +107,8 @@ _RANKS = tuple(
     re.compile(p)
     for p in (*prefixes.IN_TEXT_RANK, r"\([Rr]ank[ :=](\d+)\)", r"\b[Rr]ank[ :=](\d+) ?[|,:]", r"OVERFLOW! Rank (\d+) ")
 )
+# The message in a record of JSON
+_MESSAGE = re.compile(r'\s*\{".{0,400}?"(?:message|msg|event|text)": ?"(?P<said>(?:[^"\\]|\\.){1,2000})"')
 
 
 class Field(NamedTuple):
@@ -221,6 +223,7 @@ def read(text: str, voted: frozenset[str]) -> Reading | None:
         _read_program(text)
         or _read_table(text, at)
         or _read_dicts(text, at)
+        or _read_message(text, at)
         or _read_sentence(text, at)
         or _read_keyed(text, at)
     )
@@ -323,6 +326,15 @@ def _read_dicts(text: str, at: int) -> Reading | None:
             continue
         return Reading(tuple(fields), "line" if "step" in names else "dict")
     return None
+
+
+def _read_message(text: str, at: int) -> Reading | None:
+    """The message of a JSON record, in which a program says what it would else print as a line."""
+    m = _MESSAGE.match(text, at)
+    if m is None:
+        return None
+    start, end = m.span("said")
+    return _read_sentence(text[:end], start) or _read_keyed(text[:end], start)
 
 
 def _leading(text: str, at: int, first_value: int) -> re.Match[str] | None:
