@@ -11,6 +11,7 @@ from forensics.parsers import prefixes
 from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines.pieces import LONGEST
 from forensics.parsers.names import HELD_OUT, canonical, factor, is_objective
+from forensics.parsers.severity import MESSAGES
 
 # What people watch. lr, memory, times and counters are taken only from lines that hold one of these.
 STRONG = frozenset({"loss", "eval_loss", "grad_norm", "objective"})
@@ -107,8 +108,7 @@ _RANKS = tuple(
     re.compile(p)
     for p in (*prefixes.IN_TEXT_RANK, r"\([Rr]ank[ :=](\d+)\)", r"\b[Rr]ank[ :=](\d+) ?[|,:]", r"OVERFLOW! Rank (\d+) ")
 )
-# The message in a record of JSON
-_MESSAGE = re.compile(r'\s*\{".{0,400}?"(?:message|msg|event|text)": ?"(?P<said>(?:[^"\\]|\\.){1,2000})"')
+_MESSAGE = re.compile(rf'\s*\{{".{{0,400}}?"(?:{"|".join(MESSAGES)})": ?"(?P<said>(?:[^"\\]|\\.){{1,2000}})"')
 
 
 class Field(NamedTuple):
