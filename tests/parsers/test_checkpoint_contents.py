@@ -75,6 +75,11 @@ def test_damaged_opcodes_raise_nothing_else(data: st.DataObject) -> None:
             walk(value)
 
 
+def test_a_call_of_nothing_is_odd() -> None:
+    with pytest.raises(Odd, match="nothing to call at byte 3"):
+        walk(b"\x80\x02(o.")
+
+
 def test_a_pickle_that_doubles_itself_stays_small() -> None:
     # l = [l0, l0]; each list twice in the next: 2**60 leaves for whoever follows them all
     out = b"\x80\x02]q\x00"

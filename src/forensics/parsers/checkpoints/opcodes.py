@@ -342,8 +342,10 @@ def _newobj_ex(m: _Machine) -> None:
 
 
 def _obj(m: _Machine) -> None:
-    function, *args = m.since_mark()
-    m.push(m.call(function, tuple(args)))
+    taken = m.since_mark()
+    if not taken:
+        raise Odd(f"nothing to call at byte {m.at - 1:,}")
+    m.push(m.call(taken[0], tuple(taken[1:])))
 
 
 def _inst(m: _Machine) -> None:
