@@ -590,6 +590,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
         writing[file].add(writer)
     # The rank that alone writes a file, whatever host its lines name.
     files = {file: next(iter(ranks)) for file, ranks in writing.items() if len(ranks) == 1}
+    files = {twin: rank for file, rank in files.items() if (twin := whose.other_stream(file))} | files
 
     # In the file of a rank other than 0 a launcher speaks of its own host's first process, which is that rank.
     named_by = {s.path: s.identity.rank for s in data.sources if s.identity.rank and s.identity.local_rank is None}

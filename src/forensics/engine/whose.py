@@ -31,6 +31,7 @@ LAUNCHERS_OWN = frozenset(
 )
 
 _WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$")
+_STREAM = re.compile(r"^(.*\.(?:std)?)(out|err)$")
 
 Place = tuple[str | None, int]  # (node, local rank or pid)
 
@@ -214,6 +215,12 @@ def worker_folder(path: str) -> str | None:
     """The folder that holds one worker's streams alone, where a path lies in one."""
     m = _WORKER_FOLDER.match(path)
     return m[1] if m else None
+
+
+def other_stream(path: str) -> str | None:
+    """`job_2.err` beside `job_2.out`, and the other way round: what one process writes to its two streams."""
+    m = _STREAM.match(path)
+    return f"{m[1]}{'out' if m[2] == 'err' else 'err'}" if m else None
 
 
 def neighbours(known: Mapping[Place, int], seen: Iterable[tuple[str | None, int | None]]) -> dict[Place, int]:
