@@ -403,3 +403,23 @@ def test_a_kernels_line_is_of_the_attempt_in_whose_time_it_was_written(tmp_path:
     (tmp_path / "kern.log").write_text(xid + "\n")
     found = analyse([str(tmp_path)], Options(threads=1))
     assert {(f.name, f.attempt) for f in found.of_role(Role.ROOT)} >= {("gpu-fell-off-bus", 1), ("python-exception", 0)}
+
+
+def introduced(batch: int, first: int, last: int, crash: list[str]) -> list[str]:
+    """What one start of a program writes that prints its settings before it trains."""
+    head = [f"INFO:root:args: Namespace(bs={batch}, lr=0.001)", "INFO:root:device cuda, params 304M"]
+    return [*head, *(f"INFO:root:step {n} loss {9 - n / 1000:.3f}" for n in range(first, last, 100)), *crash]
+
+
+def test_a_program_that_is_called_again_with_other_settings_is_a_new_attempt(tmp_path: Path) -> None:
+    text = introduced(64, 0, 500, CRASH) + introduced(32, 1000, 3000, FULL)
+    (tmp_path / "train.log").write_text("\n".join(text) + "\n")
+    diagnosis = analyse([str(tmp_path)], Options(threads=1))
+    assert diagnosis.run.attempts == 2
+    assert [(f.name, f.attempt) for f in diagnosis.of_role(Role.ROOT)] == [("disk-full", 1), ("python-exception", 0)]
+
+
+def test_settings_that_are_printed_again_while_it_trains_begin_no_attempt(tmp_path: Path) -> None:
+    text = introduced(64, 0, 1000, []) + introduced(32, 1000, 3000, CRASH)
+    (tmp_path / "train.log").write_text("\n".join(text) + "\n")
+    assert analyse([str(tmp_path)], Options(threads=1)).run.attempts == 1

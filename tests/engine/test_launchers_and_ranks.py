@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forensics.engine.pipeline import Options, analyse
-from forensics.model import Diagnosis, Finding
+from forensics.model import Diagnosis, Finding, Role
 from forensics.path_identity import identity_of
 
 
@@ -290,3 +290,60 @@ def test_rows_of_a_table_after_each_epoch_are_no_tasks(tmp_path: Path) -> None:
     table = "".join(f"{n:>2}: class_{n} acc=0.{50 + n}\n" for n in range(20))
     run = analysed(tmp_path, {"train.log": f"epoch done\n{table}" * 4 + "Bus error (core dumped)\n"})
     assert (run.findings[0].ranks, run.run.world_size) in ((None, None), (None, 1))
+
+
+ZOMBIES = "Forcefully terminating all other processes to avoid zombies 🧟"
+BARS = "".join(f"Epoch 3:  {n}%|####      | {n}0/1000 [03:11<04:35, 2.14it/s, v_num=7]\n" for n in range(10, 42))
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "rank"),
+    [(-9, "sigkill-unknown-sender", 3), (-11, "rank-segfault", 3), (-6, "rank-sigabrt", 3), (-7, "rank-sigbus", 3)],
+)
+def test_lightnings_launcher_names_the_process_that_ended_first(
+    tmp_path: Path, code: int, name: str, rank: int
+) -> None:
+    line = f"[rank: 3] Child process with PID 31878 terminated with code {code}. {ZOMBIES}\n"
+    killed = "/work/job.sh: line 9: 31870 Killed                  python train.py\n"
+    diagnosis = analysed(tmp_path, {"train.log": BARS + line + killed})
+    (root,) = diagnosis.of_role(Role.ROOT)
+    assert (root.name, root.ranks) == (name, (rank,))
+
+
+def test_the_only_traceback_above_lightnings_line_is_of_the_rank_that_it_names(tmp_path: Path) -> None:
+    crash = (
+        "Traceback (most recent call last):\n  File \"/x/train.py\", line 4, in <module>\n    fit()\nKeyError: 'img'\n"
+    )
+    line = f"[rank: 1] Child process with PID 31878 terminated with code 1. {ZOMBIES}\n"
+    (root,) = analysed(tmp_path, {"train.log": BARS + crash + line + "Killed\n"}).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("python-exception", (1,))
+
+
+def test_the_errors_file_of_a_submitit_task_is_of_the_rank_that_its_output_states(tmp_path: Path) -> None:
+    starts = "submitit INFO (2026-03-11 04:00:00,111) - Starting with JobEnvironment(job_id=7712, hostname=a7, {})\n"
+    files = {
+        f"7712_{n}_log.out": starts.format(f"local_rank={n}(3), node=0(1), global_rank={n}(3)")
+        + "".join(f"step {10 * k} loss {3 - k / 10:.2f}\n" for k in range(9))
+        for n in range(3)
+    }
+    error = 'Traceback (most recent call last):\n  File "/x/train.py", line 4, in <module>\n    run()\nValueError: bad box\n'
+    (root,) = analysed(tmp_path, {**files, "7712_2_log.err": error}).of_role(Role.ROOT)
+    assert (root.ranks, root.node) == ((2,), "a7")
+
+
+def test_the_process_that_rays_memory_monitor_killed_is_of_the_rank_that_its_controller_listed(tmp_path: Path) -> None:
+    listed = "".join(
+        f"(TrainController pid=100) - (ip=192.0.2.{n}, pid=41{n}) world_rank={n}, local_rank=0, node_rank={n}\n"
+        for n in range(2)
+    )
+    trained = "".join(
+        f"(RayTrainWorker pid=410, ip=192.0.2.0) step={n} loss={3 - n / 50:.3f}\n" for n in range(0, 90, 10)
+    )
+    killed = (
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+        "Memory on the node (IP: 192.0.2.1, ID: 7be1) where the task (actor ID: 01aa, name=RayTrainWorker.__init__, "
+        "pid=411, memory used=51.20GB) was running was 61.3GB / 62.0GB (0.988), which exceeds the memory usage threshold "
+        "of 0.95. Ray killed this worker (ID: 02bb) because it was the most recently scheduled task\n"
+    )
+    (root,) = analysed(tmp_path, {"driver.log": listed + trained + killed}).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("host-oom-ray-monitor", (1,))

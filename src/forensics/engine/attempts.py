@@ -65,7 +65,7 @@ class Boundary(NamedTuple):
 class Event:
     """A line of a file that tells of starts and ends.
 
-    kind: restart, launch, banner, start, sign, death, end or step.
+    kind: restart, launch, banner, alike (a banner with other numbers), start, sign, death, end or step.
     """
 
     line: int
@@ -180,7 +180,7 @@ def _introduced(stream: Sequence[Event], source: Source | None) -> Sequence[Even
     if source is None:
         return stream
     first_step = next((e.line for e in stream if e.kind == "step"), None)
-    again = [Event(line, "banner") for line in repeats(source, first_step)]
+    again = [Event(line, "banner" if same else "alike") for line, same in repeats(source, first_step)]
     return sorted([*stream, *again], key=_in_order) if again else stream
 
 
@@ -433,6 +433,9 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
                 counts.clear()
         elif e.kind == "banner":  # each of several ranks introduces itself before it trains
             if at.lines and (pending is not None or at.dead or at.ended or _leads_on(stream, n, at)):
+                begin(e)
+        elif e.kind == "alike":  # with other settings, where one fails and is called again
+            if at.lines and at.dead and not at.since:
                 begin(e)
         elif e.kind == "start":
             if pending is not None:

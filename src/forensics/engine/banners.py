@@ -1,13 +1,15 @@
 """Where a log begins again: the lines with which a program introduced itself stand there once more.
 
 Programs print the same few lines whenever they start: the command, their arguments, the size of the model. Where these
-stand again further down in one file, the program was started again, whatever became of it before.
+stand again further down in one file, the program was started again, whatever became of it before. Where they stand
+there with other numbers, it may have been started with other settings, or another rank introduces itself.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from forensics.files import beginning
 from forensics.model import Kind, Source
@@ -26,10 +28,20 @@ _STAMP = re.compile(
 # Warnings come from every process that begins, loaders' workers among them, and at the end of many.
 _WARNS = re.compile(r"(?i)\bwarn|deprecat")
 _TRACEBACK = "Traceback (most recent call last)"
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+KEY = 8  # bytes at least of the beginning of a line by which it is looked for
+MOST = 1_000  # lines that begin so: of more, what stands there to the letter is enough
 
 
-def repeats(source: Source, first_step: int | None) -> tuple[int, ...]:
-    """The lines (counted from 1) of a log at which its introduction stands again, in their order.
+class Again(NamedTuple):
+    """Where the introduction of a log stands again."""
+
+    line: int  # counted from 1
+    same: bool  # to the letter; else with other numbers
+
+
+def repeats(source: Source, first_step: int | None) -> tuple[Again, ...]:
+    """Where the introduction of a log stands again, in the order of its lines.
 
     first_step: the line of its first record of a step, before which the introduction ends; None where it has none.
     Empty for a file that is no log, larger than LARGEST, or one that cannot be read.
@@ -43,14 +55,16 @@ def repeats(source: Source, first_step: int | None) -> tuple[int, ...]:
     head = _introduction(data[:HEAD], first_step)
     if len(head) < FEWEST:
         return ()
-    found: list[int] = []
-    key = head[0].encode()
+    found: list[Again] = []
+    key = _NUMBER.split(head[0], maxsplit=1)[0].encode()
+    if len(key) < KEY or data.count(key) > MOST:
+        key = head[0].encode()
     at, number = data.find(b"\n") + 1, 2
     while at > 0 and (hit := data.find(key, at)) >= 0:
         begin = data.rfind(b"\n", 0, hit) + 1
         number += data.count(b"\n", at, begin)
-        if _begins_with(head, data, begin):
-            found.append(number)
+        if (same := _begins_with(head, data, begin)) is not None:
+            found.append(Again(number, same))
         at = data.find(b"\n", hit) + 1
         number += 1
     return tuple(found)
@@ -65,22 +79,27 @@ def _introduction(data: bytes, first_step: int | None) -> list[str]:
     return [] if any(_TRACEBACK in text for text in head) else head
 
 
-def _begins_with(head: Sequence[str], data: bytes, begin: int) -> bool:
-    """Whether the lines of an introduction stand from an offset on, in their order."""
+def _begins_with(head: Sequence[str], data: bytes, begin: int) -> bool | None:
+    """Whether the lines of an introduction stand from an offset on, in their order, to the letter; None where they
+    do not, whatever their numbers.
+    """
     left = list(head)
+    same = True
     at = begin
     for n in range(APART):
         end = data.find(b"\n", at)
-        if message(data[at : end if end >= 0 else len(data)]) == left[0]:
+        text = message(data[at : end if end >= 0 else len(data)])
+        if text == left[0] or _NUMBER.sub("#", text) == _NUMBER.sub("#", left[0]):
+            same = same and text == left[0]
             left.pop(0)
             if not left:
-                return True
+                return same
         elif n == 0:
-            return False
+            return None
         if end < 0:
-            return False
+            return None
         at = end + 1
-    return False
+    return None
 
 
 def message(line: bytes) -> str:

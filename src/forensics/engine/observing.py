@@ -67,6 +67,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
     found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
+    found = teardowns.settle_announced_kills(found)
     found = teardowns.settle_exceptions_at_exit(found, data.tracebacks, clock)
     return often_enough(found, catalogue)
 

@@ -164,7 +164,7 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     if all(_thread_was_missed(o, run) for o in c.observations):
         return None
     if steps.goes_on_after(last, world.of(last)):
-        return "the same process went on training afterwards, so it was handled"
+        return "training goes on below it in the same log: it was handled, or the program was started again"
     if absolved(c, [f for f in run.finished if f.attempt == c.attempt], steps, world):
         return "the run reached its end afterwards, so it was handled"
     ends = last_of_each_file(c)

@@ -39,6 +39,10 @@ _NOT_OWN = lazy(
     r"|connection (?:reset|closed|refused|aborted)|broken pipe|socket|SIGTERM|Signal 15|remote process|TCPStore"
     r"|EOFError"
 )
+# What the launchers of Lightning and Fabric say before they kill all processes of their host, themselves included.
+_KILLS_ALL = lazy(
+    r"\bChild process with PID \d+ terminated with code -?\d+\. Forcefully terminating all other processes"
+)
 _OF_A_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: ")
 
 
@@ -76,6 +80,30 @@ def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]
         if o.signature == STOPPED
         and o.captures.get("exitcode") == "-15"
         and (o.captures.get("pid") in stopped or (o.identity.attempt or 0) in raised)
+        else o
+        for o in found
+    ]
+
+
+def settle_announced_kills(found: Sequence[Observation]) -> list[Observation]:
+    """The observations, with the kills that Lightning's launcher announced as the effect that they are.
+
+    It sends SIGKILL to every process of its host, its own included, once one of them has ended with another status
+    than 0: a shell's `Killed` and a status of 137 below its line are these.
+    """
+    announced: dict[str, int] = {}
+    for o in found:
+        e = o.evidence[0] if o.evidence else None
+        if e is not None and e.line is not None and _KILLS_ALL.search(e.text):
+            announced[e.file] = min(e.line, announced.get(e.file, e.line))
+    if not announced:
+        return list(found)
+    return [
+        replace(o, signature=BY_LAUNCHER, rule=None, culprits=(), note="Lightning's launcher kills all that are left")
+        if o.signature == KILLED
+        and (line := o.evidence[0].line) is not None
+        and line > announced.get(o.evidence[0].file, line)
+        and not _KILLS_ALL.search(o.evidence[0].text)
         else o
         for o in found
     ]

@@ -18,6 +18,7 @@ from forensics.parsers.prefixes import rank_list
 
 MAPPING, ANNOUNCED, SEEN = "rank-mapping", "rank-announced", "process-seen"
 SECTION, WORKER_EXIT = "output-section", "worker-exit"
+_SUMMARY = "child-failed-error"
 MAX_RANKS = 65536
 # The rows of one table of torchelastic stand closer to each other than those of two tables, with a traceback in each.
 ROWS_APART = 60
@@ -332,13 +333,14 @@ class Sections:
 def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation]) -> dict[int, Identity]:
     """Tracebacks that bear no rank (by index) with the identity of the one worker that can have printed them.
 
-    An uncaught exception ends a Python process with exit code 1. Where a launcher's table holds one such row, and one
-    traceback stands above it that no rank claims, they belong together.
+    An uncaught exception ends a Python process with exit code 1. Where a launcher's table holds one such row, or its
+    line tells of one such rank, and one traceback stands above it that no rank claims, they belong together.
     """
     found: dict[int, Identity] = {}
     by_file: dict[str, list[Observation]] = defaultdict(list)
     for row in rows:
-        if row.signature == WORKER_EXIT and row.evidence[0].line is not None:
+        ended = row.signature == WORKER_EXIT or (row.signature == _SUMMARY and row.identity.rank is not None)
+        if ended and row.evidence[0].line is not None:
             by_file[row.evidence[0].file].append(row)
     for file, members in by_file.items():
         members.sort(key=lambda o: o.evidence[0].line or 0)
