@@ -638,3 +638,37 @@ def test_the_message_of_a_json_record_says_what_a_line_would(said, key):
 
 def test_a_json_record_whose_own_fields_are_the_metrics_is_not_read_by_its_message():
     check('{"step": 50, "loss": 1.9, "message": "logged"}', 50, [("loss", 1.9)])
+
+
+RECORD = "{'loss': nan, 'grad_norm': 2.5, 'learning_rate': 1e-05, 'epoch': 0.52}"
+OF_RECORD = {"loss": NAN, "grad_norm": 2.5, "lr": 1e-5}
+
+
+@pytest.mark.parametrize(
+    ("label", "voted"),
+    [
+        ("0: ", ("srun",)),
+        ("gpu-a101: ", ("pdsh",)),
+        ("INFO:trainer: ", ()),
+        ("2026-11-27 10:00:00,123 - INFO - trainer: ", ()),
+    ],
+)
+def test_the_record_of_a_trainer_behind_a_label_that_ends_in_a_colon(label: str, voted: tuple[str, ...]) -> None:
+    for record in (RECORD, RECORD.replace("'", '"').replace("nan", "NaN")):
+        rows = extract(f"{label}{record}\n", voted).rows(named=True)
+        told = {r["name"]: r["value"] for r in rows}
+        assert told.keys() == OF_RECORD.keys() and all(same(told[n], v) for n, v in OF_RECORD.items())
+        assert {r["epoch"] for r in rows} == {0.52}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "optimizer: {'lr': 0.1, 'grad_norm': 1.0, 'betas': 0.9}",
+        "{'model': {'loss': 1.0, 'grad_norm': 1.0, 'epoch': 3}, 'steps': 4}",
+        '"schedule": {"loss": 1.0, "epoch": 3, "grad_norm": 1.0}',
+        "loss_weights: {'loss_ce': 1.0, 'loss_bbox': 5.0}",
+    ],
+)
+def test_settings_of_a_part_are_no_record(text: str) -> None:
+    assert extract(f"{text}\n").is_empty()

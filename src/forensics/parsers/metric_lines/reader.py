@@ -295,7 +295,9 @@ def _read_dicts(text: str, at: int) -> Reading | None:
         inner = whole.group(0)
         if not _IN_DICT.search(inner):
             continue
-        if text[whole.start() - 1 : whole.start()] in (":", " ") and text[max(0, whole.start() - 2)] == ":":
+        label = text[at : whole.start()].rstrip()
+        named = label.endswith(":")
+        if named and ("{" in label or label[-2:-1] in ("'", '"')):
             continue  # the value of another object's key: a configuration
         closed = inner.endswith("}")
         fields: list[Field] = []
@@ -322,6 +324,8 @@ def _read_dicts(text: str, at: int) -> Reading | None:
         anchors = _anchors(names)
         if not anchors or not (position or anchors & STRONG or len(anchors) > 2):
             continue
+        if named and not (position and anchors & STRONG):
+            continue  # behind a logger's name stand records, and behind others the settings of a part
         if not position and "lr" not in names and len(names) < 2:
             continue
         return Reading(tuple(fields), "line" if "step" in names else "dict")
