@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forensics.engine import order
-from forensics.engine.hangs import hang_came_first
+from forensics.engine.hangs import UNREACHED, hang_came_first, refused
 from forensics.engine.identity import World, of_other_processes
 from forensics.engine.steps import StepClock
 from forensics.model import Observation
@@ -19,7 +19,6 @@ from forensics.patterns import lazy
 if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
 
-UNREACHED = "nccl-connect-failed"
 LIMIT = "scheduler-time-limit"
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 OF_OTHERS = frozenset({"nccl", "collectives", "network"})
@@ -27,7 +26,6 @@ _LAUNCHERS = lazy(r"exitcode\s*: -6|Signal 6 \(SIGABRT\) received by PID")
 _ROW_OF_KILL = lazy(r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\) received by PID")
 GRACE = 25.0  # seconds; a table's times are whole seconds, and the first row's is when its process was seen dead
 _RAISED = lazy(r"(?:Error|Exception)(?::|$)")
-_REFUSED = lazy(r"(?i)connection refused")
 
 
 def is_death(c: Candidate) -> bool:
@@ -44,7 +42,7 @@ def is_death(c: Candidate) -> bool:
 
 def refused_by(c: Candidate, death: Candidate, world: World) -> bool:
     """Whether connections that were refused lead to a rank that had died of something else."""
-    if c.signature.name != UNREACHED or not all(_is_refusal(o) for o in c.observations):
+    if c.signature.name != UNREACHED or not all(map(refused, c.observations)):
         return False
     if not death.ranks:
         return of_other_processes(c.observations, death.observations, world)
@@ -88,6 +86,3 @@ def killed_by_agent(kill: Candidate, exits: Sequence[Observation], world: World)
     before = [time for rank, code, time in rows if rank not in kill.ranks and code not in (None, "-9", "-15", "0")]
     return bool(own) and bool(before) and min(own) - min(before) >= GRACE
 
-
-def _is_refusal(o: Observation) -> bool:
-    return any(_REFUSED.search(e.text) for e in o.evidence)

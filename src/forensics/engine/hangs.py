@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from forensics.engine.survival import CLOCK_SLACK, DEATHS
 from forensics.model import Observation
+from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
@@ -18,6 +20,8 @@ HANG_BEFORE_STOP = 5.0
 SAME_ZONE = 450.0
 # What ranks say that lost a peer: where they had given up a wait before, by which the run is torn down, its effect.
 LOST_PEER = frozenset({"nccl-remote-error", "nccl-system-error"})
+UNREACHED = "nccl-connect-failed"
+_REFUSED = lazy(r"(?i)connection refused")
 
 
 def is_hang(candidate: Candidate) -> bool:
@@ -56,22 +60,73 @@ def hang_came_first(hang: Candidate, stop: Candidate) -> bool | None:
 def is_teardown(loss: Candidate, hang: Candidate) -> bool:
     """Whether ranks lost their peers only once a wait had been given up: each after its own, or long after the first.
 
-    Clocks of hosts may differ by CLOCK_SLACK; those of one rank do not.
+    Clocks of hosts may differ by CLOCK_SLACK; those of one rank do not. Where the wait was much longer than that, what
+    was said after the first rank had given up cannot be what it had waited for.
     """
-    if loss.signature.name not in LOST_PEER or loss.attempt != hang.attempt:
+    if loss.attempt != hang.attempt or loss is hang:
         return False
-    gave_up: dict[int | None, float] = {}
-    for o in hang.observations:
-        if o.time is not None and o.rule is not None:
-            gave_up[o.identity.rank] = min(o.time, gave_up.get(o.identity.rank, o.time))
+    gave_up = _gave_up(hang)
     if not gave_up:
         return False
-    first = min(gave_up.values())
+    if _said_after_giving_up(loss, hang, gave_up):
+        return True
+    lost = loss.signature.name in LOST_PEER or (loss.signature.name == UNREACHED and all(map(refused, loss.observations)))
+    if not lost:
+        return False
+    first = min(map(_time, gave_up.values())) + (0.0 if waited_long(hang.observations) else CLOCK_SLACK)
     for o in loss.observations:
         own = gave_up.get(o.identity.rank) if o.identity.rank is not None else None
-        if o.time is None or o.time < (own if own is not None else first + CLOCK_SLACK):
+        if o.time is None or o.time < (_time(own) if own is not None else first):
             return False
     return True
+
+
+def _gave_up(hang: Candidate) -> dict[int | None, Observation]:
+    """Rank -> the line in which it first said that it gave up the wait."""
+    gave_up: dict[int | None, Observation] = {}
+    for o in sorted((o for o in hang.observations if o.time is not None and o.rule is not None), key=_time):
+        gave_up.setdefault(o.identity.rank, o)
+    return gave_up
+
+
+def _time(o: Observation) -> float:
+    return o.time if o.time is not None else float("inf")
+
+
+def _said_after_giving_up(c: Candidate, hang: Candidate, gave_up: Mapping[int | None, Observation]) -> bool:
+    """Whether ranks that had waited for another one printed an error of their own only when they had given it up.
+
+    What is torn down then breaks in many ways: loaders' workers abort, kernels fail, files stay half written.
+    """
+    if not hang.ranks or not c.ranks or set(c.ranks) & set(hang.ranks) or c.signature.kind not in ("cause", "symptom"):
+        return False
+    return c.signature.verdict == "failed" and all(
+        o.rule is not None
+        and c.signature.evidence[o.rule].source == "log"
+        and o.identity.rank is not None
+        and (own := gave_up.get(o.identity.rank)) is not None
+        and printed_after(o, own)
+        for o in c.observations
+    )
+
+
+def printed_after(o: Observation, other: Observation) -> bool:
+    """Whether a line was printed after another: by their stamps, or by their places in one file where one has none."""
+    if o.timed and other.timed:
+        return _time(o) > _time(other)
+    a, b = o.evidence[0], other.evidence[0]
+    return a.file == b.file and a.line is not None and b.line is not None and a.line > b.line
+
+
+def waited_long(timeouts: Iterable[Observation]) -> bool:
+    """Whether all who tell how long they had waited did so for much longer than clocks of hosts differ."""
+    waits = [o.time - began for o in timeouts if o.time is not None and (began := _onset(o)) not in (None, o.time)]
+    return bool(waits) and min(waits) >= 2 * CLOCK_SLACK
+
+
+def refused(o: Observation) -> bool:
+    """Whether it tells of a connection that was refused: of a host that answers, and a process that is gone."""
+    return any(_REFUSED.search(e.text) for e in o.evidence)
 
 
 def said_before(own: Candidate, hang: Candidate) -> bool:

@@ -228,8 +228,11 @@ def effects_of_deaths(live: Sequence[Candidate], steps: StepClock, world: World)
         if c.explained_by is not None:
             continue
         for o in deaths:
-            follows = aftermath.refused_by(c, o, world) or aftermath.waited_after(c, o, steps)
-            if o is not c and o.attempt == c.attempt and follows and may_precede(o, c) and not depends_on(o, c):
+            refused = aftermath.refused_by(c, o, world)
+            follows = refused or aftermath.waited_after(c, o, steps)
+            # A scheduler tells at the end of a step, without a time, which of its tasks had died.
+            before = may_precede(o, c) or (refused and not any(sign.timed for sign in o.observations))
+            if o is not c and o.attempt == c.attempt and follows and before and not depends_on(o, c):
                 link(o, c)
                 break
     for c in live:

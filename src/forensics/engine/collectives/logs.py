@@ -20,6 +20,7 @@ from forensics.engine.collectives.observations import (
     vote,
 )
 from forensics.engine.collectives.watchdogs import STUCK
+from forensics.engine.hangs import printed_after, waited_long
 from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Observation, Traceback
 
@@ -340,10 +341,19 @@ def _lost_with_them(logs: Logs) -> set[int]:
     return {rank for rank, o in logs.closed.items() if o.time is None or not o.timed or o.time <= last}
 
 
+def _lost_afterwards(logs: Logs) -> set[int]:
+    """The ranks that lost a connection after another one had given up its wait, and had given up none themselves."""
+    if not waited_long(logs.timed_out.values()):
+        return set()
+    first = min(logs.timed_out.values(), key=lambda o: o.time if o.time is not None else float("inf"))
+    return {rank for rank, o in logs.closed.items() if printed_after(o, first)} - set(logs.timed_out)
+
+
 def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
     """Ranks of which nothing was heard while the others timed out or lost their connections."""
     groups = of_timeouts(logs.observations, TIMEOUTS)
-    complaining = set(logs.timed_out) | _lost_with_them(logs)
+    late = _lost_afterwards(logs)
+    complaining = set(logs.timed_out) | _lost_with_them(logs) | late
     complaining |= {o.identity.rank for o in logs.observations
                     if o.signature == "nccl-dump-signal" and o.identity.rank is not None}  # fmt: skip
     if not complaining or logs.stuck:  # the rank whose own watchdog hangs is what differs
@@ -370,7 +380,7 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         note = f"{spoken(complaining)} {did}; {spoken(quiet)} had said before that all was done."
         return [from_lines("rank-exited-early", 0.75, tuple(quiet), [said, *lines], note)]
     # A connection is closed by somebody: where all but one complain of it, it was that one, also where they are two.
-    gone = not logs.timed_out or len(_lost_with_them(logs)) > len(logs.timed_out)
+    gone = not logs.timed_out or len(_lost_with_them(logs) - late) > len(logs.timed_out)
     # Not where of others there is no log at all: any of them may have closed it.
     # Of two ranks that both wait, both time out: the one that says nothing did not come, where its log is there.
     alone = len(quiet) == 1 and set(lost) <= set(quiet) and (not logs.timed_out or (len(everyone) == 2 and not lost))
@@ -385,6 +395,14 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
     if gaps is not None:
         return [gaps]
+    if whole and not rest and 0 < len(late) < len(logs.timed_out):
+        # Whoever waits in the same call gives up as well: who had not, came to it last, or never.
+        note = (
+            f"{spoken(logs.timed_out)} timed out; {spoken(late)} did not, and lost {plural(late, 'its', 'their')} "
+            "connections only when the others had given up: look there first."
+        )
+        after = [logs.closed[rank] for rank in sorted(late)]
+        return [from_lines("collective-timeout", 0.55, tuple(sorted(late)), [*lines, *after], note)]
     if not tell_nobody or not logs.timed_out:
         return []
     seqs = sorted({int(o.captures["seq"]) for o in logs.timed_out.values() if "seq" in o.captures})
