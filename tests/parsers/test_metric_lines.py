@@ -672,3 +672,23 @@ def test_the_record_of_a_trainer_behind_a_label_that_ends_in_a_colon(label: str,
 )
 def test_settings_of_a_part_are_no_record(text: str) -> None:
     assert extract(f"{text}\n").is_empty()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "best checkpoint so far: step 300 loss 1.92",
+        "Early stopping: no improvement since step 300 (loss=1.92)",
+        "saving checkpoint; best step=300 loss=1.92",
+        "Best model: step 300 | loss 1.92",
+    ],
+)
+def test_what_tells_of_an_earlier_step_is_no_record(text: str) -> None:
+    assert extract(f"{text}\n").is_empty()
+
+
+@pytest.mark.parametrize(
+    "text", ["step 900 loss 1.95 best step 300", "New best model at step 300: loss 1.92", "best_loss=1.92 step=300 loss=2.0"]
+)
+def test_a_record_may_tell_of_the_best_one_as_well(text: str) -> None:
+    assert "loss" in extract(f"{text}\n")["name"].to_list()

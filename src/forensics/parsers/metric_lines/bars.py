@@ -18,6 +18,8 @@ _NO_TRAINING_BAR = (
 )
 # Bytes, examples, files; cells of a notebook (papermill, nbclient)
 _COUNTS_OTHER_THINGS = r"(?-u:[0-9?.]+[kMGT]? ?(?:i?B|examples|ex|tokens|file|files|cell)/s|[0-9?.]+s/cell\b)"
+# What speaks of an earlier step, as `reader` knows it.
+_EARLIER = r"(?i)(?:^|[^a-z_])(?:best|since|previous)(?:$|[^a-z_])"
 _HELD_OUT = (
     r"(?i:(?:^|[^a-z0-9_./-])(?:val|valid|validate|validating|validation|eval|evaluate|evaluating|evaluation|test"
     r"|testing)(?:[^a-z0-9_./-]|$))"
@@ -112,6 +114,7 @@ def counted(pieces: Sequence[pl.DataFrame], context: Context) -> Iterator[pl.Dat
             | (
                 pl.col("record").is_null()
                 & ~before.str.contains(_HELD_OUT)
+                & ~before.str.contains(_EARLIER)
                 & ~rest.str.contains(r"^(?:[.]?[0-9]|[A-Za-z_%])")
                 & ~((pl.col("total") <= 20).fill_null(False) & rest.str.contains(r"^[ \t]*:"))
             )

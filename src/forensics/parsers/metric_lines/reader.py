@@ -110,6 +110,12 @@ _RANKS = tuple(
 )
 _MESSAGE = re.compile(rf'\s*\{{".{{0,400}}?"(?:{"|".join(MESSAGES)})": ?"(?P<said>(?:[^"\\]|\\.){{1,2000}})"')
 
+# What speaks of an earlier step: `best checkpoint so far: step 300 loss 1.92`, `no improvement since step 300`.
+_RECALLS = re.compile(
+    r"(?i)(?<!new )\b(?:best|since|previous)\b[^\d\n{}]{0,30}?\b(?:global[ _])?(?:step|iter|iteration)\b\W{1,3}\d"
+)
+_COUNTS = re.compile(r"(?i)(?<![a-z])(?:step|iter|iteration|epoch)(?![a-z])")
+
 
 class Field(NamedTuple):
     """One number of a line: what it is and where it stands."""
@@ -218,6 +224,8 @@ def read(text: str, voted: frozenset[str]) -> Reading | None:
     if len(text) > LONGEST:
         return None
     at, who = peel(text, voted)
+    if (earlier := _RECALLS.search(text, at)) and not _COUNTS.search(text, at, earlier.start()):
+        return None
     when, zone = _when(text)
     found = (
         _read_program(text)
