@@ -316,7 +316,7 @@ def test_counters_that_begin_anew_within_a_run(tmp_path: Path, text: str) -> Non
 
 def test_three_runs_in_one_file(tmp_path: Path) -> None:
     found = run(
-        tmp_path, train="".join(BANNER + log(1, n, 300 * n) for n in (60, 40)) + BANNER + log(1, 30, 30000, *OOM)
+        tmp_path, train="".join(BANNER + log(1, n, 300 * n) for n in (40, 60)) + BANNER + log(1, 30, 30000, *OOM)
     )
     assert (found.run.attempts, failed_in(found)) == (3, [("cuda-oom", 2, 30)])
 
@@ -423,3 +423,39 @@ def test_settings_that_are_printed_again_while_it_trains_begin_no_attempt(tmp_pa
     text = introduced(64, 0, 1000, []) + introduced(32, 1000, 3000, CRASH)
     (tmp_path / "train.log").write_text("\n".join(text) + "\n")
     assert analyse([str(tmp_path)], Options(threads=1)).run.attempts == 1
+
+
+def of_pod(n: int, *end: str) -> list[str]:
+    """What one of several pods wrote: a start without a time, steps with the times of all, and how it ended."""
+    head = f"[pod/llm-worker-{n}/pytorch] "
+    rows = [f"[2025-10-08 10:{k // 6:02d}:{k % 6}0] step {10 * k} loss {3 - k / 100:.3f}" for k in range(1, 40)]
+    return [head + text for text in ("***** Running training *****", *rows, *end)]
+
+
+def test_logs_of_several_pods_one_below_the_other_are_one_attempt(tmp_path: Path) -> None:
+    abort = (
+        "[rank{0}]:[E1008 10:06:41.100000000 ProcessGroupNCCL.cpp:1834] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        "Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a "
+        "network error, NCCL version 2.21.5"
+    )
+    ends = {2: ["[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.07 GiB. GPU 2 has a total"]}
+    text = [line for n in range(4) for line in of_pod(n, *ends.get(n, [abort.format(n), "Aborted (core dumped)"]))]
+    found = run(tmp_path, train="\n".join(text) + "\n")
+    assert (found.run.attempts, [f.name for f in found.of_role(Role.ROOT)]) == (1, ["cuda-oom"])
+
+
+def test_what_a_launcher_repeats_of_each_rank_at_its_end_is_no_start(tmp_path: Path) -> None:
+    text = [f"[batch={n}/20000]:\n\t Train loss/train/total: {3 - n / 1000:.4f}" for n in range(1, 30)]
+    text.append("ERROR:composer.cli.launcher:Rank 2 crashed with exit code 1.")
+    for n in range(3):
+        oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.07 GiB. GPU 2 has a total capacity of 79 GiB"
+        text += [
+            f"Global rank {n} (PID {1201 + n}) exited with code {1 if n == 2 else -6}",
+            f"----------Begin global rank {n} STDERR----------",
+            f"2025-06-06 10:00:02,117: rank{n}[{1201 + n}][MainThread]: INFO: llmfoundry.command_utils.train: Starting training...",
+            *(["Traceback (most recent call last):", '  File "train.py", line 9, in <module>', "    main()", oom] if n == 2 else []),
+            f"----------End global rank {n} STDERR----------",
+        ]  # fmt: skip
+    found = run(tmp_path, train="\n".join(text) + "\n")
+    roots = found.of_role(Role.ROOT)
+    assert (found.run.attempts, [(f.name, f.ranks) for f in roots]) == (1, [("cuda-oom", (2,))])

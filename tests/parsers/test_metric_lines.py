@@ -634,6 +634,7 @@ def test_the_message_of_a_json_record_says_what_a_line_would(said, key):
     check(
         f'{{"timestamp": "2026-03-01T10:00:00Z", "level": "INFO", "{key}": "{said}", "pid": 71}}', 50, [("loss", 1.9)]
     )
+    check(f'{{"{key}": "{said}", "levelname": "INFO", "asctime": "2026-03-01 10:00:00,123"}}', 50, [("loss", 1.9)])
 
 
 def test_a_json_record_whose_own_fields_are_the_metrics_is_not_read_by_its_message():
@@ -688,7 +689,14 @@ def test_what_tells_of_an_earlier_step_is_no_record(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["step 900 loss 1.95 best step 300", "New best model at step 300: loss 1.92", "best_loss=1.92 step=300 loss=2.0"]
+    "text",
+    ["step 900 loss 1.95 best step 300", "New best model at step 300: loss 1.92", "best_loss=1.92 step=300 loss=2.0"],
 )
 def test_a_record_may_tell_of_the_best_one_as_well(text: str) -> None:
     assert "loss" in extract(f"{text}\n")["name"].to_list()
+
+
+def test_the_times_of_many_examples_with_the_month_first() -> None:
+    line = "10/08/2025 10:01:40 - INFO - __main__ - step {} loss 1.9\n"
+    for text in (line.format(100), "".join(line.format(n) for n in range(700))):
+        assert set(extract(text)["time"].to_list()) == {1759917700.0}

@@ -85,4 +85,3 @@ def killed_by_agent(kill: Candidate, exits: Sequence[Observation], world: World)
     own = [time for rank, code, time in rows if rank in kill.ranks and code == "-9"]
     before = [time for rank, code, time in rows if rank not in kill.ranks and code not in (None, "-9", "-15", "0")]
     return bool(own) and bool(before) and min(own) - min(before) >= GRACE
-

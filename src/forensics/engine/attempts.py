@@ -20,6 +20,7 @@ from forensics.engine.banners import repeats
 from forensics.engine.hangs import LOST_PEER
 from forensics.engine.successive import launches as successive
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
+from forensics.engine.whose import Sections
 from forensics.model import Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.signatures.schema import Signature
 
@@ -38,6 +39,7 @@ ENDS = ("run-finished", "stopped-by-budget")
 # Sentences such as "done" also end what comes before training (downloads, builds).
 SURE_END = 0.75
 # A launcher says that it will restart its workers before it has stopped them: these may print some more steps.
+LOOK = 50  # events
 LAST_STEPS = 10
 # Processes start at once after a restart, and their lines in other files bear other hosts' clocks (seconds).
 BEFORE_START = 30.0
@@ -239,10 +241,13 @@ def renumber(observations: Sequence[Observation], launches: Launches | None) -> 
 def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[str]) -> dict[str, list[Event]]:
     """The events of each of these files, in the order of their lines."""
     streams: dict[str, list[Event]] = {path: [] for path in paths}
+    sections = Sections(data.observations)  # in which a launcher repeats at its end what each rank had written
     for o in data.observations:
         key = o.evidence[0]
         kind = _kind(o, catalogue)
-        if kind is not None and key.line is not None and key.file in streams:
+        if kind is None or sections.rank(key.file, key.line) is not None:
+            continue
+        if key.line is not None and key.file in streams:
             streams[key.file].append(
                 Event(
                     key.line, kind, o.time, o.zone_known, o.timed, rank=o.identity.rank,
@@ -250,6 +255,8 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
                 )
             )  # fmt: skip
     for t in data.tracebacks:
+        if sections.rank(t.header.file, t.header.line) is not None:
+            continue
         if t.final.line is not None and t.header.file in streams and _uncaught(t):
             streams[t.header.file].append(Event(t.final.line, "death", t.time, t.zone_known))
     told = {path for path, stream in streams.items() if any(e.kind in ("restart", "launch", "death") for e in stream)}
@@ -397,6 +404,14 @@ class _Attempt:
         self.lines += 1
 
 
+def _printed(stream: Sequence[Event], n: int) -> float | None:
+    """When an event was printed: a line without a time of its own bears that of the one above it, and belongs to the
+    next one that has a time as well.
+    """
+    own = (e.time for e in stream[n : n + LOOK] if e.time is not None and (e.timed or e.kind == "step"))
+    return next(own, stream[n].time)
+
+
 def boundaries(stream: Sequence[Event]) -> list[Boundary]:
     """Where new attempts begin in a file whose events are given in the order of their lines."""
     found: list[Boundary] = []
@@ -407,16 +422,21 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
     counts: set[str] = set()
 
     def begin(e: Event, line: int | None = None) -> None:
-        """Begin an attempt, unless its clock is behind: then files of several hosts were joined one below the other."""
+        """Begin an attempt, unless its clock is behind: then files of several hosts were joined one below the other.
+
+        e: where it begins: the event that is looked at, or one above it.
+        """
         nonlocal at, pending, trailing
         ended = before if e is pending else at.time
         pending, trailing = None, 0
-        if e.time is not None and ended is not None and e.time + CLOCK_SLACK < ended:
-            at.dead = at.ended = False
+        began = _printed(stream, n)
+        if began is not None and ended is not None and began + CLOCK_SLACK < ended:
+            at = _Attempt(time=ended)
             return
         found.append(Boundary(line if line is not None else e.line, ended))
         at = _Attempt(said=at.said)
 
+    n = 0
     for n, e in enumerate(stream):
         first = at.sign if at.sign is not None else e
         if e.kind == "restart":
@@ -468,7 +488,7 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
         elif e.kind in ("start", "sign"):
             at.hear(e)
         if e.time is not None:
-            at.time = e.time
+            at.time = e.time if at.time is None else max(at.time, e.time)
     if pending is not None:
         begin(pending, pending.line + 1)
     return [_dated(b, stream) for b in found]

@@ -70,7 +70,9 @@ def is_teardown(loss: Candidate, hang: Candidate) -> bool:
         return False
     if _said_after_giving_up(loss, hang, gave_up):
         return True
-    lost = loss.signature.name in LOST_PEER or (loss.signature.name == UNREACHED and all(map(refused, loss.observations)))
+    lost = loss.signature.name in LOST_PEER or (
+        loss.signature.name == UNREACHED and all(map(refused, loss.observations))
+    )
     if not lost:
         return False
     first = min(map(_time, gave_up.values())) + (0.0 if waited_long(hang.observations) else CLOCK_SLACK)

@@ -102,13 +102,14 @@ _PASS = re.compile(r"Iter ?\((?:val|test)\)")  # mmengine's own count of a pass 
 _MEASURED = re.compile(r"\d\.\d{6}E[-+]\d\d", re.A)
 _OF = re.compile(r"\s*/\s*(\d+)", re.A)
 _DATE = re.compile(r"(?<!\d)(\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?", re.A)
+_US_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)", re.A)
 _SHORT_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d \d\d:\d\d:\d\d)", re.A)
 _UNIX_KEY = re.compile(r'"(?:ts|time|timestamp|created|_timestamp)": ?(1[5-9]\d{8}(?:\.\d+)?)', re.A)
 _RANKS = tuple(
     re.compile(p)
     for p in (*prefixes.IN_TEXT_RANK, r"\([Rr]ank[ :=](\d+)\)", r"\b[Rr]ank[ :=](\d+) ?[|,:]", r"OVERFLOW! Rank (\d+) ")
 )
-_MESSAGE = re.compile(rf'\s*\{{".{{0,400}}?"(?:{"|".join(MESSAGES)})": ?"(?P<said>(?:[^"\\]|\\.){{1,2000}})"')
+_MESSAGE = re.compile(rf'\s*\{{(?:".{{0,400}}?)?"(?:{"|".join(MESSAGES)})": ?"(?P<said>(?:[^"\\]|\\.){{1,2000}})"')
 
 # What speaks of an earlier step: `best checkpoint so far: step 300 loss 1.92`, `no improvement since step 300`.
 _RECALLS = re.compile(
@@ -120,7 +121,8 @@ _COUNTS = re.compile(r"(?i)(?<![a-z])(?:step|iter|iteration|epoch)(?![a-z])")
 class Field(NamedTuple):
     """One number of a line: what it is and where it stands."""
 
-    role: str  # "value" | "step" | "total" | "epoch" | "rank" | "task" | "local_rank" | "time" | "short_time" | "unix"
+    # "value" | "step" | "total" | "epoch" | "rank" | "task" | "local_rank" | "time" | "us_time" | "short_time" | "unix"
+    role: str
     start: int
     end: int
     name: str = ""
@@ -191,6 +193,8 @@ def _when(text: str) -> tuple[list[Field], float]:
         return [Field("time", m.start(1), m.end(1))], offset
     if m := _UNIX_KEY.search(text[:400]):
         return [Field("unix", m.start(1), m.end(1))], 0.0
+    if m := _US_DATE.search(head):
+        return [Field("us_time", m.start(1), m.end(1))], 0.0
     if m := _SHORT_DATE.search(head):
         return [Field("short_time", m.start(1), m.end(1))], 0.0
     return [], 0.0

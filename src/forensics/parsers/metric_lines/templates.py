@@ -36,6 +36,7 @@ _CAPTURES = {
     "value": rf"([-+]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
     "value with thousands": rf"([-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|{_RARE}))",
     "time": STAMP,
+    "us_time": r"([0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2})",
     "short_time": r"([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
     "unix": r"([0-9]+(?:\.[0-9]+)?)",
     "epoch": r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)",
@@ -264,7 +265,7 @@ def _rows(lines: pl.DataFrame, groups: pl.DataFrame, reading: Reading, context: 
             said["epoch"] = text.cast(pl.Float64, strict=False)
         elif field.role == "total":
             seldom.append(("total_steps", text.cast(pl.Float64, strict=False)))
-        elif field.role in ("time", "short_time", "unix"):
+        elif field.role in ("time", "us_time", "short_time", "unix"):
             stamp = seconds(text, field.role, context.reference)
             said["time"] = stamp - reading.zone if reading.zone else stamp
         else:
@@ -407,7 +408,7 @@ def _said(text: str, reading: Reading, context: Context) -> tuple[Mapping[str, A
             values.append(("total_steps", float(raw)))
         elif field.role == "unix":
             base["time"] = to_float(raw)
-        elif field.role in ("time", "short_time"):
+        elif field.role in ("time", "us_time", "short_time"):
             stamp, _ = prefixes.parse_time(raw, context.reference)
             base["time"] = None if stamp is None else stamp - reading.zone
         elif len(raw) < (19 if field.role == "step" else 10):

@@ -14,7 +14,7 @@ STAMP = r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,
 def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     """Printed times as seconds since the epoch, local time read as UTC; null where they are none.
 
-    role: "time" (with a year), "short_time" (`12/21 01:39:51`) or "unix". reference: seconds since the epoch near which
+    role: "time" (with a year), "us_time" (`12/21/2026 01:39:51`), "short_time" (`12/21 01:39:51`) or "unix". reference: seconds since the epoch near which
     dates without a year are put.
     """
     import polars as pl
@@ -23,6 +23,8 @@ def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
         return text.cast(pl.Float64, strict=False)
     if role == "short_time":
         return _without_year(text, reference)
+    if role == "us_time":
+        text = text.str.replace("^(..)/(..)/(....)", "$3-$1-$2")
     # The date by its few distinct values, the clock by its digits: six times cheaper than parsing each whole.
     printed = pl.col("text")
 
