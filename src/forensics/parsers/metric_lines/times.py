@@ -14,8 +14,8 @@ STAMP = r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,
 def seconds(text: pl.Series, role: str, reference: float) -> pl.Series:
     """Printed times as seconds since the epoch, local time read as UTC; null where they are none.
 
-    role: "time" (with a year), "us_time" (`12/21/2026 01:39:51`), "short_time" (`12/21 01:39:51`) or "unix". reference: seconds since the epoch near which
-    dates without a year are put.
+    role: "time" (with a year), "us_time" (`12/21/2026 01:39:51`), "short_time" (`12/21 01:39:51`) or "unix".
+    reference: seconds since the epoch near which dates without a year are put.
     """
     import polars as pl
 
