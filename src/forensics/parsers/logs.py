@@ -48,6 +48,8 @@ DATED_FILES, DATED = 64, 8 << 10  # files, and bytes at either end of each, that
 LINE = 400  # bytes that a line is taken to have when a rule looks at its neighbourhood
 TEXTS = 200  # lines of which is asked whether they stand in such a text as the run reads or writes
 SPEAKERS, FEW = 512, 12  # lines whose prefixes are looked at: in a file of several processes, and in any other
+AMONG = 4  # times as many lines, where those of other ranks may stand between
+SPEAKER = 400  # bytes at the beginning of a line that hold its prefixes
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
 _TROUBLES = ("cause", "symptom", "echo")
 # Captures that say where, and the Identity fields they set.
@@ -398,7 +400,7 @@ def _observations(
             else:
                 failed.add((hit.offset, id(rule)))
                 continue
-            if not lines.near_enough(rule, hit) or lines.of_a_program(line, hit):
+            if not lines.near_enough(rule, hit, line.identity) or lines.of_a_program(line, hit):
                 continue
             seen.add((hit.offset, id(rule)))
             key = (hit.pattern, id(rule))
@@ -483,7 +485,7 @@ class _Lines:
         self._voted = voted
         self._reference = reference
         self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
-        self._near: dict[tuple[str, int, int], bool] = {}
+        self._near: dict[tuple[str, int, int, Identity], bool] = {}
         self._programs: dict[int, bool] = {}
         self._texts: dict[int, bool] = {}
 
@@ -522,23 +524,49 @@ class _Lines:
             self._texts[hit.offset] = _within_a_text(self._reader, hit.offset)
         return self._texts[hit.offset]
 
-    def near_enough(self, rule: Rule, hit: Hit) -> bool:
-        """Whether a rule's `near` has a match within its lines, and its `unless_near` none."""
-        near, unless_near, reach = rule.evidence.near, rule.evidence.unless_near, rule.evidence.near_lines
-        if near is not None and not self._within(rule, near, hit, reach):
-            return False
-        return unless_near is None or not self._within(rule, unless_near, hit, reach)
+    def near_enough(self, rule: Rule, hit: Hit, writer: Identity) -> bool:
+        """Whether a rule's `near` has a match within its lines, and its `unless_near` none.
 
-    def _within(self, rule: Rule, expression: str, hit: Hit, reach: int) -> bool:
-        key = (expression, hit.offset, reach)
+        writer: whose the line is, by its prefix. What others print in between is not near it.
+        """
+        near, unless_near, reach = rule.evidence.near, rule.evidence.unless_near, rule.evidence.near_lines
+        if near is not None and not self._within(rule, near, hit, reach, writer):
+            return False
+        return unless_near is None or not self._within(rule, unless_near, hit, reach, writer)
+
+    def _within(self, rule: Rule, expression: str, hit: Hit, reach: int, writer: Identity) -> bool:
+        own = Identity(rank=writer.rank, local_rank=writer.local_rank, task=writer.task, node=writer.node)
+        key = (expression, hit.offset, reach, own)
         if key not in self._near:
-            size = min(reach * LINE, NEAR)
+            named = own != Identity()
+            size = min(reach * LINE * (AMONG if named else 1), NEAR)
             start = max(0, hit.offset - size)
-            before = _some(self._reader.read(start, hit.offset - start))[-reach - 1 :]
-            after = _some(self._reader.read(hit.offset, size))[: reach + 1]
-            text = (b"\n".join(before) + b"\n".join(after)).replace(b"\r", b"\n").decode("utf-8", "replace")
-            self._near[key] = self._patience.holds(rule.signature.name, expression, strip_ansi(text))
+            before = _some(self._reader.read(start, hit.offset - start))
+            after = _some(self._reader.read(hit.offset, size))
+            before, after = (before, after) if named else (before[-reach - 1 :], after[: reach + 1])
+            found = self._matches(rule, expression, before, after)
+            if found and named:
+                before, after = ([line for line in part if self._may_be_of(own, line)] for part in (before, after))
+                found = self._matches(rule, expression, before[-reach - 1 :], after[: reach + 1])
+            self._near[key] = found
         return self._near[key]
+
+    def _matches(self, rule: Rule, expression: str, before: Sequence[bytes], after: Sequence[bytes]) -> bool:
+        text = (b"\n".join(before) + b"\n".join(after)).replace(b"\r", b"\n").decode("utf-8", "replace")
+        return self._patience.holds(rule.signature.name, expression, strip_ansi(text))
+
+    def _may_be_of(self, own: Identity, line: bytes) -> bool:
+        """Whether no prefix of a line says that another process wrote it."""
+        wrote, _ = speaker(line[:SPEAKER].decode("utf-8", "replace"), self._voted)
+        return all(
+            mine is None or its is None or mine == its
+            for mine, its in (
+                (own.rank, wrote.rank),
+                (own.local_rank, wrote.local_rank),
+                (own.task, wrote.task),
+                (own.node, wrote.node),
+            )
+        )
 
 
 def _some(data: bytes) -> list[bytes]:
