@@ -117,6 +117,8 @@ def sum_up_without(c: Candidate, signs: Sequence[Observation], world: World) -> 
     c.ranks, c.everywhere = _blamed(c.signature, c.observations, world)
     c.time = min((o.time for o in c.observations if o.time is not None), default=None)
 
+FEWEST_REPORTS = 3  # ranks that all say that one is missing
+
 
 def _blamed(
     signature: Signature, observations: Sequence[Observation], world: World
@@ -172,15 +174,20 @@ def _of_a_few(signature: Signature, printed: Collection[int | None], world: Worl
 
 
 def _silent(world: World, observations: Sequence[Observation]) -> set[int]:
-    """The ranks of a stated world of which no line was seen; nobody where they are as many as those that spoke.
-
-    Unless a line says that just as many did not come: then it is they, also where one of two is missing.
+    """The ranks of a stated world that did not report what the others did: as many as a line says that did not come, or
+    one where all others report. Else those of which no line was seen at all; nobody where they are as many as those
+    that spoke.
     """
     if world.size is None or not world.size_is_stated:
         return set()
-    spoke = set(world.ranks) - world.unheard
-    silent = set(range(world.size)) - spoke
+    everyone = set(range(world.size))
     missing = {world.size - int(n) for o in observations if (n := o.captures.get("joined", "")).isdecimal()}
+    reported = {rank for o in observations if (rank := world.of(o)) is not None}
+    quiet = everyone - reported
+    if missing == {len(quiet)} or (len(quiet) == 1 and len(reported) >= FEWEST_REPORTS):
+        return quiet
+    spoke = set(world.ranks) - world.unheard
+    silent = everyone - spoke
     return silent if 0 < len(silent) < len(spoke) or missing == {len(silent)} else set()
 
 

@@ -35,6 +35,7 @@ PAIRED = ("SEND", "RECV", "RECVANYSOURCE", "COALESCED")
 TIMEOUTS = ("collective-timeout",)
 FINISHED = "run-finished"
 CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort", "broken-pipe")
+ANY_SOCKET = "broken-pipe"  # of one rank alone it is as likely a socket of its own code
 # What an exception says that is about a peer and not about the rank that raised it.
 PEER = (
     "Timed out waiting", "Connection closed by peer", "Connection reset by peer", "Read error", "NCCL",
@@ -109,6 +110,8 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
                 unnumbered[rank, o.evidence[0].file] += 1
                 epoch = f"#{unnumbered[rank, o.evidence[0].file]}"
             epochs[rank][epoch] = -1 if steps is None else steps
+    if {o.signature for o in closed.values()} == {ANY_SOCKET} and len(closed) == 1:
+        closed.clear()
     raised = {
         t.identity.rank
         for t in tracebacks
