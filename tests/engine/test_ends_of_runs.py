@@ -149,6 +149,16 @@ def test_a_step_that_somebody_cancelled_is_a_stop_from_outside(tmp_path: Path) -
     assert diagnose(tmp_path, job=tasks(20) + cancelled).verdict is Verdict.INTERRUPTED
     other = "srun: Terminating StepId=30.0\n"
     assert diagnose(tmp_path, job=other + tasks(20) + cancelled).verdict is Verdict.INTERRUPTED
+    stopped = "srun: error: n01: task 1: Exited with exit code 143\n"
+    assert diagnose(tmp_path, job=tasks(20) + stopped + cancelled).verdict is Verdict.INTERRUPTED
+
+
+def test_a_step_that_is_cancelled_after_a_task_of_it_failed_is_stopped_by_srun(tmp_path: Path) -> None:
+    raised = "2: Traceback (most recent call last):\n2:   File \"t.py\", line 4, in <module>\n2: KeyError: 'x'\n"
+    failed = "srun: error: n02: task 2: Exited with exit code 1\n"
+    cancelled = "slurmstepd: error: *** STEP 31.0 ON n01 CANCELLED AT 2026-11-20T14:05:00 ***\n"
+    found = diagnose(tmp_path, job=tasks(20) + raised + failed + cancelled)
+    assert (roots(found), first(found).ranks, found.verdict) == (["python-exception"], (2,), Verdict.FAILED)
 
 
 def test_a_helper_that_a_script_kills_is_no_process_of_the_run(tmp_path: Path) -> None:

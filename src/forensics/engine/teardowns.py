@@ -32,6 +32,7 @@ STEPS_BETWEEN = 5
 _TERMINATES = lazy(
     r"\bsrun: (?:launch/slurm: _step_signal: )?(?:Terminating|Force Terminated) (?:StepId=|job step )(?P<step>[\d.]+)"
 )
+_FAILED_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: Exited with exit code (?!(?:130|137|143)\b)[1-9]")
 _CANCELLED = lazy(r"\*\*\* (?:STEP|JOB) (?P<step>\S+) ON \S+ CANCELLED AT ")
 _ABORTED = lazy(r"\bsrun: Job step aborted")
 _NOT_OWN = lazy(
@@ -53,18 +54,21 @@ def settle(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
     """
     announced: dict[str, set[int]] = {}
     terminated: dict[tuple[str, str], int] = {}  # (file, job step) -> the line in which srun says that it ends it
+    failed: dict[str, int] = {}  # file -> the first line in which srun tells that a task ended by itself
     for o in found:
         e = o.evidence[0] if o.evidence else None
         if e is None or e.line is None:
             continue
         if m := _TERMINATES.search(e.text):
             terminated.setdefault((e.file, m["step"]), e.line)
+        if _FAILED_TASK.search(e.text):
+            failed[e.file] = min(e.line, failed.get(e.file, e.line))
         if m or _CANCELLED.search(e.text) or _ABORTED.search(e.text):
             announced.setdefault(e.file, set()).add(e.line)
     if not announced:
         return list(found)
     lines = {file: sorted(at) for file, at in announced.items()}
-    return [_as_report(o) if _is_own_stop(o, terminated) or _is_announced_kill(o, lines, steps) else o for o in found]
+    return [_as_report(o) if _is_own_stop(o, terminated, failed) or _is_announced_kill(o, lines, steps) else o for o in found]
 
 
 def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:
@@ -149,12 +153,14 @@ def _is_own_error(t: Traceback) -> bool:
     return t.chained is None and t.identity.rank is not None and not _NOT_OWN.search(f"{t.exception}: {t.message}")
 
 
-def _is_own_stop(o: Observation, terminated: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a step's cancellation stands below the line in which srun says that it ends this step."""
+def _is_own_stop(o: Observation, terminated: Mapping[tuple[str, str], int], failed: Mapping[str, int]) -> bool:
+    """Whether a step's cancellation stands below the line in which srun says that it ends this step, or that a task of
+    it had failed: who stops a step from outside has its tasks end by signals, and after it.
+    """
     e = o.evidence[0] if o.signature == STOPPED else None
     if e is None or e.line is None or (m := _CANCELLED.search(e.text)) is None:
         return False
-    since = terminated.get((e.file, m["step"]))
+    since = terminated.get((e.file, m["step"]), failed.get(e.file) if " STEP " in m[0] else None)
     return since is not None and since < e.line
 
 
