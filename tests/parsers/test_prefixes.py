@@ -191,3 +191,18 @@ def test_torchs_own_head_tells_the_global_rank_behind_any_prefix() -> None:
     said = "[rank3]:[E321 02:07:08.465224069 ProcessGroupNCCL.cpp:1664] [PG 1 Rank 0] Exception detected by watchdog"
     assert clean(f"trainer> {said}").identity.rank == 3
     assert clean(said[said.index("[PG") :]).identity.rank is None
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("2026-10-06T09:10:10Z INFO rank=2 step=60 loss=2.9", 2),
+        ("2026-10-06 09:10:10,123 INFO trainer: Rank: 2, epoch 3 loss 2.9", 2),
+        ("2026-10-06 09:10:10 INFO local rank 2 step 60", None),
+        ("2026-10-06 09:10:10 INFO tp rank=2 step=60", None),
+        ("2026-10-06 09:10:10 INFO dp_rank=2 step=60", None),
+        ("2026-10-06 09:10:10 INFO rank 3 joined the group", None),
+    ],
+)
+def test_what_a_record_of_training_begins_with(line: str, rank: int | None) -> None:
+    assert clean(line).identity.rank == rank

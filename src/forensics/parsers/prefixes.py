@@ -142,6 +142,9 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r"^.{0,60}\[[\w.-]+\.py:\d+\] \((\d+)/\d+\) ",  # icefall: rank/world size
     r"\| *[Rr]ank[ :=]{0,2}(\d+) *\|",
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
+    # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
+    r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"
+    r"[ =:]{1,2}(\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
 )
 _IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
 # What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
