@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parent.parent.parent
 OOM = """\
 [rank0]: step 10 | loss 2.1
 [rank2]: Traceback (most recent call last):
@@ -263,3 +264,11 @@ def test_signatures_list_and_test(tmp_path: Path) -> None:
     assert b"does not match" in done.stderr
     (mine / "frobnicated.toml").write_text("kind = 3\n")
     assert forensics("analyze", tmp_path / "a.log", "--signatures", mine).returncode == 2
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    shown = (ROOT / "README.md").read_text("utf-8").split("```console\n$ forensics ", 1)[1].split("\n...\n```", 1)[0]
+    command, _, report = shown.partition("\n")
+    _, folder = command.split()
+    printed = forensics(command, ROOT / folder, COLUMNS="100").stdout.decode()
+    assert printed.startswith(report)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from forensics.kinds import Sniffers
-from forensics.model import Fact, Kind, Source
+from forensics.model import Fact, Kind, Source, Verdict
 from forensics.parsers import error_files, flight_recorder, metric_files, run_files, tensorboard
 from forensics.parsers.run_files import documents, training_args
 from forensics.parsers.run_files.base import is_private
@@ -315,6 +315,17 @@ def test_training_args(arguments: bytes, tmp_path: Path) -> None:
     assert told["report_to"] == "wandb"
     assert "hub_token" not in told
     assert (told["logging_dir"], told["tags"], told["seed"]) == ("/x/y", "a", "a very large number")
+
+
+class ByMember:
+    """An enumeration as some releases of Python 3.11 pickle it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (getattr, (Verdict, "HEALTHY"))
+
+
+def test_an_enumeration_that_is_pickled_by_its_member() -> None:
+    assert read(pickle.dumps(ByMember(), protocol=2)).text() == "healthy"
 
 
 class Bomb:

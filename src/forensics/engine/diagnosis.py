@@ -139,7 +139,8 @@ class _Findings:
         # What every rank meets is met at one step: the last rank that says so has the most records before it.
         told = [o for o in c.observations if not is_setting(o)][-1:] if c.everywhere else [key]
         stepped = next(iter(_onsets(c)), None) or key
-        if stepped.step is None and told and not is_setting(told[0]):
+        # What is harmless is mostly printed at the start, and which steps had passed by then is of no interest.
+        if stepped.step is None and told and not is_setting(told[0]) and c.signature.kind != "benign":
             stepped = self._with_last_step(c, told[0], rank)
         node = self._node(c, key) or self._only_host(c)
         clocked, how = self._clocked(c, key, rank)
@@ -241,7 +242,8 @@ class _Findings:
                 )
             }
             in_pods = any("pod" in o.captures for o in c.observations)
-            both = own if own and in_pods else known | own  # a pod's processes call the pod their host
+            # A pod's processes call the pod their host, and a rank may be started on another one after a failure.
+            both = own if own and (in_pods or len(own) == 1) else known | own
             borrowed = all(world_rank(o, self.world) is None and not o.culprits for o in c.observations)
             if not both and (borrowed or c.signature.area == "gpu"):  # a kernel speaks of the cards of its own host
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}

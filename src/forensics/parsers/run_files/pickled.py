@@ -163,6 +163,9 @@ def _called(what: Any, arguments: Any) -> Any:
         return given[0] if given and isinstance(given[0], dict) else {}
     if len(given) < 2 and kind in ("set", "frozenset", "list"):
         return given[0] if given and isinstance(given[0], list | tuple) else []
+    if kind == "getattr" and len(given) == 2 and isinstance(given[0], Opaque) and isinstance(given[1], str):
+        # An enumeration as early releases of Python 3.11 pickle it, by its member; transformers' values are these in small.
+        return Opaque(given[0].name, (given[1].lower(),))
     return Opaque(name, given)
 
 
