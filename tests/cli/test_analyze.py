@@ -269,6 +269,5 @@ def test_signatures_list_and_test(tmp_path: Path) -> None:
 def test_the_readme_shows_what_is_printed() -> None:
     shown = (ROOT / "README.md").read_text("utf-8").split("```console\n$ forensics ", 1)[1].split("\n...\n```", 1)[0]
     command, _, report = shown.partition("\n")
-    _, folder = command.split()
-    printed = forensics(command, ROOT / folder, COLUMNS="100").stdout.decode()
+    printed = forensics("analyze", ROOT / command.removeprefix("analyze "), COLUMNS="100").stdout.decode()
     assert printed.startswith(report)

@@ -117,6 +117,7 @@ def sum_up_without(c: Candidate, signs: Sequence[Observation], world: World) -> 
     c.ranks, c.everywhere = _blamed(c.signature, c.observations, world)
     c.time = min((o.time for o in c.observations if o.time is not None), default=None)
 
+
 FEWEST_REPORTS = 3  # ranks that all say that one is missing
 
 

@@ -68,7 +68,11 @@ def settle(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
     if not announced:
         return list(found)
     lines = {file: sorted(at) for file, at in announced.items()}
-    return [_as_report(o) if _is_own_stop(o, terminated, failed) or _is_announced_kill(o, lines, steps) else o for o in found]
+
+    def is_own(o: Observation) -> bool:
+        return _is_own_stop(o, terminated, failed) or _is_announced_kill(o, lines, steps)
+
+    return [_as_report(o) if is_own(o) else o for o in found]
 
 
 def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]) -> list[Observation]:

@@ -164,7 +164,8 @@ def _called(what: Any, arguments: Any) -> Any:
     if len(given) < 2 and kind in ("set", "frozenset", "list"):
         return given[0] if given and isinstance(given[0], list | tuple) else []
     if kind == "getattr" and len(given) == 2 and isinstance(given[0], Opaque) and isinstance(given[1], str):
-        # An enumeration as early releases of Python 3.11 pickle it, by its member; transformers' values are these in small.
+        # An enumeration as early releases of Python 3.11 pickle it, by its member: transformers' values are their
+        # members' names in small letters.
         return Opaque(given[0].name, (given[1].lower(),))
     return Opaque(name, given)
 
