@@ -700,3 +700,29 @@ def test_the_times_of_many_examples_with_the_month_first() -> None:
     line = "10/08/2025 10:01:40 - INFO - __main__ - step {} loss 1.9\n"
     for text in (line.format(100), "".join(line.format(n) for n in range(700))):
         assert set(extract(text)["time"].to_list()) == {1759917700.0}
+
+
+LABELS = [
+    "",
+    "0: ",
+    "[default0]:",
+    "[1,0]<stdout>:",
+    "[pod/t-0/main] ",
+    "(RayTrainWorker pid=41, ip=192.0.2.1) ",
+    "w-0  | ",
+]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_columns_under_their_titles_behind_a_label(label: str) -> None:
+    titles = "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size"
+    row = "      7/100      4.1G      nan      1.5      0.5         41        640: 100%|##########| 97/97 [00:31]"
+    rows = extract(f"{label}{titles}\n{label}{row}\n").rows(named=True)
+    assert [r["epoch"] for r in rows if r["name"] == "loss" and math.isnan(r["value"])] == [7.0]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_block_behind_a_label_has_the_step_of_its_head(label: str) -> None:
+    lines = ["[batch=250/4800]:", "\t Train time/batch: 249", "\t Train loss/train/total: 1.9800"]
+    frame = extract("".join(f"{label}{line}\n" for line in lines), ("srun", "compose"))
+    assert frame.filter(name="loss").select("step", "value").rows() == [(250, 1.98)]

@@ -17,8 +17,10 @@ from forensics.patterns import lazy
 if TYPE_CHECKING:
     import polars as pl
 
+# Before the titles, and before each row, may stand the label of the process: `0: `, `[default0]:`, `node-1  | `.
 _COLUMN_HEADER = lazy(
-    rb"^(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}"
+    rb"^(?P<label>(?:[^\s|:]{1,80} *[:|] ?|\[[^\]\n]{1,80}\](?:<\w{1,10}>)?:? ?|\([^()\n]{1,80}\) ?)??)"
+    rb"(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}"
     rb"|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
     re.M,
 )
@@ -113,7 +115,8 @@ def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[
                 end = data.find(b"\n", at)
                 raw = data[at : end if end >= 0 else None]
                 at = end + 1 if end >= 0 else len(data)
-                pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
+                label = header.group("label")
+                pieces = [piece.removeprefix(label) for piece in raw.split(b"\r") if piece.strip()]
                 cells = pieces[-1][:400].decode("utf-8", "replace").replace("|", " ").split() if pieces else []
                 numbers = [to_float(cell.split("/")[0].rstrip(":GMK")) for cell in cells[: len(names)]]
                 if len(numbers) < len(names) or None in numbers:

@@ -47,12 +47,13 @@ OVERFLOW = (
 )
 # A line of the summary that pycocotools prints of an evaluation, over objects of all sizes; the group is the overlap.
 PRECISION = r"(?-u:Average Precision +\(AP\) @\[ IoU=([0-9.:]+) +\| area= *all \| maxDets= *[0-9]+ \] = )"
-# Headers that give the lines under them their step, and the rules between tables.
+# Headers that give the lines under them their step, and the rules between tables; a label of their process may stand
+# before them.
 _HEADER = (
-    r"(?-u:(?:^|\r)(?:\[[A-Za-z]+=[0-9/]+\])*\[batch=[0-9]+/[0-9]+\]:?[ \t]*(?:\r|$)"
-    r"|(?:^|\r)Epoch [0-9]+/[0-9]+[ \t]*(?:\r|$)"
-    r"|^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}: Epoch [0-9]+[ \t\r]*$"
-    r"|^[ \t]*Learning iteration [0-9]+/[0-9]+[ \t\r]*$"
+    r"(?-u:\[batch=[0-9]+/[0-9]+\]:?[ \t]*(?:\r|$)"
+    r"|Epoch [0-9]+/[0-9]+[ \t]*(?:\r|$)"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}: Epoch [0-9]+[ \t\r]*$"
+    r"|Learning iteration [0-9]+/[0-9]+[ \t\r]*$"
     r"|\[step=[0-9]+(?:/[0-9]+)?,epoch=[0-9]+(?:/[0-9]+)?\][ \t]*(?:\r|$))"
 )
 _RULE = r"(?-u:-{12,}[ \t\r]*$)"
