@@ -162,3 +162,18 @@ def test_a_rotated_log_of_a_rank_is_that_ranks(tmp_path: Path) -> None:
 def test_numbered_logs_that_are_not_rotated_are_ranks(tmp_path: Path, names: tuple[str, ...]) -> None:
     numbered = [rank for name, rank in ranks(tmp_path, *names) if name[-1].isdigit()]
     assert numbered == [int(name[-1]) for name in names if name[-1].isdigit()]
+
+
+def test_hosts_before_the_ranks_of_dumps(tmp_path: Path) -> None:
+    names = ["dgx-a07_rank_0", "dgx-a07_rank_1", "dgx-a08_rank_2", "dgx-a08_rank_3"]
+    for name in names:
+        (tmp_path / name).write_text("step 1 loss 2\n")
+    found = {s.path: (s.identity.node, s.identity.rank) for s in discover([str(tmp_path)]).sources}
+    assert found == {name: (name[:7], n) for n, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("names", [["exp2_rank_0", "exp2_rank_1"], ["lr1_rank_0", "lr2_rank_0"]])
+def test_what_may_be_the_name_of_a_run_is_no_host(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).write_text("step 1 loss 2\n")
+    assert {s.identity.node for s in discover([str(tmp_path)]).sources} == {None}

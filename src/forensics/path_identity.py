@@ -37,6 +37,10 @@ _HOST_BEFORE_RANK = re.compile(
     r"(?=_(?:global_?)?rank[_\-.=]?\d)",
     re.I,
 )
+_BEFORE_RANK = re.compile(
+    r"^(?P<folder>(?:.*/)?)(?P<host>[A-Za-z][A-Za-z0-9-]{0,50}\d[A-Za-z0-9-]{0,50})_(?:global_?)?rank[_\-.=]?(?P<rank>\d{1,6})"
+    r"(?:\.\w{1,8})?$"
+)
 # Slurm's %N and %t behind the job's number, or alone: "nemo_99121_dgxa-04_13.log", "slurm-7711-gn12-3.out",
 # "n001_0.log". A host has two digits at least, which a version or a setting ("v2", "lr3") seldom has.
 _NO_HOST = (
@@ -215,6 +219,31 @@ def local_names(sources: Sequence[Source]) -> list[Source]:
                 hosts.setdefault((s.identity.attempt, what, number), set()).add(s.identity.node)
     repeated = {what for (_, what, _), nodes in hosts.items() if len(nodes) > 1}
     return [_as_local(s, repeated) for s in sources]
+
+
+def hosts_before_ranks(sources: Sequence[Source]) -> list[Source]:
+    """Read `dgx-a07_rank_2` beside `dgx-a08_rank_3` as of the hosts that stand before the ranks.
+
+    One name before all of them may be that of the run; several that are alike but for their numbers, each with ranks
+    of its own, are hosts.
+    """
+    named = {s.path: m for s in sources if (m := _BEFORE_RANK.match(s.path)) is not None}
+    ranks: dict[tuple[str, str], dict[str, list[int]]] = {}
+    for m in named.values():
+        scheme = re.sub(r"\d+", "#", m["host"])
+        ranks.setdefault((m["folder"], scheme), {}).setdefault(m["host"], []).append(int(m["rank"]))
+    hosts = {
+        (folder, host)
+        for (folder, _), of_hosts in ranks.items()
+        for host in of_hosts
+        if len(of_hosts) > 1 and len({*sum(of_hosts.values(), [])}) == sum(map(len, of_hosts.values()))
+    }
+    return [
+        replace(s, identity=replace(s.identity, node=m["host"]))
+        if (m := named.get(s.path)) and s.identity.node is None and (m["folder"], m["host"]) in hosts
+        else s
+        for s in sources
+    ]
 
 
 def _as_local(source: Source, repeated: set[str]) -> Source:

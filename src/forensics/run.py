@@ -24,7 +24,15 @@ from forensics.archives.limits import Stop
 from forensics.files import beginning
 from forensics.kinds import CHECKPOINT_NAME, PROGRAM, PROGRAM_SUFFIXES, Sniffers, classify, utf16
 from forensics.model import Coverage, Identity, Kind, Source, Status
-from forensics.path_identity import identity_of, jobs_of_arrays, local_names, number_tasks, restarted, rotated
+from forensics.path_identity import (
+    hosts_before_ranks,
+    identity_of,
+    jobs_of_arrays,
+    local_names,
+    number_tasks,
+    restarted,
+    rotated,
+)
 
 if TYPE_CHECKING:
     from forensics.archives.unpacker import Unpacker
@@ -298,7 +306,7 @@ def discover(
         _leave_notebooks(walk)
     _leave_quotes(walk, paths)
     jobs = jobs_of_arrays(walk.sources)
-    placed = restarted(local_names(number_tasks(rotated(walk.sources), jobs)))
+    placed = restarted(local_names(hosts_before_ranks(number_tasks(rotated(walk.sources), jobs))))
     return Run(path, tuple(placed), tuple(walk.skipped), jobs)
 
 

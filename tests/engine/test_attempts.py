@@ -459,3 +459,10 @@ def test_what_a_launcher_repeats_of_each_rank_at_its_end_is_no_start(tmp_path: P
     found = run(tmp_path, train="\n".join(text) + "\n")
     roots = found.of_role(Role.ROOT)
     assert (found.run.attempts, [(f.name, f.ranks) for f in roots]) == (1, [("cuda-oom", (2,))])
+
+
+def test_a_start_that_failed_before_the_first_step_is_passed_by_one_that_trains(tmp_path: Path) -> None:
+    missing = [*CRASH[:3], "ModuleNotFoundError: No module named 'flash_attn'"]
+    text = "\n".join([*missing, "***** Running training *****"]) + "\n" + log(1, 90, 60, *OOM)
+    found = run(tmp_path, train=text)
+    assert failed_in(found)[0][:2] == ("cuda-oom", 1)

@@ -206,3 +206,9 @@ def test_torchs_own_head_tells_the_global_rank_behind_any_prefix() -> None:
 )
 def test_what_a_record_of_training_begins_with(line: str, rank: int | None) -> None:
     assert clean(line).identity.rank == rank
+
+
+def test_a_containers_stamp_before_nccls_own_head() -> None:
+    line = "2025-10-11T08:21:30.100000000Z gpu-1:91:291 [1] transport/net_ib.cc:2290 NCCL WARN NET/IB: Got async fatal event"
+    found = clean(line)
+    assert (found.identity.node, found.identity.pid, found.identity.device) == ("gpu-1", 91, 1)

@@ -201,8 +201,8 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
                 c.yields = f"attempt {last} trained on after it and came to grief by something else"
         return
     for attempt in {c.attempt for c in live} - {last}:
-        before = steps.reached.get(attempt)
-        if before is None or attempt > last or steps.reached[last] < before + survival.STEPS_AFTER_DEATH:
+        before = steps.reached.get(attempt, 0)  # one that failed before its first step did not get to one
+        if attempt > last or steps.reached[last] < before + survival.STEPS_AFTER_DEATH:
             continue
         if own & {(c.signature.name, c.subject) for c in telling if c.attempt == attempt}:
             continue  # the same again: it was not overcome

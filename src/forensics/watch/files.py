@@ -18,7 +18,7 @@ from typing import Any
 from forensics.files import beginning, opened
 from forensics.kinds import Sniffers
 from forensics.model import Coverage, Identity, Kind, Source
-from forensics.path_identity import jobs_of_arrays, local_names, number_tasks
+from forensics.path_identity import hosts_before_ranks, jobs_of_arrays, local_names, number_tasks
 from forensics.run import SNIFF, examine, listing
 
 PRINT = 512  # bytes at the beginning by which a file is known again
@@ -200,7 +200,9 @@ class Files:
         """Names are read together: whether a number is a rank shows by those beside it."""
         files = self.all()
         plain = [f.told for f in files if isinstance(f.told, Source)]
-        for followed, named in zip(files, local_names(number_tasks(plain, jobs_of_arrays(plain))), strict=True):
+        for followed, named in zip(
+            files, local_names(hosts_before_ranks(number_tasks(plain, jobs_of_arrays(plain)))), strict=True
+        ):
             if followed.source.identity == named.identity and followed.source.kind == named.kind:
                 continue
             followed.source = replace(named, size=followed.size)
