@@ -168,7 +168,7 @@ def test_hosts_before_the_ranks_of_dumps(tmp_path: Path) -> None:
     names = ["dgx-a07_rank_0", "dgx-a07_rank_1", "dgx-a08_rank_2", "dgx-a08_rank_3"]
     for name in names:
         (tmp_path / name).write_text("step 1 loss 2\n")
-    found = {s.path: (s.identity.node, s.identity.rank) for s in discover([str(tmp_path)]).sources}
+    found = {s.path: (s.identity.node, s.identity.rank) for s in discover([str(tmp_path)], sniffers()).sources}
     assert found == {name: (name[:7], n) for n, name in enumerate(names)}
 
 
@@ -176,4 +176,4 @@ def test_hosts_before_the_ranks_of_dumps(tmp_path: Path) -> None:
 def test_what_may_be_the_name_of_a_run_is_no_host(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).write_text("step 1 loss 2\n")
-    assert {s.identity.node for s in discover([str(tmp_path)]).sources} == {None}
+    assert {s.identity.node for s in discover([str(tmp_path)], sniffers()).sources} == {None}

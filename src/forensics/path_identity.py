@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 
 from forensics import arrays
@@ -236,7 +237,7 @@ def hosts_before_ranks(sources: Sequence[Source]) -> list[Source]:
         (folder, host)
         for (folder, _), of_hosts in ranks.items()
         for host in of_hosts
-        if len(of_hosts) > 1 and len({*sum(of_hosts.values(), [])}) == sum(map(len, of_hosts.values()))
+        if len(of_hosts) > 1 and len({*chain(*of_hosts.values())}) == sum(map(len, of_hosts.values()))
     }
     return [
         replace(s, identity=replace(s.identity, node=m["host"]))

@@ -34,7 +34,7 @@ ALWAYS: dict[str, str] = {
     "kubectl": r"^\[pod/(?P<host>[^/\]]+)/[^\]]+\] ",
     "stamp": (
         r"^(?P<ts>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?):? "
-        r"(?P<rest>\[\d+,\d+\]|\[pod/|\(|\[\w+\d+\]:|[A-Za-z][\w.-]{0,63}:\d{1,9}:\d{1,9} )"  # the last: NCCL's own head
+        r"(?P<rest>\[\d+,\d+\]|\[pod/|\(|\[\w+\d+\]:|[A-Za-z][\w.-]{0,63}:\d{1,9}:\d{1,9} )"  # NCCL's own head
     ),
     "open_mpi": (
         r"^(?:\[?(?P<ts>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]?)?"
