@@ -341,6 +341,38 @@ def test_collapse_to_one_that_stays_there(source: str, every: int) -> None:
     assert not seen(frame(rows({**table, "loss_scale": grown}, source=source)))
 
 
+@EITHER
+@pytest.mark.parametrize("every", [5, 10, 50])
+def test_collapse_of_which_not_every_step_is_printed(source: str, every: int) -> None:
+    scale = [*[65536.0] * 1200, *scales(32768.0, 164), *[0.0] * 1636][::every]
+    loss = settling(len(scale), 1200 // every)
+    found = seen(frame(rows({"loss_scale": scale, "loss": loss}, source=source, first=0, every=every)))
+    assert set(found) == {"scale_collapse"}
+    assert (found["scale_collapse"].step, found["scale_collapse"].step_is) == (1200, "first_logged")
+
+
+def test_collapse_to_the_minimum_of_which_not_every_step_is_printed() -> None:
+    scale = [*[65536.0] * 1000, *scales(32768.0, 15), *[1.0] * 1000][::10]
+    table = {"loss_scale": scale, "loss": settling(len(scale), 100)}
+    assert set(seen(frame(rows(table, every=10)))) == {"scale_collapse"}
+    assert not seen(frame(rows({**table, "loss": falling(len(scale))}, every=10)))  # steps are applied
+
+
+@pytest.mark.parametrize("every", [5, 10, 50])
+@pytest.mark.parametrize(("start", "end"), [(2.0**16, 2.0**10), (2.0**32, 2.0**9), (2.0**32, 2.0**-2)])
+def test_calibration_of_which_not_every_step_is_printed_is_normal(every: int, start: float, end: float) -> None:
+    scale = [*scales(start, int(math.log2(start / end))), *[end] * 1960, *[2 * end] * 2000][::every]
+    assert not seen(frame(rows({"loss_scale": scale, "loss": falling(len(scale))}, first=0, every=every)))
+    alone = scale[: 30 if every < 50 else 10]  # the beginning of a run, in which the loss did not fall yet
+    if end >= 256:
+        assert not seen(frame(rows({"loss_scale": alone, "loss": [2.3] * len(alone)}, first=0, every=every)))
+
+
+def test_more_halvings_than_steps_are_no_descent() -> None:
+    scale = [*[65536.0] * 40, 2.0**-10, *[2.0**-30] * 80]
+    assert "scale_collapse" not in seen(frame(rows({"loss_scale": scale, "loss": settling(121, 40)}, every=10)))
+
+
 def test_a_descent_in_few_records_is_not_judged() -> None:
     scale = [*[65536.0] * 10, *scales(32768.0, 6), *[512.0] * 10]
     assert not seen(frame(rows({"loss_scale": scale, "loss": settling(len(scale), 10)})))

@@ -25,6 +25,8 @@ _SHOWN = ("loss_scale", "overflow", "skipped_steps", "loss", "grad_norm")
 _LEARNS = 0.02  # part of its level by which a loss falls that still learns (O7: less is a loss that stands)
 _NOT_SAID = 0.9  # how sure a low scale is where no record says that a step was skipped or a gradient is 0
 _FALLS_ON = 0.7  # and where the loss falls on as well
+_A_RECORD = 4  # halvings from one record to the next that an overflow here and there, or a rare record, explains
+_UNDERFLOWS = 2.0**-24  # the smallest number of fp16: at such a scale every gradient below 1 is 0
 
 
 def scale_collapse(
@@ -47,7 +49,8 @@ def scale_collapse(
         (one more than DeepSpeed's hysteresis of 2 at any scale; at or below `floor` its minimum is reached).
     growth: records without a fall after which the scaler has recovered.
 
-    A descent to `floor` or below, after which the scale never grows, may be as slow as it likes: see `_pinned`.
+    A descent to `floor` or below, after which the scale never grows, may be as slow as it likes: see `_pinned`. Between
+    records that lie many steps apart it may be as fast as one halving a step: see `_between_records`.
     """
     import polars as pl
 
@@ -123,7 +126,7 @@ def _collapse(
     if stuck is not None and (line := part.lines[at[-1]]) is not None and sum(n > line for n in losses) >= growth:
         stuck = None  # loss lines go on without another overflow
     # A printed 0.0 after 65536.0 is a reset, which `scale_stall` looks for.
-    falls = [f for f in _falls(scale, 2) if f.halvings > 0 and f.halvings <= 4 * (f.end - f.start + 1)]
+    falls = [f for f in _falls(scale, 2) if f.halvings > 0 and f.halvings <= _A_RECORD * (f.end - f.start + 1)]
     if stuck is not None:
         begin, reached, first, count = stuck
         before = next((f for f in reversed(falls) if f.end <= first), None)
@@ -163,7 +166,9 @@ def _collapse(
             )
             shown = (at[fall.start], at[fall.start - 1], at[fall.end], at[-1])
             return Sign(part, at[fall.start], _evidence(part, shown), note, "loss_scale")
-    return _pinned(part, at, scale, halvings, floor, growth)
+    return _between_records(part, at, scale, halvings, floor, growth) or _pinned(
+        part, at, scale, halvings, floor, growth
+    )
 
 
 def _pinned(
@@ -181,7 +186,7 @@ def _pinned(
         return None
     low = scale[fall.end]
     quiet = sum(b == a for a, b in itertools.pairwise(scale[fall.start :]))
-    gradual = halvings <= fall.halvings <= 4 * (fall.end - fall.start + 1)
+    gradual = halvings <= fall.halvings <= _A_RECORD * (fall.end - fall.start + 1)
     if low > floor or not gradual or quiet < growth:
         return None
     gain = _gain(part, at[fall.end] if len(scale) - fall.end > growth else at[fall.start], len(part))
@@ -196,6 +201,52 @@ def _pinned(
     shown = (at[fall.start], at[fall.start - 1], at[fall.end], at[-1])
     weight = _NOT_SAID if stands else _FALLS_ON
     return Sign(part, at[fall.start], _evidence(part, shown), note, "loss_scale", weight)
+
+
+def _between_records(
+    part: Stream, at: Sequence[int], scale: Sequence[float], halvings: int, floor: float, growth: int
+) -> Sign | None:
+    """A descent below the floor of which several halvings lie between two records: loops print every so many steps.
+
+    A scaler halves once a step at most (update() of torch/amp/grad_scaler.py), so the steps of the records bound it.
+    Two records at least have to fall: what is put far down in one is a reset, which `scale_stall` looks for. A rare
+    record of calibration ends at 2^8 or more (P5). Where that lies lower, because the loss is a large sum, the loss
+    falls on: at the start of a record it has to stand, or, where none is logged, no gradient is left at such a scale.
+    """
+    fall = next(reversed(_falls(scale, 2)), None)
+    if fall is None or fall.halvings < halvings or max(scale[fall.end :]) > scale[fall.end]:
+        return None
+    low = scale[fall.end]
+    quiet = sum(b == a for a, b in itertools.pairwise(scale[fall.start :]))
+    if low > floor or (low == floor and quiet < growth):
+        return None
+    falling = [i for i in range(fall.start, fall.end + 1) if scale[i] < scale[i - 1]]
+    steps = [part.steps[i] for i in at]
+    if len(falling) < 2 or not all(_within_steps(steps[i - 1], steps[i], scale[i - 1], scale[i]) for i in falling):
+        return None
+    behind = at[fall.end] if len(scale) - fall.end > growth else at[fall.start]
+    gain = _gain(part, behind, len(part))
+    stands = gain <= _LEARNS if gain is not None else low <= _UNDERFLOWS
+    if not stands and (fall.start <= growth or quiet < growth or low >= floor):
+        return None
+    note = (
+        f"the loss scale halves {fall.halvings:.0f} times or more and never grows, from {number(scale[fall.start - 1])}"
+        f" at {part.where(at[fall.start - 1])} to {number(low)} at {part.where(at[fall.end])}"
+    )
+    note += ", and the loss does not fall from there on" if stands and gain is not None else ""
+    shown = (at[fall.start], at[fall.start - 1], at[fall.end], at[-1])
+    weight = _NOT_SAID if stands else _FALLS_ON
+    return Sign(part, at[fall.start], _evidence(part, shown), note, "loss_scale", weight)
+
+
+def _within_steps(before: int | None, after: int | None, high: float, low: float) -> bool:
+    """Whether a scale can have come from `high` to `low` by one halving in each of the steps between two records.
+
+    Half a halving more may be what rounding takes off the lower one: 0.25 is printed as 0.2, 0.03125 as 0.03.
+    """
+    if before is None or after is None:
+        return False
+    return low == 0 or math.log2(high) - math.log2(low) <= after - before + 0.5
 
 
 def _gain(part: Stream, start: int, stop: int) -> float | None:
