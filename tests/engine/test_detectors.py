@@ -651,6 +651,63 @@ def test_last_batches_of_epochs_are_batches() -> None:
     assert not counting_batches(fractions)
 
 
+def says_it_resumes(text: str, line: int, file: str = LOG, **captures: str) -> Observation:
+    evidence = (Evidence(file, line, None, text),)
+    return Observation(signature="run-resumed", weight=0.9, evidence=evidence, captures=captures)
+
+
+def decayed(n: int) -> list[float]:
+    return [3e-4 * (1 - i / (2 * n)) for i in range(n)]
+
+
+def first_run(n: int = 100, **place: object) -> Rows:
+    """A run of steps 0, 50, ... whose loss comes down from 8 to 2, at a rate that falls by half."""
+    return rows({"loss": falling(n, start=8.0, end=2.0), "lr": decayed(n)}, first=0, every=50, **place)  # type: ignore[arg-type]
+
+
+LOW = falling(60, start=2.2, end=1.9, noise=0.01)
+
+
+def test_steps_that_begin_anew_with_restored_weights() -> None:
+    mark = says_it_resumes("Resuming from /ckpt/step_4950.pt", 101)
+    again = rows({"loss": LOW, "lr": decayed(100)[:60]}, first=0, every=50, first_line=102)
+    found = seen(frame(first_run(), again), [mark])
+    assert set(found) == {"counter_restart"}
+    sign = found["counter_restart"]
+    assert (sign.step, sign.evidence[1].text, sign.weight) == (0, "Resuming from /ckpt/step_4950.pt", 1.0)
+    assert not seen(frame(first_run(), again))  # nothing says that it resumes
+    told = [says_it_resumes("=> loaded checkpoint (step 4950)", 1, "b.log", step="4950")]
+    other = rows({"loss": LOW, "lr": decayed(100)[:60]}, source="b.log", first=0, every=50, first_line=2)
+    assert set(seen(frame(first_run(), other), told)) == {"counter_restart"}
+    third = first_run(source="c.log")
+    assert not seen(frame(first_run(), other, third), told)  # nothing tells which of two it goes on from
+
+
+@pytest.mark.parametrize(
+    ("loss", "rate", "text"),
+    [
+        pytest.param(LOW, [r / 10 for r in decayed(60)], "Resuming from step_4950.pt", id="stage-of-its-own-schedule"),
+        pytest.param(falling(60, start=8.0, end=3.0), decayed(100)[:60], "Resuming from step_4950.pt", id="no-weights"),
+        pytest.param(LOW, decayed(100)[:60], "Resuming from stage1/step_20000.pt", id="checkpoint-of-another-run"),
+        pytest.param(LOW, decayed(100)[:60], "Resuming from step_0.pt", id="checkpoint-of-the-start"),
+        pytest.param(LOW, None, "Resuming from step_4950.pt", id="bar-that-counts-what-is-left"),
+    ],
+)
+def test_steps_that_begin_anew_by_design(loss: list[float], rate: list[float] | None, text: str) -> None:
+    table: dict[str, list[float]] = {"loss": loss} if rate is None else {"loss": loss, "lr": rate}
+    again = rows(table, first=0, every=50, first_line=102)
+    assert "counter_restart" not in seen(frame(first_run(), again), [says_it_resumes(text, 101)])
+
+
+def test_steps_and_epochs_that_begin_anew_without_a_rate() -> None:
+    mark = says_it_resumes("Restored all states from the checkpoint at last.ckpt", 101)
+    before = rows({"loss": falling(100, start=8.0, end=2.0)}, first=0, every=50, epochs=[i // 20 for i in range(100)])
+    again = rows({"loss": LOW}, first=0, every=50, first_line=102, epochs=[i // 20 for i in range(60)])
+    assert seen(frame(before, again), [mark])["counter_restart"].weight < 1
+    batches_of_five = rows({"loss": LOW}, first=0, every=50, first_line=102, epochs=[5 + i // 20 for i in range(60)])
+    assert "counter_restart" not in seen(frame(before, batches_of_five), [mark])
+
+
 def test_schedule_that_begins_anew_where_only_epochs_are_told() -> None:
     """Two files without times or steps are in the order of their epochs; so are two parts of one that says so."""
     old = rows({"lr": warm_up(150)}, steps=False, epochs=[(i + 1) / 20 for i in range(150)])

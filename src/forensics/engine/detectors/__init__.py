@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import (
+    counter_restart,
     data_order,
     dynamics,
     gradient_histograms,
@@ -69,6 +70,7 @@ REGISTRY: Mapping[str, Detector] = {
         spikes.loss_spike,
         loss_shape.grad_norms_differ,
         resume.epoch_restart,
+        counter_restart.counter_restart,
         resume.lr_reset,
         resume.weights_not_restored,
         resume.loss_jumps,
