@@ -126,6 +126,27 @@ def test_a_second_launch_that_finishes(tmp_path: Path) -> None:
     assert (first.name, first.attempt, first.step) == ("python-exception", 0, 60)
 
 
+AGENT = "W1120 08:30:00.000000 77 torch/distributed/elastic/agent/server/api.py:906] [default]"
+
+
+def test_workers_that_failed_of_what_is_not_told_and_were_restarted(tmp_path: Path) -> None:
+    """The launcher's word is enough for a verdict; that each attempt counts from the first step again is told."""
+    ends = [f"{AGENT} Worker group FAILED. {left}/3 attempts left; will restart worker group" for left in (2, 1)]
+    last = log(1, 120, 4000, "training finished")
+    found = run(tmp_path / "anew", train=log(1, 60, 0, ends[0]) + log(1, 60, 2000, ends[1]) + last)
+    assert (found.verdict, found.run.attempts, found.of_role(Role.ROOT)) == (Verdict.RECOVERED, 3, ())
+    assert "restarted them 2 times" in found.summary
+    assert "Attempts 1 and 2 counted from step 1 again" in found.summary
+    assert found.summary in " ".join(terminal.render(found, width=100, colour=False).split())
+    resumed = log(41, 120, 2000, "training finished")
+    found = run(tmp_path / "resumed", train=log(1, 60, 0, ends[0]) + resumed)
+    assert found.verdict is Verdict.RECOVERED and "restarted them once" in found.summary
+    assert "counted from" not in found.summary
+    joined = f"{AGENT} Detected 1 new nodes from group_rank=0; will restart worker group"
+    found = run(tmp_path / "joined", train=log(1, 60, 0, joined) + resumed)
+    assert found.verdict is Verdict.HEALTHY
+
+
 @pytest.mark.parametrize("last", [55, 60, 62])
 def test_the_first_attempts_cause_comes_first(tmp_path: Path, last: int) -> None:
     """A later one that got no farther may have died of what the first left behind."""

@@ -20,6 +20,7 @@ from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World, task_list
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import KILLED
+from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
 from forensics.engine.steps import StepClock
@@ -392,7 +393,7 @@ def diagnose(
     return Diagnosis(
         run=_summary_of_run(data, world, running),
         verdict=verdict,
-        summary=_summary(verdict, findings, found, data),
+        summary=_summary(verdict, findings, found, data, steps),
         findings=tuple(findings),
         ruled_out=ruled,
         missing_evidence=(*_missing(first, data, world), *unseen),
@@ -437,7 +438,7 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         return Verdict.UNKNOWN
     goes_on = _progress(data) and last_words(data) is None and _broken_off(found, data) is None
     if _ended(found, data) or goes_on:
-        return Verdict.HEALTHY
+        return Verdict.RECOVERED if after_failures(found) else Verdict.HEALTHY
     return Verdict.UNKNOWN
 
 
@@ -574,9 +575,14 @@ def where(finding: Finding) -> str:
     return " ".join(parts)
 
 
-def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Candidate], data: RunData) -> str:
+def _summary(
+    verdict: Verdict, findings: Sequence[Finding], found: Sequence[Candidate], data: RunData, steps: StepClock
+) -> str:
     first = findings[0] if findings and findings[0].role is Role.ROOT else None
+    anew = anew_in_words(steps) if verdict is Verdict.RECOVERED else None
     if first is None:
+        if verdict is Verdict.RECOVERED:
+            return " ".join(filter(None, [of_unknown_cause(found), anew]))
         if verdict is Verdict.HEALTHY:
             done = any(c.signature.name == FINISHED for c in found)
             if done:
@@ -600,7 +606,7 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], found: Sequence[Cand
     if place := where(first):
         waited = first.name in WAITED_FOR and place.startswith("on rank")
         text += f", waiting for {place.removeprefix('on ')}" if waited else f" {place}"
-    return " → ".join([text, *_effects(findings, first)]) + "."
+    return " ".join(filter(None, [" → ".join([text, *_effects(findings, first)]) + ".", anew]))
 
 
 def _effects(findings: Sequence[Finding], first: Finding) -> list[str]:
