@@ -441,6 +441,32 @@ def test_a_loss_and_an_accuracy_at_chance(classes: int, name: str, share: float,
     assert not seen(logged({"loss": loss, name: learns, "lr": [1e-3] * 120}, every=50))
 
 
+@pytest.mark.parametrize("stepless", [True, False])
+@pytest.mark.parametrize(
+    ("level", "noise", "shares", "told"),
+    [
+        (math.log(10), 0.0015, [0.1], True),
+        (math.log(10), 0.0015, [0.1, 10.0], False),  # a share and a percentage
+        (math.log(10), 0.0015, [0.1, 0.104], False),
+        (math.log(10), 0.0015, [], False),
+        (math.log(10), 0.0100, [0.1], False),  # some batches are learned
+        (math.log(10) - 0.005, 0.0015, [0.1], False),
+        (math.log(2), 0.0015, [0.5], False),  # hard binary tasks are there
+        (math.log(3), 0.0015, [0.3333], True),
+    ],
+)
+def test_a_few_evaluations_at_chance(
+    stepless: bool, level: float, noise: float, shares: list[float], told: bool
+) -> None:
+    """Dicts of HF Trainer: a loss every some steps, and an accuracy at the end of an epoch."""
+    loss: list[float | None] = [round(v, 4) for v in about([level] * 117, noise)]
+    metrics = logged({"loss": loss, "eval_accuracy": [*[None] * (117 - len(shares)), *shares]}, first=20, every=20)
+    if stepless:
+        epoch = (pl.col("line") * 20 / 782).round(2)
+        metrics = metrics.with_columns(step=pl.lit(None, dtype=pl.Int64), epoch=epoch)
+    assert ("loss-at-chance" in seen(metrics)) is told
+
+
 def test_two_classes_at_chance_by_epochs() -> None:
     def told(accuracy: float, loss: float, epochs: int = 30) -> dict[str, Observation]:
         metrics = logged({"loss": about([loss] * epochs, 0.001), "eval_accuracy": about([accuracy] * epochs, 0.004)})

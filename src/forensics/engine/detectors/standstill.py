@@ -20,6 +20,8 @@ _ACCURACIES = ("accuracy", "eval_accuracy")
 _BATCH = ("batch_size", "throughput", "step_time")
 _KERAS = frozenset(("train", "validation"))  # folders of its TensorBoard callback
 _SMALLEST_BATCH = 16  # whose ln a loss may stand at by chance
+_MOST_EVALUATED = 100  # classes, of which an accuracy of 1/C is told to the digit
+_TO_THE_DIGIT = 0.01  # relative distance: what rounding to four places takes off 1/100
 # Classes of CIFAR-10 and -100 and ImageNet; entries of the vocabularies of BERT (uncased and cased), Llama 2, GPT-2,
 # Llama 3 and Qwen 2. Two are left out: losses about ln 2 are what hard binary tasks end at.
 _CLASSES = (10, 100, 1000, 30522, 28996, 32000, 50257, 128256, 151936)
@@ -135,7 +137,8 @@ def loss_at_chance(
     guessing: relative distance of the accuracy from 1/C, where one is logged beside the loss. If that is chance as
         well, C may be any number, the median of the loss has to be `close`, and nine of ten records within `spread`,
         which is the noise of small batches. Of two classes both have to be ten times as near: hard binary tasks end
-        thereabouts.
+        thereabouts. A few evaluations do as well, and then half of the records without steps, where they are nearer
+        (`_evaluated`).
     No trend: the medians of the first and the last quarter are within a quarter of the distance. A rate that still
     grows is a warm-up.
     """
@@ -149,20 +152,27 @@ def loss_at_chance(
     )
     signs = []
     for part in found:
-        if not _long_from_the_start(part, records, steps, epochs) and not _epochs_of_keras(part, found, epochs):
+        if _long_from_the_start(part, records, steps, epochs, 2 * records) or _epochs_of_keras(part, found, epochs):
+            chance = (
+                _guess(part, close, spread, guessing)
+                or _level_of_classes(part, close, closer)
+                or _level_of_batch(part, metrics, closer)
+                or _evaluated(part, close, closer)
+            )
+        elif _long_from_the_start(part, records, steps, epochs, records):
+            chance = _evaluated(part, close, closer)
+        else:
             continue
-        chance = (
-            _guess(part, close, spread, guessing)
-            or _level_of_classes(part, close, closer)
-            or _level_of_batch(part, metrics, closer)
-        )
         if chance is not None and (sign := _at_chance(part, *chance)) is not None:
             signs.append(sign)
     return merge(signs, found, ()) if signs else ()
 
 
-def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) -> bool:
-    """Whether a stream holds a run from its start on, once through, in enough records of a finite loss."""
+def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int, stepless: int) -> bool:
+    """Whether a stream holds a run from its start on, once through, in enough records of a finite loss.
+
+    stepless: the fewest records where they bear no steps.
+    """
     at, curve = part.curve("loss")
     if len(curve) < min(records, epochs) or not all(map(math.isfinite, curve)) or not _from_the_start(part, at):
         return False
@@ -175,7 +185,7 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int) ->
         if all(rise == 1 for rise in rises):
             return len(over) >= epochs
         # HF Trainer's dicts have fractions of an epoch; the fewest records stand for as many steps, of a whole epoch.
-        return len(over) >= 2 * records and min(rises) >= 0 and over[-1] - over[0] >= 1
+        return len(over) >= stepless and min(rises) >= 0 and over[-1] - over[0] >= 1
     if any(b[0] < a[0] and b[1] <= a[1] for a, b in itertools.pairwise(told)):  # it began anew
         return False
     return len(told) >= records and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
@@ -261,6 +271,28 @@ def _guess(part: Stream, close: float, spread: float, guessing: float) -> tuple[
         ):
             return classes, chance * close, f", and {name} is {number(median(shares))}, which guessing gives"
     return None
+
+
+def _evaluated(part: Stream, close: float, closer: float) -> tuple[int, float, str] | None:
+    """The same where evaluations are few: each gives 1/C to the digit, as one answer for all of a balanced set does.
+
+    The median of the loss is `closer` to ln C, and 19 of 20 records `close`. Not of two classes, nor of so many that
+    accuracies are rounded away.
+    """
+    _, curve = part.curve("loss")
+    classes = round(math.exp(min(median(curve), 20.0)))
+    if not 3 <= classes <= _MOST_EVALUATED:
+        return None
+    chance = math.log(classes)
+    if abs(median(curve) - chance) > closer * chance:
+        return None
+    if sum(abs(v - chance) > close * chance for v in curve) > 0.05 * len(curve):
+        return None
+    _, shares = part.curve("eval_accuracy")
+    whole = 100.0 if shares and max(shares) > 1 else 1.0
+    if not shares or not all(abs(v * classes / whole - 1) <= _TO_THE_DIGIT for v in shares):
+        return None
+    return classes, close * chance, f", and eval_accuracy is {number(median(shares))}, which guessing gives"
 
 
 def _at_chance(part: Stream, classes: int, band: float, accuracy: str) -> Sign | None:
