@@ -665,6 +665,33 @@ def test_a_rate_that_stands_still(
     assert [f.name for f in analyse([str(tmp_path)]).findings if f.role == "root"] == found
 
 
+@pytest.mark.parametrize(
+    ("settings", "rates", "found"),
+    [
+        ({"lr_scheduler_type": "cosine", "max_steps": 3000}, [3e-4] * 60, ["lr-not-as-scheduled"]),
+        ({"lr_scheduler": "linear", "max_train_steps": 3000}, [3e-4] * 60, ["lr-not-as-scheduled"]),
+        ({"lr_scheduler": "cosine", "max_steps": 30000}, [3e-4] * 60, []),  # only begun
+        ({"lr_scheduler": "cosine"}, [3e-4] * 60, []),
+        ({"lr_scheduler": "cosine", "max_steps": -1}, [3e-4] * 60, []),  # as HF writes it where epochs count
+        ({"lr_scheduler": "cosine", "max_steps": 3000}, [3e-4] * 59 + [2.9e-4], []),
+        ({"lr_scheduler": "constant", "max_steps": 3000}, [3e-4] * 60, []),
+    ],
+    ids=["hf", "diffusers", "begun", "unplanned", "by-epochs", "moves", "constant"],
+)
+@pytest.mark.parametrize("printed", [True, False])
+def test_a_rate_that_stands_still_through_the_steps_that_are_planned(
+    tmp_path: Path, printed: bool, settings: dict[str, object], rates: list[float], found: list[str]
+) -> None:
+    lines = [f"step {50 * i} loss {v:.4f} lr {r:.2e}" for i, (v, r) in enumerate(zip(falling(60), rates, strict=True))]
+    stated = json.dumps({**settings, "warmup_steps": 100, "learning_rate": 3e-4})
+    if printed:
+        lines.insert(0, f"config: {stated}")
+    else:
+        (tmp_path / "args.json").write_text(stated)
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    assert [f.name for f in analyse([str(tmp_path)]).findings if f.role == "root"] == found
+
+
 # --- weights that stand still ---------------------------------------------------------------------------------------
 
 

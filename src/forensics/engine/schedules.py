@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.series import Sign, merge, number, remembered_streams, streams
+from forensics.engine.detectors.series import Sign, Stream, merge, number, remembered_streams, streams
 from forensics.model import Fact, Observation
 
 if TYPE_CHECKING:
@@ -17,11 +17,15 @@ SIGNATURE = "lr-not-as-scheduled"
 # are constant, wait for a plateau, or hold a level between warm-up and decay.
 MOVING = frozenset({"linear", "cosine", "cosine_with_restarts", "polynomial", "inverse_sqrt"})
 SETTING = "args.lr_scheduler_type"  # HF Trainer writes its arguments as a text of its event file
-# The same argument in a file beside the log: a JSON or YAML file of arguments, HF Trainer's training_args.bin, or the
-# settings that Weights & Biases keeps.
-BESIDE = frozenset({"config.lr_scheduler_type", "training_args.lr_scheduler_type", "wandb.config.lr_scheduler_type"})
+# Where else settings stand: a JSON or YAML file of arguments, HF Trainer's training_args.bin, what Weights & Biases
+# keeps, and arguments that the log prints.
+PLACES = ("config", "training_args", "wandb.config", "arguments")
+# The argument of HF Trainer, and that of the diffusers scripts, which knows the same names.
+BESIDE = frozenset(f"{place}.{name}" for place in PLACES for name in ("lr_scheduler_type", "lr_scheduler"))
+PLANNED = frozenset(f"{place}.{name}" for place in PLACES for name in ("max_steps", "max_train_steps"))
 RECORDS = 10
 # Logs may round rates to four digits, in which the first hundredth of a cosine stands still. Trainers run few epochs.
+# The same part of the steps that are planned, where the settings say how many, is as much of the schedule.
 LOGGED, EPOCHS = 50, 0.9
 WEIGHT, WEIGHT_OF_LOGS = (
     0.75,
@@ -34,13 +38,15 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
 
     metrics: METRICS_COLUMNS. Rates above zero, exactly the same in all records: at least RECORDS of an event file in
     the folder whose event files state the schedule, or LOGGED of a log (or of trainer_state.json, which has no lines)
-    that goes through most of an epoch (EPOCHS) where all files of arguments in the run state one and the same schedule.
+    that goes through most of an epoch, or of the steps that are planned (EPOCHS), where all files of arguments in the
+    run, and the log, state one and the same schedule.
     """
     stated = {f.source.rpartition("/")[0]: f.value for f in facts if f.name == SETTING and f.value in MOVING}
     beside = {f.value for f in facts if f.name in BESIDE}
     of_logs = next(iter(beside)) if len(beside) == 1 and beside <= MOVING else None
     if not stated and of_logs is None:
         return ()
+    planned = {int(f.value) for f in facts if f.name in PLANNED and f.value.isdecimal() and int(f.value) > 0}
     signs = []
     found = streams(metrics, ("lr", "loss"))
     for stream in found:
@@ -51,8 +57,7 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
         at, rates = stream.curve("lr")
         if len(rates) < RECORDS or not 0 < min(rates) == max(rates):
             continue
-        epochs = [e for e in stream.epochs if e is not None]
-        if not of_events and (len(rates) < LOGGED or not epochs or max(epochs) < EPOCHS):
+        if not of_events and (len(rates) < LOGGED or not _goes_far(stream, planned)):
             continue
         weight = WEIGHT if of_events else WEIGHT_OF_LOGS
         note = f"the schedule is {kind}, and the rate is {number(rates[0])} in all {len(rates)} records"
@@ -60,3 +65,12 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
         signs.append(Sign(stream, at[0], shown, note, "lr", weight, {"schedule": kind}))
     remembered_streams.cache_clear()  # it holds every number of the table
     return tuple(replace(o, signature=SIGNATURE) for o in merge(signs, found, ())) if signs else ()
+
+
+def _goes_far(stream: Stream, planned: Collection[int]) -> bool:
+    """Whether a record goes through most of an epoch, or of the steps that are planned, where one number is stated."""
+    epochs = [e for e in stream.epochs if e is not None]
+    if epochs:
+        return max(epochs) >= EPOCHS
+    steps = [s for s in stream.steps if s is not None]
+    return bool(steps) and len(planned) == 1 and max(steps) - min(steps) >= EPOCHS * next(iter(planned))
