@@ -351,6 +351,15 @@ def test_collapse_of_which_not_every_step_is_printed(source: str, every: int) ->
     assert (found["scale_collapse"].step, found["scale_collapse"].step_is) == (1200, "first_logged")
 
 
+@pytest.mark.parametrize(("every", "name"), [(50, "scale_collapse"), (5, "scale_stall")])
+def test_a_scale_that_is_printed_as_zero_in_the_next_record(every: int, name: str) -> None:
+    """Fifty steps suffice to halve 65536 until one decimal prints 0.0, and five do not."""
+    scale = [*[65536.0] * 40, *[0.0] * 60]
+    assert set(seen(frame(rows({"loss_scale": scale, "loss": settling(100, 40)}, every=every)))) == {name}
+    learns = seen(frame(rows({"loss_scale": scale, "loss": falling(100)}, every=every)))
+    assert "scale_collapse" not in learns  # it may go on without a scaler
+
+
 def test_collapse_to_the_minimum_of_which_not_every_step_is_printed() -> None:
     scale = [*[65536.0] * 1000, *scales(32768.0, 15), *[1.0] * 1000][::10]
     table = {"loss_scale": scale, "loss": settling(len(scale), 100)}

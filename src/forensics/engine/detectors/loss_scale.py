@@ -209,28 +209,36 @@ def _between_records(
     """A descent below the floor of which several halvings lie between two records: loops print every so many steps.
 
     A scaler halves once a step at most (update() of torch/amp/grad_scaler.py), so the steps of the records bound it.
-    Two records at least have to fall: what is put far down in one is a reset, which `scale_stall` looks for. A rare
-    record of calibration ends at 2^8 or more (P5). Where that lies lower, because the loss is a large sum, the loss
-    falls on: at the start of a record it has to stand, or, where none is logged, no gradient is left at such a scale.
+    Two records at least have to fall: what is put far down in one is a reset, which `scale_stall` looks for. A 0 where
+    the steps between suffice for it (`_halved_to_nothing`) is none, for no state of a scaler holds it; but a run that
+    goes on without a scaler may print it, and learns on.
+    A rare record of calibration ends at 2^8 or more (P5). Where that lies lower, because the loss is a large sum, the
+    loss falls on: at the start of a record it has to stand, or, where none is logged, no gradient is left at such a
+    scale.
     """
     fall = next(reversed(_falls(scale, 2)), None)
-    if fall is None or fall.halvings < halvings or max(scale[fall.end :]) > scale[fall.end]:
+    if fall is None or max(scale[fall.end :]) > scale[fall.end]:
         return None
     low = scale[fall.end]
+    steps = [part.steps[i] for i in at]
+    vanished = scale[fall.start] == 0 and _halved_to_nothing(steps[fall.start - 1], steps[fall.start], scale[fall.start - 1])
+    if fall.halvings < halvings and not vanished:
+        return None
     quiet = sum(b == a for a, b in itertools.pairwise(scale[fall.start :]))
     if low > floor or (low == floor and quiet < growth):
         return None
     falling = [i for i in range(fall.start, fall.end + 1) if scale[i] < scale[i - 1]]
-    steps = [part.steps[i] for i in at]
-    if len(falling) < 2 or not all(_within_steps(steps[i - 1], steps[i], scale[i - 1], scale[i]) for i in falling):
+    within = all(_within_steps(steps[i - 1], steps[i], scale[i - 1], scale[i]) for i in falling)
+    if not within or (len(falling) < 2 and not vanished):
         return None
     behind = at[fall.end] if len(scale) - fall.end > growth else at[fall.start]
     gain = _gain(part, behind, len(part))
     stands = gain <= _LEARNS if gain is not None else low <= _UNDERFLOWS
-    if not stands and (fall.start <= growth or quiet < growth or low >= floor):
+    if not stands and (vanished or fall.start <= growth or quiet < growth or low >= floor):
         return None
+    times = f"halves {fall.halvings:.0f} times or more" if fall.halvings >= halvings else "falls"
     note = (
-        f"the loss scale halves {fall.halvings:.0f} times or more and never grows, from {number(scale[fall.start - 1])}"
+        f"the loss scale {times} and never grows, from {number(scale[fall.start - 1])}"
         f" at {part.where(at[fall.start - 1])} to {number(low)} at {part.where(at[fall.end])}"
     )
     note += ", and the loss does not fall from there on" if stands and gain is not None else ""
@@ -247,6 +255,11 @@ def _within_steps(before: int | None, after: int | None, high: float, low: float
     if before is None or after is None:
         return False
     return low == 0 or math.log2(high) - math.log2(low) <= after - before + 0.5
+
+
+def _halved_to_nothing(before: int | None, after: int | None, high: float) -> bool:
+    """Whether the steps between two records suffice to halve `high` until one decimal prints 0.0: below 2^-5."""
+    return before is not None and after is not None and high > 0 and after - before >= math.log2(high) + 5
 
 
 def _gain(part: Stream, start: int, stop: int) -> float | None:
@@ -364,11 +377,12 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     weight = 1.0
     if start > 0:
         before, where = scale[start - 1], stream.where(at[start - 1])
-        if value == 0.0 and before < low:  # the end of a descent, of which no more digits are printed
+        a, b = stream.steps[at[start - 1]], stream.steps[at[start]]
+        # The end of a descent, of which no more digits are printed, or no record lies within it.
+        if value == 0.0 and (before < low or _halved_to_nothing(a, b, before)):
             return None
         steps = [s for i in at if (s := stream.steps[i]) is not None]
         gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
-        a, b = stream.steps[at[start - 1]], stream.steps[at[start]]
         near = a is None or b is None or not gaps or b - a <= 2 * median(gaps)
         idle = value == low and _stops_learning(stream, at[start])
         if before < drop * max(value, 1e-30) or not near or not (value < low or dead or idle):
