@@ -221,7 +221,8 @@ def _between_records(
         return None
     low = scale[fall.end]
     steps = [part.steps[i] for i in at]
-    vanished = scale[fall.start] == 0 and _halved_to_nothing(steps[fall.start - 1], steps[fall.start], scale[fall.start - 1])
+    before, after = fall.start - 1, fall.start
+    vanished = scale[after] == 0 and _halved_to_nothing(steps[before], steps[after], scale[before])
     if fall.halvings < halvings and not vanished:
         return None
     quiet = sum(b == a for a, b in itertools.pairwise(scale[fall.start :]))
