@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_right
+import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ def counter_restart(
             said.setdefault(o.evidence[0].file, []).append(o)
     if not said:
         return ()
+    for marks in said.values():
+        marks.sort(key=lambda o: o.evidence[0].line or 0)
     signs = [
         sign
         for before, after, mark in _resumes(streams(metrics, _NAMES), said)
@@ -69,35 +72,41 @@ def _resumes(
             alike.setdefault(_group(stream), []).append(stream)
     for stream in itertools.chain.from_iterable(alike.values()):
         marks = said.get(stream.source)
-        if not marks:
+        if not marks or not _begins_or_goes_back(stream):
             continue
-        parts = [p for p in segments(stream, _lines(marks)) if any(s is not None for s in p.steps)]
+        lines = [o.evidence[0].line or 0 for o in marks]
+        parts = [p for p in segments(stream, lines) if any(s is not None for s in p.steps)]
         for n, after in enumerate(parts):
-            begin = after.lines[0]
-            end = (parts[n - 1].lines[-1] or 0) if n else 0
-            mark = next((o for o in marks if begin is not None and end <= (o.evidence[0].line or 0) < begin), None)
+            mark = _mark(marks, lines, (parts[n - 1].lines[-1] or 0) if n else 0, after.lines[0] or 0)
             if mark is None:
                 continue
             if n == 0:
                 before = _elsewhere(stream, alike[_group(stream)])
             else:
                 # A part that began with nothing but a lower step is one of many: steps count the batches of an epoch.
-                whole = n == 1 or _is_announced(parts[n - 2], parts[n - 1], marks)
+                whole = n == 1 or _is_announced(parts[n - 2], parts[n - 1], marks, lines)
                 before = parts[n - 1] if whole else None
             if before is not None:
                 yield before, after, mark
 
 
-def _lines(marks: Sequence[Observation]) -> list[int]:
-    return [o.evidence[0].line or 0 for o in marks]
+def _begins_or_goes_back(stream: Stream) -> bool:
+    """Whether some record may be a run's first one: most resumes go on, and take no more than this look."""
+    steps = [s for s in stream.steps if s is not None]
+    return len(steps) > 1 and (steps[0] <= max(1, steps[1] - steps[0]) or not all(map(operator.le, steps, steps[1:])))
 
 
-def _is_announced(before: Stream, after: Stream, marks: Sequence[Observation]) -> bool:
+def _mark(marks: Sequence[Observation], lines: Sequence[int], low: int, high: int) -> Observation | None:
+    """The last of `marks`, which stand at `lines` in their order, from a line on and above another one."""
+    k = bisect_left(lines, high) - 1
+    return marks[k] if k >= 0 and lines[k] >= low else None
+
+
+def _is_announced(before: Stream, after: Stream, marks: Sequence[Observation], lines: Sequence[int]) -> bool:
     """Whether a record is another attempt's than the one before it, or a line says that it resumes."""
     if before.attempts[-1] != after.attempts[0]:
         return True
-    low, high = before.lines[-1] or 0, after.lines[0] or 0
-    return any(low <= line < high for line in _lines(marks))
+    return _mark(marks, lines, before.lines[-1] or 0, after.lines[0] or 0) is not None
 
 
 def _elsewhere(stream: Stream, others: Sequence[Stream]) -> Stream | None:
