@@ -513,6 +513,51 @@ def test_overfitting_is_no_divergence() -> None:
     assert set(seen(frame(rows({"loss": falling(300), "eval_loss": eval_loss})))) == {"held_out_rises"}
 
 
+def results(*values: tuple[float, float], name: str = "eval_perplexity") -> Rows:
+    """Evaluations that give a loss and a perplexity in one record."""
+    return rows({"eval_loss": [loss for loss, _ in values], name: [value for _, value in values]})
+
+
+def block(loss: float, perplexity: float, lines: int = 6) -> Rows:
+    """The Trainer's "***** eval metrics *****": a line for each value."""
+    before = rows({"eval_loss": [loss]}, steps=False, first_line=40)
+    return before + rows({"perplexity": [perplexity]}, steps=False, first_line=40 + lines)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(block(2.3011, 23.8812), id="block of results"),
+        pytest.param(results((2.4, 12.9), (2.2, 10.4), (2.1, 9.5)), id="means of batches"),
+        pytest.param(results((3.61, 38.2), name="perplexity"), id="one record of an evaluation"),
+    ],
+)
+def test_a_perplexity_that_its_loss_does_not_give(table: Rows) -> None:
+    found = seen(frame(table))
+    assert set(found) == {"perplexity_differs"}
+    assert "exp(" in found["perplexity_differs"].note
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(block(2.3011, 9.9852), id="e to the power of it"),
+        pytest.param(block(2.3, 10.4), id="rounded"),
+        pytest.param(results((3.32, 9.99), (3.1, 8.57)), id="bits"),
+        pytest.param(results((2.4, 12.9), (2.2, 9.03)), id="one of two fits"),
+        pytest.param(results((48.25, 12.3)), id="a sum over tokens"),
+        pytest.param(results((2.3011, math.inf)), id="overflown"),
+        pytest.param(block(2.3011, 23.8812, lines=40), id="far below"),
+        pytest.param(
+            [*results((2.3011, 23.8812)), *rows({"loss_part": [0.01]}, first_line=90)], id="a loss of several parts"
+        ),
+        pytest.param(rows({"loss": [2.3], "eval_loss": [2.1], "perplexity": [9.97]}), id="that of the training loss"),
+    ],
+)
+def test_a_perplexity_that_says_nothing_of_its_tokens(table: Rows) -> None:
+    assert "perplexity_differs" not in seen(frame(table))
+
+
 def test_rl_losses_are_left_alone() -> None:
     loss = [*[0.1] * 60, *[40.0] * 60]
     assert not seen(frame(rows({"loss": loss, "reward": list(range(120)), "value_loss": [5.0] * 120})))
