@@ -51,15 +51,25 @@ SHOWN: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("bf16_on_old_gpu", {"accelerate.mixed_precision": "bf16", "gpu.name": "NVIDIA GeForce RTX 2080 Ti"}, "context", {"gpu.name": "NVIDIA GeForce RTX 4090"}),
     ("fused_under_scaling", {"args.optim": "adamw_torch_fused", "args.fp16": "true", "args.max_grad_norm": "1.0"}, "support", {"args.max_grad_norm": "0.0"}),
     ("fused_under_scaling", {"hydra.config.optimizer.fused": "true", "hydra.config.trainer.precision": "16-mixed", "config.gradient_clip_val": 1}, "support", {"hydra.config.trainer.precision": "bf16-mixed"}),
+    ("reduce_type_open", {"config.fsdp_config.mixed_precision.param_dtype": "bfloat16"}, "context", {"config.fsdp_config.mixed_precision.reduce_dtype": "float32"}),
+    ("reduce_type_open", {"hydra.config.mp_policy.param_dtype": "torch.bfloat16", "hydra.config.mp_policy.reduce_dtype": "null"}, "context", {"hydra.config.mp_policy.param_dtype": "float32"}),
+    ("decay_with_adam", {"config.optimizer": "adam", "config.weight_decay": "0.1"}, "context", {"config.optimizer": "adamw"}),
+    ("decay_with_adam", {"config.optimizer": "Adam", "config.weight_decay": "0.01"}, "context", {"config.weight_decay": "5e-4"}),
+    ("decay_with_adam", {"hydra.config.optimizer._target_": "torch.optim.Adam", "hydra.config.optimizer.weight_decay": "0.05"}, "context", {"hydra.config.optimizer._target_": "torch.optim.AdamW"}),
+    ("decay_with_adam", {"wandb.config.optimizer": "adam", "wandb.config.weight_decay": "0.1"}, "context", {"wandb.config.tensor_model_parallel_size": "1"}),
+    ("decay_with_adam", {"args.optim": "adam", "args.wd": "0.1"}, "context", {DS + "optimizer.type": "Adam"}),
+    ("noise_schedules", {"args.prediction_type": "v_prediction", "noise_schedule.prediction_type": "epsilon"}, "context", {"noise_schedule.prediction_type": "v_prediction"}),
+    ("noise_schedules", {"config.v_parameterization": "true", "noise_schedule.prediction_type": "epsilon"}, "context", {"config.v_parameterization": "false"}),
+    ("noise_schedules", {"config.ddpm_num_steps": "500", "noise_schedule.num_train_timesteps": "1000"}, "context", {"config.ddpm_num_steps": "null"}),
     ("tokens_beyond_embedding", LLAMA | {"tokenizer.added_tokens.max_id": 32001}, "context", {"model.vocab_size": 32002}),
     ("adapter_without_embeddings", LLAMA | {"adapter.peft_type": "LORA", "adapter.modules_to_save": "null", "tokenizer.added_tokens.max_id": 32001}, "context", {"adapter.modules_to_save": "embed_tokens, lm_head"}),
     ("adapter_without_embeddings", LLAMA | {"adapter.peft_type": "LORA", "tokenizer.added_tokens.max_id": 32001}, "context", {"tokenizer.added_tokens.max_id": 31999}),
     ("rope_settings", {"model.rope_scaling.factor": "0.5", "model.rope_scaling.type": "linear"}, "root", {"model.rope_scaling.factor": "2.0"}),
     ("rope_settings", {"model.rope_scaling.factor": "8.0", "model.rope_scaling.type": "linear"}, "context", {"model.rope_scaling.type": "yarn"}),
-    ("rope_settings", {"model.rope_parameters.rope_type": "yarnn"}, "support", {"model.rope_parameters.rope_type": "yarn"}),
+    ("rope_settings", {"model.rope_parameters.rope_type": "yarnn"}, "context", {"model.rope_parameters.rope_type": "yarn"}),
     ("longer_than_positions", LLAMA | {"args.max_seq_length": 8192}, "context", {"model.rope_scaling.factor": 2}),
     ("padding_side", LLAMA | GRPO | {"tokenizer.padding_side": "right"}, "support", {"tokenizer.padding_side": "left"}),
-    ("padding_side", LLAMA | {"tokenizer.padding_side": "right", "args.predict_with_generate": "true"}, "support", {"args.predict_with_generate": "false"}),
+    ("padding_side", LLAMA | {"tokenizer.padding_side": "right", "args.predict_with_generate": "true"}, "context", {"args.predict_with_generate": "false"}),
     ("pad_token_unset", {"tokenizer.tokenizer_class": "LlamaTokenizer", "args.per_device_train_batch_size": 8}, "support", {"tokenizer.pad_token": "<unk>"}),
     ("packing_attention", {"args.packing": "true", "args.attn_implementation": "sdpa"}, "context", {"args.attn_implementation": "flash_attention_2"}),
     ("preference_settings", {"training_args.class": "trl.trainer.dpo_config.DPOConfig", "training_args.beta": "0.001"}, "support", {"training_args.beta": "0.1"}),
@@ -149,10 +159,22 @@ def test_the_best_checkpoint_was_removed() -> None:
     )
     here = {p: source(p) for p in ("out/checkpoint-300/x", "out/checkpoint-400/trainer_state.json")}
     (sign,) = REGISTRY["best_checkpoint_removed"](View(state, here))
-    assert "checkpoint-200" in sign.text
+    assert "checkpoint-200" in sign.text and sign.alone == "context"
     assert not list(REGISTRY["best_checkpoint_removed"](View(state, here | {"out/checkpoint-200/x": source("x")})))
     alone = {p: s for p, s in here.items() if "400" in p}  # the one folder that somebody kept
     assert not list(REGISTRY["best_checkpoint_removed"](View(state, alone)))
+
+
+def test_a_noise_schedule_of_the_base_model() -> None:
+    def check(first: str, second: str, value: str = "v_prediction") -> list[Sign]:
+        told = facts({"noise_schedule.prediction_type": "epsilon"}, first)
+        told += facts({"noise_schedule.prediction_type": value}, second)
+        return list(REGISTRY["noise_schedules"](View(told)))
+
+    (sign,) = check("base/scheduler/scheduler_config.json", "out/scheduler/scheduler_config.json")
+    assert "epsilon in base/" in sign.text and "v_prediction in out/" in sign.text
+    assert not check("base/scheduler/scheduler_config.json", "out/scheduler/scheduler_config.json", "epsilon")
+    assert not check("out/scheduler/scheduler_config.json", "out/low_res_scheduler/scheduler_config.json")
 
 
 def test_versions_of_hosts() -> None:
@@ -255,6 +277,58 @@ def run_without(folder: Path, name: str) -> Diagnosis:
 def test_what_only_supports_is_not_shown_alone(tmp_path: Path) -> None:
     found = run(tmp_path, args__yaml="ddp_find_unused_parameters: false\n", train__log=STEPS)
     assert found.verdict is Verdict.HEALTHY and found.findings == ()
+
+
+def test_settings_that_are_worth_knowing_leave_a_run_healthy(tmp_path: Path) -> None:
+    schedule = '{"_class_name": "DDIMScheduler", "beta_schedule": "linear", "prediction_type": "epsilon"}'
+    (tmp_path / "scheduler").mkdir()
+    (tmp_path / "scheduler" / "scheduler_config.json").write_text(schedule)
+    found = run(tmp_path, train_config__yaml="prediction_type: v_prediction\noptimizer: adam\nweight_decay: 0.1\n")
+    found = run(tmp_path, fsdp__yaml="mixed_precision:\n  param_dtype: bfloat16\n", train__log=STEPS)
+    assert found.verdict is Verdict.HEALTHY
+    told = {f.name: f.evidence[0] for f in found.findings}
+    assert {f.role for f in found.findings} == {Role.CONTEXT}
+    assert set(told) == {"noise-schedule-differs", "weight-decay-coupled", "fsdp-mixed-precision-implicit"}
+    at = told["noise-schedule-differs"]
+    assert (at.file, at.line) == ("scheduler/scheduler_config.json", 1)
+
+
+DIVERGED = "".join(
+    f"step {n} loss {3 - n / 200 if n < 200 else 2 + (n - 200) ** 2 / 300:.4f}\n" for n in range(0, 400, 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("fp16: true\nfused: true\nmax_grad_norm: 1.0\n", "must be unscaled before they"),
+        ("mixed_precision:\n  param_dtype: bfloat16\n", "reduce_dtype is not set"),
+        ("bf16: true\nfused: true\nmax_grad_norm: 1.0\n", None),
+    ],
+)
+def test_settings_beside_a_loss_that_diverged(tmp_path: Path, settings: str, told: str | None) -> None:
+    found = run(tmp_path, args__yaml=settings, train__log=DIVERGED)
+    (root,) = found.of_role(Role.ROOT)
+    assert root.name == "loss-divergence" and not found.of_role(Role.CONTEXT)
+    assert any(told in note for note in root.notes) if told else len(root.notes) == 1
+
+
+def test_the_best_model_that_was_not_loaded(tmp_path: Path) -> None:
+    for step in (300, 400):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        state = f'{{"best_model_checkpoint": "out/checkpoint-200", "global_step": {step}, "max_steps": 400}}'
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(state)
+    found = run(tmp_path, train__log=STEPS)
+    assert found.verdict is Verdict.HEALTHY
+    assert [(f.name, f.role) for f in found.findings] == [("best-checkpoint-removed", Role.CONTEXT)]
+    warned = (
+        "Could not locate the best model at out/checkpoint-200/model.safetensors, if you are running a distributed "
+        "training on multiple nodes, you should activate `--save_on_each_node`.\n"
+    )
+    found = run(tmp_path, train__log=STEPS + warned)
+    assert found.verdict is Verdict.SUSPECT
+    (root,) = found.findings
+    assert root.name == "best-model-not-loaded" and any("checkpoint-200, is not here" in note for note in root.notes)
 
 
 def test_an_oom_is_not_explained_twice(tmp_path: Path) -> None:

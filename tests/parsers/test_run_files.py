@@ -79,6 +79,13 @@ def test_model_tokenizer_adapter(collected: run_files.Collected) -> None:
     assert adapter["adapter.target_modules"] == "q_proj, v_proj"
 
 
+def test_the_noise_schedule_of_a_pipeline() -> None:
+    text = '{"_class_name": "DDIMScheduler", "prediction_type": "epsilon", "num_train_timesteps": 1000}'
+    read = run_files.read_text(text, "out/scheduler/scheduler_config.json")
+    assert {i.path: i.value for i in read.items}["noise_schedule.prediction_type"] == "epsilon"
+    assert run_files.read_text(text, "out/trainer_config.json").items[1].path == "config.prediction_type"
+
+
 def test_frameworks(collected: run_files.Collected) -> None:
     assert values(collected, "ds_config.json")["deepspeed.zero_optimization.stage"] == "3"
     assert values(collected, "accelerate.yaml")["accelerate.num_processes"] == "16"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from forensics.engine.configs.view import SUPPORT, Sign, View, is_set, is_true, present, whole
+from forensics.engine.configs.view import CONTEXT, SUPPORT, Sign, View, is_set, is_true, present, whole
 
 _FOLDER = re.compile(r"(?P<parent>^|.*/)(?P<name>checkpoint-\d{1,12})/")
 
@@ -27,7 +27,10 @@ def best_model_settings(view: View) -> Iterator[Sign]:
 
 
 def best_checkpoint_removed(view: View) -> Iterator[Sign]:
-    """trainer_state.json names a best checkpoint that is not here, while others of its kind are."""
+    """trainer_state.json names a best checkpoint that is not here, while others of its kind are.
+
+    Whoever takes the run's result wants to know: the weights of the best evaluation are gone.
+    """
     here: dict[str, set[str]] = {}
     for path in view.sources:
         if m := _FOLDER.match(path):
@@ -40,5 +43,5 @@ def best_checkpoint_removed(view: View) -> Iterator[Sign]:
         if is_set(fact) and re.fullmatch(r"checkpoint-\d{1,12}", name) and len(others) > 1 and name not in others:
             limit = view.argument("save_total_limit")
             kept = f" (save_total_limit = {limit.value})" if limit is not None and is_set(limit) else ""
-            yield Sign(present(fact, limit), f"the best checkpoint, {name}, is not here{kept}", SUPPORT)
+            yield Sign(present(fact, limit), f"the best checkpoint, {name}, is not here{kept}", CONTEXT)
             return

@@ -115,7 +115,9 @@ def rope_settings(view: View) -> Iterator[Sign]:
                 yield Sign(present(factor, kind), f"linear RoPE scaling by {value:g}, which takes fine-tuning")
             if kind is not None and kind.value.lower() not in _ROPE_TYPES:
                 yield Sign(
-                    (kind,), f"the RoPE type {kind.value!r} is not one that transformers is known to have", SUPPORT
+                    (kind,),
+                    f"the RoPE type {kind.value!r} is not one that transformers is known to have: misspelt, or of a "
+                    "model that brings its own",
                 )
 
 
@@ -131,22 +133,27 @@ def longer_than_positions(view: View) -> Iterator[Sign]:
         yield Sign((length, positions), text, CONTEXT)
 
 
-def _trainer_generates(view: View) -> Fact | None:
-    """What says that the run generates: a trainer that does, or evaluation by generation."""
+def _generates(view: View) -> tuple[Fact, str] | None:
+    """What says that the run generates, and what right padding is worth there by itself.
+
+    Trainers of reinforcement learning pad on the left whatever the tokenizer's files say; evaluation by generation
+    (predict_with_generate) takes the tokenizer as it is.
+    """
     kind = view.value("training_args.class")
     if kind is not None and any(name in kind.value for name in ("GRPO", "PPO", "RLOO", "OnlineDPO", "XPO", "NashMD")):
-        return kind
+        return kind, SUPPORT
     evaluates = view.argument("predict_with_generate")
-    return evaluates if is_true(evaluates) else None
+    return (evaluates, CONTEXT) if evaluates is not None and is_true(evaluates) else None
 
 
 def padding_side(view: View) -> Iterator[Sign]:
     """A decoder-only model's tokenizer pads on the right in a run that generates."""
-    side, generates = view.value("tokenizer.padding_side"), _trainer_generates(view)
+    side, generates = view.value("tokenizer.padding_side"), _generates(view)
     architecture = view.value("model.architectures.0")
     decoder = architecture is not None and architecture.value.endswith(("ForCausalLM", "LMHeadModel"))
     if side is not None and side.value == "right" and decoder and generates is not None:
-        yield Sign(present(side, architecture, generates), "right padding in a run that generates", SUPPORT)
+        fact, alone = generates
+        yield Sign(present(side, architecture, fact), "right padding in a run that generates", alone)
 
 
 def pad_token_unset(view: View) -> Iterator[Sign]:

@@ -11,6 +11,7 @@ from forensics.engine.configs.view import (
     SUPPORT,
     Sign,
     View,
+    is_set,
     is_true,
     number,
     present,
@@ -80,4 +81,25 @@ def fused_under_scaling(view: View) -> Iterator[Sign]:
     fp16, torch = _fp16(view), view.value("torch.version")
     on = fused is not None and (fused is optimizer or is_true(fused))
     if on and fp16 is not None and (number(clip) or 0) > 0 and (version(torch) or (2,)) >= (2,):
-        yield Sign(present(fused, fp16, clip, torch), "a fused optimizer with fp16 scaling and clipping", SUPPORT)
+        text = "a fused optimizer with fp16 scaling and clipping: gradients must be unscaled before they are clipped"
+        yield Sign(present(fused, fp16, clip, torch), text, SUPPORT)
+
+
+# Types in which sums over many ranks lose small parts, as configurations call them.
+_HALF = re.compile(r"(?:torch\.)?(?:bfloat16|bf16|float16|fp16|half)", re.I)
+_POLICY = re.compile(r"(?:^|[._])(?:mixed_precision|mp)(?:_policy|_config)?\.param_dtype$")
+_WITH_DEFAULT = re.compile(r"(?:^|\.)(?:actor|critic|ref|reward_model|rollout)\.")  # verl reduces in float32 by itself
+
+
+def reduce_type_open(view: View) -> Iterator[Sign]:
+    """FSDP's mixed precision names a type for parameters and none for reductions, which then have that of parameters.
+
+    torch/distributed/fsdp: MixedPrecision and MixedPrecisionPolicy take param_dtype where reduce_dtype is None.
+    """
+    for fact in view.facts:
+        if not fact.name.endswith(".param_dtype") or not _POLICY.search(fact.name) or _WITH_DEFAULT.search(fact.name):
+            continue
+        reduced = view.within(fact.source, f"{fact.name.removesuffix('param_dtype')}reduce_dtype")
+        if _HALF.fullmatch(fact.value.strip()) and not is_set(reduced):
+            text = f"param_dtype is {fact.value} and reduce_dtype is not set: gradients are reduced in it as well"
+            yield Sign(present(fact, reduced), text)

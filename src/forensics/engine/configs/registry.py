@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from forensics.engine.configs import checkpoints, deepspeed, launch, models, precision
+from forensics.engine.configs import checkpoints, deepspeed, diffusion, launch, models, optimizers, precision
 from forensics.engine.configs.view import Sign
 
 Check = Callable[..., Iterator[Sign]]
@@ -21,6 +21,9 @@ REGISTRY: Mapping[str, Check] = {
         precision.scaling_under_bf16,
         precision.bf16_on_old_gpu,
         precision.fused_under_scaling,
+        precision.reduce_type_open,
+        optimizers.decay_with_adam,
+        diffusion.noise_schedules,
         models.tokens_beyond_embedding,
         models.adapter_without_embeddings,
         models.rope_settings,

@@ -1,8 +1,8 @@
 """Run files: configurations, listings and state files beside the logs, as facts.
 
 A fact is a name, a value, and where it stands (`model.Fact`). Names begin with whose they are: `model.`, `tokenizer.`,
-`adapter.`, `trainer.`, `training_args.`, `deepspeed.`, `accelerate.`, `hparams.`, `hydra.config.`, `wandb.`,
-`megatron.`, `config.` (a program that is not known), `env.`, and `<package>.version` for what is installed.
+`adapter.`, `noise_schedule.`, `trainer.`, `training_args.`, `deepspeed.`, `accelerate.`, `hparams.`, `hydra.config.`,
+`wandb.`, `megatron.`, `config.` (a program that is not known), `env.`, and `<package>.version` for what is installed.
 docs/parsers/run_files.md lists the files.
 
 Nothing is imported, called or built from a file; what is read of one file, and of all together, is bounded.

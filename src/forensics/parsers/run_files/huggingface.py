@@ -1,4 +1,4 @@
-"""Files of transformers, PEFT and tokenizers: what the model, the tokenizer and the adapter are said to be."""
+"""Files of transformers, PEFT, tokenizers and diffusers: what model, tokenizer, adapter and schedule are said to be."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def _adapter(text: str, path: str) -> Reading:
     document = read_json(text)
     lists = ("modules_to_save", "target_modules", "trainable_token_indices")
     return Reading((*reading("adapter", document).items, *_joined("adapter", document, lists)), document.problem)
+
+
+def _noise_schedule(text: str, path: str) -> Reading:
+    return reading("noise_schedule", read_json(text))
 
 
 def _joined(prefix: str, document: Document, names: tuple[str, ...]) -> Iterator[Item]:
@@ -109,6 +113,7 @@ FAMILIES = (
     Family("tokenizer configuration", lambda p, h: _named_file("tokenizer_config.json", p, h), _tokenizer),
     Family("added tokens", lambda p, h: _named_file("added_tokens.json", p, h), _added),
     Family("special tokens", lambda p, h: _named_file("special_tokens_map.json", p, h), _special),
+    Family("noise schedule of diffusers", lambda p, h: _named_file("scheduler_config.json", p, h), _noise_schedule),
     Family("PEFT adapter configuration", lambda p, h: _named_file("adapter_config.json", p, h), _adapter),
 )
 TRAINER_STATE = Family("trainer state", lambda p, h: _named_file("trainer_state.json", p, h), _trainer)
