@@ -16,7 +16,7 @@ from forensics import settings as project
 from forensics.cli import main
 from forensics.signatures import plugins
 from forensics.signatures.places import line_of
-from forensics.signatures.safety import LONG, unsafe
+from forensics.signatures.safety import LONG, unsafe, unscannable
 from forensics.signatures.schema import SignatureError, load_catalogue, parse
 
 OWN = """
@@ -126,6 +126,18 @@ def test_an_unsafe_pattern_is_refused_before_anything_is_read(run_dir: Path, tmp
     status, output = analyze(str(run_dir), "--signatures", str(folder))
     assert status == 2
     assert "scratch-not-mounted.toml:11: pattern:" in output and "too slow" in output
+
+
+@pytest.mark.parametrize("pattern", ["x{1,60000}y", "a(?!look)b"])
+def test_a_pattern_that_the_scan_cannot_take_is_refused_alike(run_dir: Path, tmp_path: Path, pattern: str) -> None:
+    folder = write(tmp_path / "ours", pattern=pattern)
+    status, output = analyze(str(run_dir), "--signatures", str(folder))
+    assert status == 2
+    assert "scratch-not-mounted.toml:11: pattern:" in output and "give the rule a literal `anchor`" in output
+    reason = output.partition("pattern: ")[2].strip()
+    tested = CliRunner().invoke(main, ["signatures", "test", str(folder)])
+    assert tested.exit_code == 1 and f"scratch-not-mounted.toml:11: scratch-not-mounted: {reason}" in tested.output
+    assert unscannable(f"our-launcher: {pattern}") is None  # the scan looks for the literal
 
 
 def break_own(folder: Path, change: tuple[str, str]) -> Path:

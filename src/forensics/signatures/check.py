@@ -21,7 +21,7 @@ from forensics.model import Diagnosis, Kind, Observation, Role, Source
 from forensics.parsers.logs import read_log
 from forensics.signatures.places import Place, line_of
 from forensics.signatures.rules import wrong_detector
-from forensics.signatures.safety import LONG, unsafe
+from forensics.signatures.safety import LONG, unsafe, unscannable
 from forensics.signatures.schema import Signature, SignatureError, unknown_names
 
 REFERENCE = 1_767_225_600.0  # 2026-01-01: dates without a year in examples are put before it
@@ -126,8 +126,14 @@ def _patterns(signature: Signature) -> Problems:
     for n, rule in enumerate(signature.evidence):
         for key in ("pattern", "unless", "near", "unless_near"):
             expression = getattr(rule, key)
-            if expression is not None and (reason := unsafe(expression, LONG)):
-                yield ("evidence", n, key), reason
+            if expression is None:
+                continue
+            scanned = key == "pattern" and rule.source == "log" and rule.anchor is None
+            refused = unscannable(expression) if scanned else None
+            if slow := unsafe(expression, LONG):
+                refused = unsafe(expression) or refused or slow  # first of all what an analysis says of it
+            if refused is not None:
+                yield ("evidence", n, key), refused
         if wrong := wrong_detector(rule):
             yield ("evidence", n, *wrong[0]), wrong[1]
         if rule.source != "log" or rule.pattern is None:

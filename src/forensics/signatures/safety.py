@@ -58,6 +58,23 @@ def unsafe(pattern: str, longest: int = PUMPED) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4096)
+def unscannable(pattern: str) -> str | None:
+    """Why the scan cannot look for a pattern; None where it can, or looks for a literal that the pattern holds."""
+    from forensics.engine.literals import required
+
+    if required([pattern])[0] is not None:
+        return None
+    from forensics.engine.matcher import scan_expression
+    from forensics.engine.scan import Database, Pattern, ScanError
+
+    try:
+        Database([Pattern(0, scan_expression(pattern))], cache=False)
+    except ScanError as error:
+        return f"{str(error).rstrip('.')}; give the rule a literal `anchor`"
+    return None
+
+
 def _attacks(pattern: str, longest: int) -> Iterator[str]:
     """Lines that nearly match: each unbounded repeat pumped in turn, the end spoiled, and plain long lines.
 

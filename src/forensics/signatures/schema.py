@@ -411,13 +411,16 @@ def _checked_table(path: Path, built_in: bool) -> dict[str, Any]:
 
 
 def _refuse_unsafe(signature: Signature) -> None:
-    from forensics.signatures.safety import unsafe
+    from forensics.signatures.safety import unsafe, unscannable
 
     for n, rule in enumerate(signature.evidence):
         for key in ("pattern", "unless", "near", "unless_near"):
             expression = getattr(rule, key)
             if expression is not None and (reason := unsafe(expression)):
                 raise SignatureError(f"{signature.file}: {key}: {reason}", ("evidence", n, key))
+        scanned = rule.pattern if rule.source == "log" and rule.anchor is None else None
+        if scanned is not None and (reason := unscannable(scanned)):
+            raise SignatureError(f"{signature.file}: pattern: {reason}", ("evidence", n, "pattern"))
 
 
 def _refuse_detectors(signature: Signature) -> None:
