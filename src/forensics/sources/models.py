@@ -91,23 +91,19 @@ def _bound(project: Project, program: Program, at: ast.expr, name: str) -> list[
     if local:
         before = [v for v, line in local if line <= at.lineno]
         return [(program, v) for v in before or [v for v, _ in local]]
-    if isinstance(own.node, FUNCTIONS) and name in _arguments(own.node):
-        return _given(project, program, own, name)
+    if own.takes(name):
+        return given(project, program, own, name)
     return [(program, v) for v in program.scopes[0].values(name) if not _within(v, at)]
 
 
-def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    return [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-
-
-def _given(project: Project, program: Program, scope: Scope, name: str) -> list[tuple[Program, ast.expr]]:
+def given(project: Project, program: Program, scope: Scope, name: str) -> list[tuple[Program, ast.expr]]:
     """What all calls of a function give for an argument; nothing where one of them does not say.
 
     Hooks of a trainer are called by its library, with the model that the trainer was made with.
     """
     assert isinstance(scope.node, FUNCTIONS)
     bound = scope.owner is not None and not any(last(plain(d)) == "staticmethod" for d in scope.node.decorator_list)
-    position = _arguments(scope.node).index(name) - bound
+    position = scope.arguments.index(name) - bound
     calls = project.callers.get(id(scope.node), [])
     if not calls and scope.owner is not None and name == "model":
         calls, position = _trainers(project, program, scope.owner), 0

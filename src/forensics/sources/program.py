@@ -31,6 +31,17 @@ class Scope:
     def name(self) -> str:
         return self.node.name if isinstance(self.node, FUNCTIONS) else ""
 
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of a function that have a name of their own, in order; those by position alone first."""
+        if not isinstance(self.node, FUNCTIONS):
+            return []
+        return [a.arg for a in (*self.node.args.posonlyargs, *self.node.args.args, *self.node.args.kwonlyargs)]
+
+    def takes(self, name: str) -> bool:
+        """Whether a name is an argument of the function."""
+        return name in self.arguments
+
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """Calls in the order in which they are made: the inner one of `f(g())` first."""

@@ -59,6 +59,25 @@ def rank_test(program: Program, test: ast.expr, depth: int = 0) -> RankTest | No
     return None
 
 
+def match_test(program: Program, node: ast.Match) -> RankTest | None:
+    """How a match of one case and a rest tells ranks apart (`match get_rank(): case 0: ...`); None of any other one.
+
+    `positive` is for the ranks of the first case.
+    """
+    patterns = [case.pattern for case in node.cases]
+    others = all(isinstance(p, ast.MatchAs) and p.pattern is None for p in patterns[1:])
+    if (
+        not _is_rank(program, node.subject)
+        or not others
+        or len(patterns) > 2
+        or not isinstance(patterns[0], ast.MatchValue)
+    ):
+        return None
+    value = _number(patterns[0].value)
+    side = str(value) if value is not None else ast.dump(patterns[0].value)
+    return RankTest(side, True, not _is_local(node.subject))
+
+
 def _known(program: Program, name: str, at: ast.expr) -> ast.expr | None:
     """The one condition that a name stands for: `is_zero = dist.get_rank() == 0`."""
     local = program.scope_of(at).values(name) if "." not in name else []

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from forensics.sources.hits import Hit, Place, hit, place
+from forensics.sources.models import given
 from forensics.sources.program import (
     Program,
     Scope,
@@ -22,7 +23,7 @@ from forensics.sources.program import (
     walk,
 )
 from forensics.sources.project import Project
-from forensics.sources.ranks import RankTest, rank_test
+from forensics.sources.ranks import RankTest, is_rank, match_test, rank_test
 
 # torch.distributed, its functional twins and DeepSpeed's copies of them. Point-to-point calls are meant for some ranks.
 _TORCH = frozenset(
@@ -67,7 +68,7 @@ class _Reached:
     names: tuple[str, ...]  # those functions
 
 
-def collective(program: Program, call: ast.Call) -> str | None:
+def collective(program: Program, call: ast.Call, project: Project) -> str | None:
     """The name of the collective that a call makes by itself; None where it makes none that is known."""
     full, name = program.called(call), method(call)
     module = full.removesuffix("." + name)
@@ -100,7 +101,7 @@ def collective(program: Program, call: ast.Call) -> str | None:
         return "strategy.barrier"
     if name == "all_gather" and receiver(call) == "self" and _lightning(program):
         return "all_gather"
-    if name == "state_dict" and (_gathering(program, call) or _is_fsdp(program, call)):
+    if name == "state_dict" and (_gathering(program, call) or _is_fsdp(program, call, project)):
         return "state_dict"
     if name == "compute" and _is_torchmetric(program, receiver(call)):
         return "compute"
@@ -129,21 +130,43 @@ def _kinds_around(program: Program, call: ast.Call) -> list[ast.Call]:
     ]
 
 
-def _is_fsdp(program: Program, call: ast.Call) -> bool:
+def _is_fsdp(program: Program, call: ast.Call, project: Project) -> bool:
     """Whether a state_dict() is that of a model which FSDP 1 has wrapped: unless told otherwise it gathers all of it.
 
     Silent where the wrapping, or this call, depends on a condition about sharding, and where the kind of state is set.
     """
     name = receiver(call)
-    if not name or "set_state_dict_type" in program.words or _kinds_around(program, call):
+    return bool(name) and not _kinds_around(program, call) and _is_wrapped(program, call, name, project, 0)
+
+
+def _is_wrapped(program: Program, at: ast.expr, name: str, project: Project, depth: int) -> bool:
+    """Whether a name stands for such a model where it is used: by what it is bound to, or, of an argument of the
+    function, by what all of its calls give for it."""
+    if "set_state_dict_type" in program.words or depth > _DEEPEST:
         return False
-    own = program.scope_of(call)
+    own = program.scope_of(at)
     scopes = [s for s in program.scopes if s.owner is own.owner] if "." in name else [own]
     wraps = [v for s in scopes for v in s.values(name) if isinstance(v, ast.Call) and _wraps_in_fsdp(program, v)]
-    around = [p.test for w in (*wraps, call) for p in program.above(w) if isinstance(p, ast.If | ast.IfExp)]
-    mixed = any("fsdp" in word.lower() or "shard" in word.lower() for test in around for word in names_in(test))
-    conditional = any(isinstance(p, ast.If) and p in own.nodes for w in wraps for p in program.above(w))
-    return bool(wraps) and not mixed and not conditional
+    if any(_asks_for_sharding(program, node) for node in (*wraps, at)):
+        return False
+    if wraps:
+        return not any(isinstance(p, ast.If) and p in own.nodes for w in wraps for p in program.above(w))
+    if own.values(name) or not own.takes(name):
+        return False
+    values = given(project, program, own, name)
+    return bool(values) and all(_gives_wrapped(home, value, project, depth + 1) for home, value in values)
+
+
+def _gives_wrapped(program: Program, value: ast.expr, project: Project, depth: int) -> bool:
+    if isinstance(value, ast.Call):
+        return _wraps_in_fsdp(program, value) and not _asks_for_sharding(program, value)
+    return bool(plain(value)) and _is_wrapped(program, value, plain(value), project, depth)
+
+
+def _asks_for_sharding(program: Program, node: ast.AST) -> bool:
+    """Whether what stands around a node asks whether the model is sharded: `if use_fsdp:`."""
+    tests = [p.test for p in program.above(node) if isinstance(p, ast.If | ast.IfExp)]
+    return any("fsdp" in word.lower() or "shard" in word.lower() for test in tests for word in names_in(test))
 
 
 def _wraps_in_fsdp(program: Program, value: ast.Call) -> bool:
@@ -187,13 +210,13 @@ def _made(program: Program, project: Project, part: ast.AST | Sequence[ast.AST])
     """The collectives below some statements, those of functions that are called there included."""
     found = []
     for call in calls_in(part):
-        op = collective(program, call)
+        op = collective(program, call, project)
         if op is not None:
             found.append(_Made(call, op, _grouped(call)))
             continue
         inner = _reached(program, project, call, frozenset())
         if inner is not None:
-            op = collective(inner.program, inner.call) or ""
+            op = collective(inner.program, inner.call, project) or ""
             grouped = any(map(_grouped, (call, *(c for _, c in inner.steps), inner.call)))
             found.append(_Made(call, f"{inner.names[0]}:{op}", grouped, inner))
     return found
@@ -209,7 +232,7 @@ def _reached(program: Program, project: Project, call: ast.Call, passed: frozens
         return None
     other, scope = found
     calls = [c for c in scope.calls if not _conditional(other, c)]
-    own = next((c for c in calls if collective(other, c) is not None), None)
+    own = next((c for c in calls if collective(other, c, project) is not None), None)
     if own is not None:
         return _Reached(other, own, (), (scope.name,))
     for c in calls:
@@ -233,6 +256,8 @@ def _conditional(program: Program, call: ast.Call) -> bool:
             rank_test(program, parent.test) is not None or arguments & names_in(parent.test)
         ):
             return True
+        if isinstance(parent, ast.Match) and (is_rank(program, parent.subject) or arguments & names_in(parent.subject)):
+            return True
     return False
 
 
@@ -255,13 +280,10 @@ def rank_conditional_collective(program: Program, project: Project) -> Iterator[
 def _in_scope(program: Program, project: Project, scope: Scope) -> Iterator[Hit]:
     sides: dict[str, tuple[list[tuple[_Made, ast.AST]], list[tuple[_Made, ast.AST]]]] = {}
     for node in scope.nodes:
-        if not isinstance(node, ast.If | ast.IfExp):
-            continue
-        test = rank_test(program, node.test)
+        test = _test(program, node)
         if test is None or _same_rank_outside(program, node, scope, test):
             continue
-        body = node.body if isinstance(node, ast.If) else [node.body]
-        other = node.orelse if isinstance(node, ast.If) else [node.orelse]
+        body, other = _sides(node)
         yes, no = _made(program, project, body), _made(program, project, other)
         if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
             no = _unless_same_condition(program, node, _made(program, project, _rest(program, node)))
@@ -277,6 +299,23 @@ def _in_scope(program: Program, project: Project, scope: Scope) -> Iterator[Hit]
         others += [(m, node) for m in keep[1]]
     for mine, others in sides.values():
         yield from _surplus(program, mine, others)
+
+
+def _test(program: Program, node: ast.AST) -> RankTest | None:
+    """How a branch tells ranks apart; None where it does not, or is no branch."""
+    if isinstance(node, ast.Match):
+        return match_test(program, node)
+    return rank_test(program, node.test) if isinstance(node, ast.If | ast.IfExp) else None
+
+
+def _sides(node: ast.AST) -> tuple[Sequence[ast.AST], Sequence[ast.AST]]:
+    """What those do that meet the condition of a branch, and what the others do."""
+    if isinstance(node, ast.Match):
+        return node.cases[0].body, node.cases[1].body if len(node.cases) > 1 else []
+    if isinstance(node, ast.IfExp):
+        return [node.body], [node.orelse]
+    assert isinstance(node, ast.If)
+    return node.body, node.orelse
 
 
 def _splits_roles(program: Program, project: Project, body: Sequence[ast.AST], other: Sequence[ast.AST]) -> bool:
@@ -306,7 +345,7 @@ def _same_rank_outside(program: Program, node: ast.AST, scope: Scope, test: Rank
     for parent in program.above(node):
         if parent is scope.node:
             return False
-        if isinstance(parent, ast.If) and (outer := rank_test(program, parent.test)) and outer.side == test.side:
+        if isinstance(parent, ast.If | ast.Match) and (outer := _test(program, parent)) and outer.side == test.side:
             return True
     return False
 
@@ -327,7 +366,7 @@ def _surplus(program: Program, mine: list[tuple[_Made, ast.AST]], others: list[t
 
 
 def _hit(program: Program, made: _Made, branch: ast.AST) -> Hit:
-    test = ast.unparse(branch.test)[:80]  # type: ignore[attr-defined]
+    test = _words(branch)[:80]
     inside = any(n is made.call for n in walk(branch))
     creates = made.op.endswith(_CREATES)
     what = f"{made.op.rpartition(':')[2]}()" if not made.op.endswith(")") else made.op
@@ -344,9 +383,16 @@ def _hit(program: Program, made: _Made, branch: ast.AST) -> Hit:
         for other, inner in (*made.inner.steps, (made.inner.program, made.inner.call)):
             places.append(place(other, inner))
             evidence.append(other.evidence(inner))
-    if isinstance(branch, ast.If | ast.IfExp) and inside:
+    if inside:
         places.append(Place(program.path, made.call.lineno, made.call.end_lineno or made.call.lineno))
     return Hit(found.check, note, tuple(dict.fromkeys(evidence)), tuple(dict.fromkeys(places)), 0.9)
+
+
+def _words(branch: ast.AST) -> str:
+    """The condition of a branch as it is written."""
+    if isinstance(branch, ast.Match):
+        return f"match {ast.unparse(branch.subject)}: case {ast.unparse(branch.cases[0].pattern)}"
+    return ast.unparse(branch.test) if isinstance(branch, ast.If | ast.IfExp) else ""
 
 
 def _leaves(block: Sequence[ast.stmt]) -> bool:
@@ -386,7 +432,10 @@ def data_dependent_collective(program: Program, project: Project) -> Iterator[Hi
         for node in scope.nodes:
             if not isinstance(node, ast.If) or not _local_value(node.test):
                 continue
-            if names_in(node.test) & _shared(program, scope, node) or rank_test(program, node.test) is not None:
+            if (
+                names_in(node.test) & _shared(program, project, scope, node)
+                or rank_test(program, node.test) is not None
+            ):
                 continue
             yes, no = _made(program, project, node.body), _made(program, project, node.orelse)
             ops = [m.op for m in yes], [m.op for m in no]
@@ -407,14 +456,16 @@ def data_dependent_collective(program: Program, project: Project) -> Iterator[Hi
                 yield hit("data_dependent_collective", program, node, note, weight=0.7)
 
 
-def _shared(program: Program, scope: Scope, before: ast.If) -> set[str]:
+def _shared(program: Program, project: Project, scope: Scope, before: ast.If) -> set[str]:
     """Names whose values are the same on all ranks, since a collective before a statement has made them."""
     shared: set[str] = set()
     for call in scope.calls:
         name = method(call)
         if call.lineno >= before.lineno:
             continue
-        if collective(program, call) is not None or any(w in name for w in ("reduce", "gather", "broadcast", "sync")):
+        if collective(program, call, project) is not None or any(
+            w in name for w in ("reduce", "gather", "broadcast", "sync")
+        ):
             shared |= names_in(call)
     shared -= {"torch", "dist", "distributed", "self", "op", "group", "ReduceOp", "SUM"}
     for _ in range(3):

@@ -32,3 +32,37 @@ def not_sharded(path):
     model = nn.parallel.DistributedDataParallel(nn.Linear(10, 2).cuda())
     if dist.get_rank() == 0:
         torch.save(model.module.state_dict(), path)
+
+
+def keep(network, path):
+    if dist.get_rank() == 0:
+        torch.save(network.state_dict(), path)
+
+
+def sometimes_sharded(path, wrap):
+    one = FSDP(nn.Linear(10, 2).cuda())
+    keep(one, path)
+    other = nn.Linear(10, 2).cuda()
+    keep(other, path)
+
+
+def keep_own(network, path):
+    if dist.get_rank() == 0:
+        torch.save(network.state_dict(), path)
+
+
+def asks_first(path, use_fsdp):
+    network = FSDP(nn.Linear(10, 2).cuda())
+    if not use_fsdp:
+        keep_own(network, path)
+
+
+def keep_inner(network, path):
+    network = network.module
+    if dist.get_rank() == 0:
+        torch.save(network.state_dict(), path)
+
+
+def unwraps(path):
+    network = FSDP(nn.Linear(10, 2).cuda())
+    keep_inner(network, path)
