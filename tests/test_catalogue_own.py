@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from forensics import settings as project
 from forensics.cli import main
-from forensics.signatures import plugins
+from forensics.signatures import plugins, schema
 from forensics.signatures.places import line_of
 from forensics.signatures.safety import LONG, unsafe, unscannable
 from forensics.signatures.schema import SignatureError, load_catalogue, parse
@@ -138,6 +138,28 @@ def test_a_pattern_that_the_scan_cannot_take_is_refused_alike(run_dir: Path, tmp
     tested = CliRunner().invoke(main, ["signatures", "test", str(folder)])
     assert tested.exit_code == 1 and f"scratch-not-mounted.toml:11: scratch-not-mounted: {reason}" in tested.output
     assert unscannable(f"our-launcher: {pattern}") is None  # the scan looks for the literal
+
+
+def test_what_is_tested_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a command would read; the built-in ones are but one here, for the sake of time."""
+    monkeypatch.setattr(schema, "BUILT_IN", write(tmp_path / "built-in", name="built-in-one") and tmp_path / "built-in")
+    project_file = tmp_path / "home" / "pyproject.toml"
+    write(tmp_path / "home" / "ours", name="ours-alone")
+    monkeypatch.chdir(tmp_path / "home")
+
+    def tested() -> tuple[int, str]:
+        result = CliRunner().invoke(main, ["signatures", "test"])
+        return result.exit_code, result.output
+
+    assert "1 signature, 1 problem" in tested()[1]  # it has no example
+    project_file.write_text('[tool.forensics]\nsignatures = ["ours"]\n')
+    status, output = tested()
+    assert (
+        status == 1 and "2 signatures, 2 problems" in output and "ours-alone.toml:1: ours-alone: no positive" in output
+    )
+    project_file.write_text('[tool.forensics]\nsignature = ["ours"]\n')
+    status, output = tested()
+    assert status == 1 and "pyproject.toml:2: [tool.forensics] knows no signature" in output
 
 
 def break_own(folder: Path, change: tuple[str, str]) -> Path:

@@ -33,6 +33,19 @@ def every_folder(project: Settings, given: Sequence[Path]) -> tuple[Path, ...]:
     return (*installed.folders, *project.signatures, *given)
 
 
+def own_folders(start: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """(where signatures lie beside the built-in ones in directory `start`, what is wrong with what names them)."""
+    from forensics import settings
+    from forensics.signatures import plugins
+
+    installed = plugins.installed()
+    try:
+        project = settings.load(start)
+    except settings.SettingsError as error:
+        return installed.folders, (*installed.problems, str(error))
+    return (*installed.folders, *project.signatures), installed.problems
+
+
 def with_own(project: Settings, given: Sequence[Path], *, examples: bool = True) -> dict[str, Signature]:
     """The catalogue, with a warning for what is odd about users' own signatures. Raises SignatureError."""
     from forensics.signatures.schema import load_catalogue, notes

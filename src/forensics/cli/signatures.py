@@ -10,7 +10,7 @@ import click
 
 from forensics.cli.ending import stop
 from forensics.cli.output import print_text
-from forensics.cli.own import OWN, catalogue_with
+from forensics.cli.own import OWN, catalogue_with, own_folders
 from forensics.cli.refusals import check_folder
 
 if TYPE_CHECKING:
@@ -54,24 +54,24 @@ def list_signatures(area: str | None, format_: str, signature_folders: tuple[Pat
     help="A folder of healthy runs, one folder each: no signature may call one of them broken.",
 )
 def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
-    """Check signatures against their own examples: the built-in ones, or files and folders of your own.
+    """Check signatures against their own examples: those in files and folders, or else all that a command would read.
 
-    Exit status 1 means that something is wrong with them.
+    These are the built-in ones, those of installed packages, and those that the project's pyproject.toml names. Exit
+    status 1 means that something is wrong with them.
     """
     from forensics.report.inert import inert
     from forensics.report.words import plural
-    from forensics.signatures import plugins
     from forensics.signatures.check import Bench, alarms, check_signature
     from forensics.signatures.schema import BUILT_IN, SignatureError, load_catalogue, parse, signature_files, text_of
 
-    installed = plugins.installed()
-    folders = (*installed.folders, *(p for p in paths if p.is_dir()))
-    problems = [*installed.problems]
-    problems += [f"{folder}: holds no signatures (*.toml)" for folder in folders if not signature_files(folder)]
-    texts: dict[str, str] = {}
+    own, wrong = own_folders(Path())
+    problems = [*wrong]
+    asked = paths or (BUILT_IN, *own)
+    looked_at = dict.fromkeys((*own, *(p for p in asked if p.is_dir())))
+    problems += [f"{folder}: holds no signatures (*.toml)" for folder in looked_at if not signature_files(folder)]
     catalogue = load_catalogue()
-    chosen: list[Signature] = []
-    for file in (f for p in paths or (BUILT_IN,) for f in (signature_files(p) if p.is_dir() else [p])):
+    chosen: list[tuple[Signature, str]] = []
+    for file in (f for p in asked for f in (signature_files(p) if p.is_dir() else [p])):
         try:
             text = text_of(file)
             signature = parse(text, file.resolve().parent.name, str(file))
@@ -80,19 +80,21 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
             continue
         if file.name != f"{signature.name}.toml":
             problems.append(f"{file}:1: the file of {signature.name!r} must be named {signature.name}.toml")
-        chosen.append(signature)
-        texts[signature.name] = text
+        chosen.append((signature, text))
     broken = bool(problems)
-    bench = Bench(catalogue | {s.name: s for s in chosen})
-    for signature in chosen:
+    # The built-in ones are to agree with each other, whatever a user's own replace of them.
+    catalogue |= {s.name: s for s, _ in chosen if _is_built_in(s)}
+    alone, bench = Bench(catalogue), Bench(catalogue | {s.name: s for s, _ in chosen})
+    for signature, text in chosen:
         # Rules that do not compile must not spoil the test of the others, so a user's own are compiled one by one.
-        found = check_signature(signature, bench if not paths else None, texts.get(signature.name))
-        if paths and not found:
-            found = check_signature(signature, bench, texts.get(signature.name))
+        built_in = not paths and _is_built_in(signature)
+        found = check_signature(signature, alone if built_in else None, text)
+        if not built_in and not found:
+            found = check_signature(signature, bench, text)
         broken = broken or bool(found)
         problems += found
     if runs is not None and not broken:
-        names = {s.name for s in chosen}
+        names = {s.name for s, _ in chosen}
         problems += [
             f"{a.signature}: calls the healthy run {a.run} broken ({a.role}): {a.file}:{a.line or '?'}"
             for a in alarms(bench, runs)
@@ -102,6 +104,12 @@ def test_signatures(paths: tuple[Path, ...], runs: Path | None) -> None:
         click.echo(inert(problem, None), err=True)
     click.echo(f"{plural(len(chosen), 'signature')}, {plural(len(problems), 'problem')}")
     sys.exit(1 if problems else 0)
+
+
+def _is_built_in(signature: Signature) -> bool:
+    from forensics.signatures.schema import BUILT_IN
+
+    return BUILT_IN in Path(signature.file).parents
 
 
 @signatures.command("docs")
