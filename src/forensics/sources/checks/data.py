@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from forensics.sources.hits import Hit, hit
+from forensics.sources.models import given
 from forensics.sources.program import (
     FUNCTIONS,
     Program,
@@ -72,18 +73,24 @@ def set_epoch_missing(program: Program, project: Project) -> Iterator[Hit]:
     trains = "backward" in program.words
     if not trains and any(_sets_epoch(p) for p in project.programs):
         return
-    if not any("epoch" in word.lower() for word in program.words):
+    if not any("epoch" in word.lower() or word == "ep" for word in program.words):
         return
     for call in program.calls:
         if last(program.called(call)) != "DistributedSampler" or open_ended(call):
             continue
-        shuffle = argument(call, 3, "shuffle")
-        if shuffle is not None and not is_true(shuffle):
+        if not _shuffles(program, project, argument(call, 3, "shuffle")):
             continue
         if _for_evaluation(_target(program, call)) or _for_evaluation(" ".join(names_in(call))):
             continue
         note = "This sampler shuffles by its epoch, which nothing sets: every epoch has the order of the first."
         yield hit("set_epoch_missing", program, call, note, weight=0.85 if trains else 0.6)
+
+
+def _shuffles(program: Program, project: Project, shuffle: ast.expr | None) -> bool:
+    """Whether a sampler shuffles: by default, as told, or as one of the calls tells the function that makes it."""
+    if isinstance(shuffle, ast.Name) and (scope := program.scope_of(shuffle)).takes(shuffle.id):
+        return not scope.values(shuffle.id) and any(is_true(v) for _, v in given(project, program, scope, shuffle.id))
+    return shuffle is None or is_true(shuffle)
 
 
 # Words of `val_loader.sampler`, `self.testloader`: those of "interval" or "retrieval" are none.

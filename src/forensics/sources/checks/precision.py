@@ -61,12 +61,12 @@ def clip_without_unscale(program: Program, project: Project) -> Iterator[Hit]:
         if "unscale_" in program.words or not scaled:
             continue
         here = bool(calls.get("scale"))
-        for clip in scope.calls:
-            if method(clip) not in _CLIPS or _without_scaler(program, clip, calls["step"][0]):
+        for call, clip in _clips(program, project, scope):
+            if _without_scaler(program, call, calls["step"][0]):
                 continue
-            if not here and not _only_about_clipping(program, scope, clip, calls["step"][0]):
+            if not here and not _only_about_clipping(program, scope, call, calls["step"][0]):
                 continue
-            if (not here or scaled[0].lineno < clip.lineno) and clip.lineno < calls["step"][-1].lineno:
+            if (not here or scaled[0].lineno < call.lineno) and call.lineno < calls["step"][-1].lineno:
                 note = "These gradients are still multiplied by the loss scale: unscale_() has to come first."
                 yield hit("clip_without_unscale", program, clip, note, calls["step"][-1], weight=0.9)
                 break
@@ -79,6 +79,25 @@ def clip_without_unscale(program: Program, project: Project) -> Iterator[Hit]:
                 yield hit("clip_without_unscale", program, clip, note, half[0], weight=0.8)
 
 
+def _clips(program: Program, project: Project, scope: Scope) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """(call in the scope, the clipping that it is or comes to) of each; a function that does so on a condition of its
+    own is none, unless the condition is about clipping."""
+    for call in scope.calls:
+        if method(call) in _CLIPS:
+            yield call, call
+            continue
+        reached = project.resolve(program, call)
+        if reached is None or reached[0] is not program or reached[1] is scope:
+            continue
+        inner = reached[1]
+        leaves = [n.lineno for n in inner.nodes if isinstance(n, ast.Return | ast.Raise)]
+        for clip in inner.calls:
+            early = any(line < clip.lineno for line in leaves)
+            if method(clip) in _CLIPS and not early and _only_about_clipping(program, inner, clip, None):
+                yield call, clip
+                break
+
+
 def _scaled_elsewhere(program: Program, scope: Scope) -> list[ast.Call]:
     """Where other methods of a method's class scale the loss."""
     if scope.owner is None:
@@ -88,9 +107,9 @@ def _scaled_elsewhere(program: Program, scope: Scope) -> list[ast.Call]:
     return [c for s in others for c in s.calls if method(c) == "scale" and receiver(c) in scalers]
 
 
-def _only_about_clipping(program: Program, scope: Scope, clip: ast.Call, step: ast.Call) -> bool:
+def _only_about_clipping(program: Program, scope: Scope, clip: ast.Call, step: ast.Call | None) -> bool:
     """Whether the branches around a clip that are not around the scaler's step as well ask for clipping alone."""
-    ours = {id(p) for p in program.above(step)}
+    ours = {id(p) for p in program.above(step)} if step is not None else set()
     tests = [p.test for p in program.above(clip) if isinstance(p, ast.If) and id(p) not in ours and p in scope.nodes]
     return all(any(w in word.lower() for w in ("clip", "norm") for word in names_in(test)) for test in tests)
 

@@ -25,3 +25,22 @@ class Trainer:
                 loss = nn.functional.mse_loss(self.model(x), y)
             self.backward(loss)
             self.step()
+
+
+class ClipsApart:
+    def __init__(self, model, loader):
+        self.model, self.loader = model, loader
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.scaler = GradScaler("cuda")
+
+    def backward(self, loss):
+        self.scaler.scale(loss).backward()
+
+    def limit(self):
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)  # HIT clip_without_unscale
+
+    def step(self):
+        self.limit()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
