@@ -136,3 +136,37 @@ def test_what_nothing_shows_to_be_handled_stays(tmp_path: Path, after: list[str]
     (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
     found = analyse([str(tmp_path)], Options(cache=False)).findings
     assert "module-not-found" in [f.name for f in found if f.role is Role.ROOT]
+
+
+NO_SPACE = "OSError: [Errno 28] No space left on device: '/scratch/{where}'"
+OOM_OF_RANK_1 = """[rank1]: Traceback (most recent call last):
+[rank1]:   File "/w/train.py", line 4, in main
+[rank1]:     loss.backward()
+[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 23.64 GiB."""
+
+
+@pytest.mark.parametrize(
+    ("said", "root"),
+    [
+        (f"{NO_SPACE} -- ignored, the tracker runs offline", "cuda-oom"),
+        (f"WARNING cache not written (non-fatal): {NO_SPACE}", "cuda-oom"),
+        (f"INFO ignoring {NO_SPACE}", "cuda-oom"),
+        (f"{NO_SPACE}, continuing without the cache", "cuda-oom"),
+        (NO_SPACE, "disk-full"),
+        (f"ERROR the ignored_paths could not be written: {NO_SPACE}", "disk-full"),
+    ],
+)
+def test_what_the_program_says_it_ignores_is_no_cause(tmp_path: Path, said: str, root: str) -> None:
+    """Nothing is trained after either, and the sign of the disk comes first."""
+    lines = [f"[rank{r}]: step {n} loss {2 - n / 100:.3f}" for n in range(20) for r in range(2)]
+    text = said.format(where="cache")
+    (tmp_path / "train.log").write_text("\n".join([*lines, f"[rank0]: {text}", OOM_OF_RANK_1, ""]))
+    assert root_of(tmp_path).name == root
+
+
+def test_a_failure_that_was_ignored_first_and_not_the_next_time(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/w/save.py", line 4, in save\n    write(path)\n'
+    first, last = NO_SPACE.format(where="cache"), NO_SPACE.format(where="step_57.pt")
+    run_of(tmp_path, {57: f"{first} -- ignored\n{raised}{last}"}, 57)
+    root = root_of(tmp_path)
+    assert root.name == "disk-full" and "step_57.pt" in root.evidence[0].text

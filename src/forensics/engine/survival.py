@@ -67,6 +67,12 @@ _DATA_KEY = lazy(
 _LOGGER_KEY = lazy(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
 # What a main thread raises that has waited in vain for another one: its queue stayed empty or full, its barrier broke.
 _IN_VAIN = frozenset({"Empty", "Full", "TimeoutError", "BrokenBarrierError"})
+# What a program adds to an error that it has caught: "-- ignored", "(non-fatal)", "ignoring OSError: ...". Skipping and
+# trying again are not among them, for what is skipped or tried once more can be what it ends of.
+_IGNORED = lazy(
+    r"(?i)(?:^\W{0,4}|[-\u2013\u2014;:,.(\[]\s{0,4}|\b(?:is|was|are|were|been|error|exception|failure|it|info|warn|warning|debug)\s{1,4})"
+    r"(?:ignored|ignoring|(?:continuing|carrying on|going on) (?:anyway|without)|non-?fatal)\b"
+)
 _KERNEL = lazy(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
 
@@ -149,6 +155,8 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         if c.attempt < run.last and all(o.identity.attempt is not None for o in c.observations):
             return "the run was started again"
         return None
+    if _may_pass(c) and c.signature.area not in _OUTSIDE and all(_ignored(o) for o in c.observations):
+        return "the program says itself that it ignores it"
     if _may_pass(c) and all(any(_follows(t, o) for t in run.trials) for o in last_of_each_file(c)):
         return "the study went on with other trials and finished them, so it ended one trial alone"
     c.recovered = run.ended_after(last) and _started_between(c, last, run)
@@ -192,6 +200,11 @@ def _thread_was_missed(o: Observation, run: _Run) -> bool:
     return any(_follows(w, o) and not run.steps.goes_on_after(w, run.world.of(w)) for w in run.in_vain)
 
 
+def _ignored(o: Observation) -> bool:
+    """Whether the line of a rule says itself that the program goes on; of a traceback nobody has added such words."""
+    return o.rule is not None and _IGNORED.search(o.evidence[0].text) is not None
+
+
 def _outlived_signs(c: Candidate, run: _Run) -> tuple[Observation, ...]:
     """The signs of a failure that did not end the process they are of: it trained on, until a later one did end it.
 
@@ -208,9 +221,9 @@ def _outlived_signs(c: Candidate, run: _Run) -> tuple[Observation, ...]:
         processes.setdefault((o.evidence[0].file, run.world.of(o)), []).append(o)
     outlived: list[Observation] = []
     for (_, rank), signs in processes.items():
-        over = [o for o in signs if _trained_on_after(o, rank, c, run)]
+        over = [o for o in signs if _ignored(o) or _trained_on_after(o, rank, c, run)]
         ended = max((o.evidence[0].line or 0 for o in signs if o not in over), default=0)
-        outlived += [o for o in over if (o.evidence[0].line or 0) < ended or _surely_alone(o, rank, run)]
+        outlived += [o for o in over if _ignored(o) or (o.evidence[0].line or 0) < ended or _surely_alone(o, rank, run)]
     return tuple(outlived) if len(outlived) < len(c.observations) else ()
 
 
