@@ -26,6 +26,7 @@ pytest.importorskip("tensorboard")
 from torch import nn  # noqa: E402
 
 from forensics.probe import Probe as Budgeted  # noqa: E402
+from forensics.probe.watch import Watch  # noqa: E402
 
 CATALOGUE = load_catalogue()
 Probe = functools.partial(Budgeted, budget=None)  # watches the same on a machine of any speed
@@ -318,6 +319,87 @@ def test_nan_in_forward_names_module_and_step(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     ids = {step: text for tag, step, text in tb.read_events(path).text if tag.startswith("probe/sample_ids")}
     assert ids[57].startswith("1792, 1793, ")
+
+
+class Block(nn.Module):
+    """Computes behind its last child: a sum, and something in place."""
+
+    def __init__(self, *, bad: str = "") -> None:
+        super().__init__()
+        self.fc = nn.Linear(16, 16)
+        self.out = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16))
+        self.bad, self.now = bad, False
+
+    def forward(self, x: Any) -> Any:
+        h = self.out(self.fc(x))
+        by = 0.0 if self.now else 1.0
+        if self.bad == "behind":
+            h = h / by
+        if self.bad == "in place":
+            h.div_(by)
+            return h
+        return x + h
+
+
+class Wrapped(nn.Module):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Any) -> Any:
+        return self.module(x)
+
+
+@pytest.mark.parametrize("bad", ["behind", "in place"])
+def test_nan_behind_the_children_of_a_module_names_the_module(tmp_path: Path, bad: str) -> None:
+    blocks = nn.Sequential(*(Block(bad=bad if i == 1 else "") for i in range(3)))
+    model = Wrapped(nn.Sequential(nn.Linear(8, 16), blocks, nn.Linear(16, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def change(step: int, x: Any, y: Any) -> tuple[Any, Any]:
+        blocks[1].now = step == 56
+        return x, y
+
+    train(tmp_path, model, optimizer, change=change, every=25)
+    (root,) = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.step, root.captures["module"]) == ("nan-in-forward", 57, "1.1")
+
+
+def test_what_a_module_only_hands_on_is_summed_once() -> None:
+    inner = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU()))
+    model = Wrapped(inner)
+    watch = Watch(model, outputs=True, dead_units=False, most=100)
+    watch.arm(None, dead=False)
+    model(torch.ones(4, 8))
+    assert watch.names == ["0", "1.0", "1.1"]
+    watch.close()
+    block = Watch(Block(), outputs=True, dead_units=False, most=100)
+    block.arm(None, dead=False)
+    block._model(torch.ones(4, 16))
+    assert block.names == ["fc", "out.0", "out.1", "model"]
+
+
+def test_the_loss_that_a_model_puts_out_is_none_of_its_outputs() -> None:
+    class WithLoss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            logits = self.fc(x)
+            return {"loss": logits.mean(), "logits": logits * 2}
+
+    watch = Watch(WithLoss(), outputs=True, dead_units=False, most=100)
+    watch.arm(None, dead=False)
+    out = watch._model(torch.ones(4, 8))
+    numbers = watch.take().numbers()
+    assert watch.names == ["fc", "model"] and numbers[1] == pytest.approx(out["logits"].sum().item())
+
+
+def test_modules_without_children_are_watched_before_the_others() -> None:
+    model = nn.Sequential(*(Block() for _ in range(2)))
+    few = Watch(model, outputs=True, dead_units=False, most=7)
+    assert [name for name, *_ in few._watched] == ["0.fc", "0.out.0", "0.out.1", "1.fc", "1.out.0", "1.out.1", "0.out"]
 
 
 class Root(torch.autograd.Function):

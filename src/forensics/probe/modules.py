@@ -33,6 +33,26 @@ def watchable(root: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Modul
         yield from watchable(child, f"{prefix}.{name}" if prefix else name)
 
 
+def containers(root: nn.Module) -> list[tuple[str, nn.Module]]:
+    """(name, module) of the modules with children, which can compute something behind them: a residual, a mixture.
+
+    Inner ones come first, in the order of definition. Of a module and its wrappers, which have one name, the module.
+    """
+    found: dict[str, nn.Module] = {}
+    _containers(root, "", found)
+    return list(found.items())
+
+
+def _containers(module: nn.Module, prefix: str, found: dict[str, nn.Module]) -> None:
+    children = list(module.named_children())
+    if is_compiled(module) or not children:
+        return
+    for name, child in children:
+        _containers(child, f"{prefix}.{name}" if prefix else name, found)
+    if not isinstance(module, (nn.ModuleList, nn.ModuleDict)):  # they are never called
+        found.setdefault(clean(prefix), module)
+
+
 def parameters(root: nn.Module) -> dict[int, tuple[str, nn.Parameter]]:
     """id -> (name of the module that holds it, parameter) of the trainable parameters."""
     found = {}
@@ -52,10 +72,13 @@ def is_sharded(parameter: nn.Parameter) -> bool:
     return hasattr(parameter, "to_local") or type(parameter).__name__ == "FlatParameter"
 
 
-def first_float(value: Any, depth: int = 3) -> torch.Tensor | None:
-    """The first floating tensor in an output: a tensor, or a tuple, list, dict or dataclass that holds one."""
+def first_float(value: Any, depth: int = 3, least: int = 0) -> torch.Tensor | None:
+    """The first floating tensor in an output: a tensor, or a tuple, list, dict or dataclass that holds one.
+
+    least: the dimensions that it has at the least.
+    """
     if isinstance(value, torch.Tensor):
-        return value if value.is_floating_point() else None
+        return value if value.is_floating_point() and value.dim() >= least else None
     if depth == 0 or value is None or isinstance(value, (str, bytes, int, float)):
         return None
     inner: Iterable[Any]
@@ -65,4 +88,4 @@ def first_float(value: Any, depth: int = 3) -> torch.Tensor | None:
         inner = value
     else:
         inner = getattr(value, "__dict__", {}).values()
-    return next((t for item in inner if (t := first_float(item, depth - 1)) is not None), None)
+    return next((t for item in inner if (t := first_float(item, depth - 1, least)) is not None), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 
 from forensics.probe.budget import DEVICE_BYTES, HOOK_SECONDS
-from forensics.probe.modules import first_float, local, watchable
+from forensics.probe.modules import containers, first_float, local, watchable
 
 # Modules whose output is no computation of their own.
 _SILENT = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Flatten, nn.Unflatten)
@@ -104,13 +105,22 @@ class Watch:
         self.spent = 0.0  # seconds in hooks since it was last set to 0
         self._model = model
         modules = list(watchable(model))[:most]
-        self._watched = [(name, module) for name, module in modules if outputs and not isinstance(module, _SILENT)]
+        names = {name for name, _ in modules}
+        # A wrapper of a module without children bears its name.
+        whole = [(name, module) for name, module in containers(model) if name not in names][: most - len(modules)]
+        self._watched = [
+            (name, module, see)
+            for part, see in ((modules, self._see_output), (whole, self._see_whole))
+            for name, module in part
+            if outputs and not isinstance(module, _SILENT)
+        ]
         self._rectifiers = [
             (name, module) for name, module in modules if dead_units and isinstance(module, _RECTIFIERS)
         ]
         self._input = outputs
         self._slots: dict[str, int] = {}
         self._sums: dict[int, torch.Tensor] = {}
+        self._last: tuple[weakref.ref[torch.Tensor], int] | None = None  # the output that was summed last, its version
         self._dead: dict[str, torch.Tensor] = {}
         self._handles: list[Any] = []
         self._armed: tuple[frozenset[int] | None, bool] = (frozenset(), False)
@@ -128,9 +138,9 @@ class Watch:
         self.close()
         if self._input and (slots is None or INPUT in slots):
             self._handles.append(self._model.register_forward_pre_hook(Hook(self._see_input), with_kwargs=True))
-        for name, module in self._watched:
+        for name, module, see in self._watched:
             if slots is None or self._slots.get(name) in slots:
-                self._handles.append(module.register_forward_hook(Hook(partial(self._see_output, name))))
+                self._handles.append(module.register_forward_hook(Hook(partial(see, name))))
         if dead:
             for name, module in self._rectifiers:
                 self._handles.append(module.register_forward_hook(Hook(partial(self._see_units, name))))
@@ -154,9 +164,21 @@ class Watch:
             self._add(INPUT, found)
 
     def _see_output(self, name: str, module: nn.Module, args: Any, output: Any) -> None:
-        found = first_float(output)
+        self._see(name, first_float(output))
+
+    def _see_whole(self, name: str, module: nn.Module, args: Any, output: Any) -> None:
+        """Of a module with children: what it computed behind them. Many hand on what their last child put out.
+
+        A single number is the loss, which is watched as such.
+        """
+        found = first_float(output, least=1)
+        if found is None or self._last is None or self._last[0]() is not found or self._last[1] != _version(found):
+            self._see(name, found)
+
+    def _see(self, name: str, found: torch.Tensor | None) -> None:
         if found is None:
             return
+        self._last = weakref.ref(found), _version(found)
         slot = self._slots.get(name)
         if slot is None:
             slot = self._slots[name] = len(self.names)
@@ -184,6 +206,11 @@ class Watch:
         if share is not None:
             self._dead[name] = share
         self.spent += time.perf_counter() - begin
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place; of inference mode, where nobody counts, it does not matter."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def dead_share(output: torch.Tensor, low: float = 0.0) -> torch.Tensor | None:
