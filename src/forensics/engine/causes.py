@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from forensics.engine import beforehand, cluster, cut_saves, kernel, links, order, survival
+from forensics.engine import beforehand, cluster, cut_saves, kernel, links, order, survival, trials
 from forensics.engine.borrowed import KILLED
 from forensics.engine.candidates import OF_CODE, Candidate, sum_up_without
 from forensics.engine.finishes import FINISHED, absolved, was_over
@@ -76,6 +76,7 @@ def explain(
         if 0 < len(quoted) < len(c.observations):
             sum_up_without(c, quoted, world)
     survival.set_aside(found, live, steps, world)
+    trials.overcome(found, live)
     for c in live:
         if c.outlived:
             sum_up_without(c, c.outlived, world)

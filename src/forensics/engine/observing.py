@@ -19,6 +19,7 @@ from forensics.engine import (
     steps,
     survival,
     teardowns,
+    trials,
     uncaught,
 )
 from forensics.engine import kernel as joins
@@ -57,6 +58,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += joins.went_down(data, found, clock, catalogue) if placed.kernels else []
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), placed.launches)
     found += uncaught.exceptions(data.tracebacks, found, catalogue)
+    found = trials.told(found, trials.came_back(data.sources))
     found = faults.told(raised.told(found, data.tracebacks, catalogue))
     if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):
         from forensics.engine import stalls

@@ -43,7 +43,7 @@ def whereabouts(sources: Iterable[Source]) -> Whereabouts:
                 text = beginning(source.file, _METADATA_BYTES).decode("utf-8", "replace")
                 hosts.update(_host(read_json(text), "host"))
                 continue
-            last = read_json(_last_line(source))
+            last = read_json((last_lines(source) or [""])[-1])
         except OSError:
             continue
         if last.get("training_iteration") is None:
@@ -57,13 +57,13 @@ def whereabouts(sources: Iterable[Source]) -> Whereabouts:
     return Whereabouts(tuple(sorted(hosts)), min(starts, default=None), max(ends, default=None))
 
 
-def _last_line(source: Source) -> str:
-    """The last whole line of a file; "" where its end holds none. Raises OSError."""
+def last_lines(source: Source) -> list[str]:
+    """The whole lines at the end of a result.json; [] where there are none. Raises OSError."""
     with buffered(source.file) as stream:
         stream.seek(max(source.size - _TAIL, 0))
         lines = stream.read(_TAIL).split(b"\n")
-    whole = [line for line in lines[1 if source.size > _TAIL else 0 :] if line.rstrip().endswith(b"}")]
-    return whole[-1].decode("utf-8", "replace") if whole else ""
+    whole = lines[1 if source.size > _TAIL else 0 :]
+    return [line.decode("utf-8", "replace") for line in whole if line.rstrip().endswith(b"}")]
 
 
 def _host(document: Document, name: str) -> tuple[str, ...]:
