@@ -130,9 +130,11 @@ def _insight(row: Any) -> Said | None:
 def google(record: Object) -> list[Said]:
     """Entries of Google Cloud Logging (LogEntry): `gcloud logging read --format json`, exports, Vertex AI jobs.
 
-    The entry's severity is no level: what a container prints on stderr is ERROR to the collector.
+    The entry's severity is no level: what a container prints on stderr is ERROR to the collector. A projection
+    (`--format="json(timestamp,severity,textPayload)"`, or by jq) holds some of an entry's fields and no others.
     """
-    if not ("logName" in record and ("insertId" in record or "receiveTimestamp" in record)):
+    whole = "logName" in record and ("insertId" in record or "receiveTimestamp" in record)
+    if not whole and not _is_part_of_entry(record):
         return []
     labels = _at(record, "resource", "labels")
     names = [v for key in ("pod_name", "task_name", "container_name") if isinstance(v := _at(labels, key), str)]
@@ -144,6 +146,24 @@ def google(record: Object) -> list[Said]:
     if not isinstance(payload, dict):
         return []
     return [_payload(payload, "Payload", time, whose)]
+
+
+# Of LogEntry (googleapis: google/logging/v2/log_entry.proto), as JSON names them.
+_ENTRY = {
+    "logName", "resource", "timestamp", "receiveTimestamp", "severity", "insertId", "httpRequest", "labels", "metadata",
+    "operation", "trace", "spanId", "traceSampled", "sourceLocation", "split", "errorGroups", "apphub",
+    "apphubDestination", "apphubSource", "otel", "textPayload", "jsonPayload", "protoPayload",
+}  # fmt: skip
+
+
+def _is_part_of_entry(record: Object) -> bool:
+    """Whether an object holds fields of an entry alone, the line that a program printed among them."""
+    if not record.keys() <= _ENTRY:
+        return False
+    if isinstance(record.get("textPayload"), str):
+        return True
+    payload = record.get("jsonPayload")
+    return isinstance(payload, dict) and any(isinstance(payload.get(key), str) for key in _TEXTS)
 
 
 def loki(record: Object) -> list[Said]:
