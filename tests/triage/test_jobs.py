@@ -668,6 +668,29 @@ def test_pods_of_operators_in_the_folder_of_the_kubelet(tmp_path: Path) -> None:
     assert names(tmp_path / "one") == [(".", "folder")]
 
 
+@pytest.mark.parametrize(
+    ("log", "jobs"),
+    [
+        (lambda pod: f"{pod}.log", ("pre-a", "pre-b", "sft")),
+        (lambda pod: f"{pod}_ml_trainer-{'0123456789abcdef' * 4}.log", ("pre-a", "pre-b", "sft")),
+    ],
+    ids=["kubectl logs", "kubelet"],
+)
+def test_pods_of_jobsets_in_one_folder(tmp_path: Path, log: Callable[[str], str], jobs: tuple[str, ...]) -> None:
+    pods = ["pre-a-workers-0-0-x7k2p", "pre-a-workers-0-1-m4n5b", "pre-a-leader-0-0-zz24d", "pre-b-workers-0-0-x7k2p"]
+    pods += ["sft-node-0-0-bcdfg", "sft-dataset-initializer-0-0-hjklm"]
+    tree(tmp_path, *map(log, pods))
+    assert names(tmp_path) == [(job, "pods") for job in jobs]
+    tree(tmp_path / "one", *(log(pod) for pod in pods if pod.startswith("pre-a")))
+    assert names(tmp_path / "one") == [(".", "folder")]
+
+
+def test_names_like_those_of_a_jobsets_pods(tmp_path: Path) -> None:
+    """Kubernetes makes no words: its five characters hold no vowel."""
+    tree(tmp_path, "a-try-0-1-spare.log", "b-try-0-1-alpha.log")
+    assert "pods" not in dict(names(tmp_path)).values()
+
+
 STEPS = "".join(f"step {n} loss {2 - n / 50:.2f}\n" for n in range(20))
 
 
@@ -690,6 +713,39 @@ def flat(root: Path, *files: str, text: str = STEPS) -> list[str]:
 )
 def test_logs_under_telling_names_are_jobs(tmp_path: Path, logs: tuple[str, ...]) -> None:
     assert flat(tmp_path, *logs) == sorted({Path(log).stem for log in logs})
+
+
+def prefixed(prefix: str) -> str:
+    return "".join(prefix + line for line in STEPS.splitlines(keepends=True))
+
+
+DETERMINED = "[2026-01-05T08:00:00.100Z] 003f2a1b [rank={}] || "
+
+
+@pytest.mark.parametrize(
+    ("prefix", "logs", "rows"),
+    [
+        (DETERMINED.format(0), ("trial-17.log", "trial-18.log", "trial-21.log"), 3),
+        (DETERMINED.format(0), ("trial_17_logs.txt", "trial_18_logs.txt"), 2),
+        ("[rank0] ", ("run-0.log", "run-1.log"), 2),
+        ("[rank0]: ", ("run-0.log", "run-1.log"), 2),
+        ("[default0]: ", ("run-0.log", "run-1.log"), 1),  # the number of a process on its own machine
+        ("[rank1]: ", ("run-0.log", "run-1.log"), 1),
+        ("lost [rank0]: ", ("run-0.log", "run-1.log"), 1),
+        ("[rank0] ", ("node-0.log", "node-1.log"), 1),
+    ],
+)
+def test_logs_that_each_say_that_they_are_rank_0_are_jobs(
+    tmp_path: Path, prefix: str, logs: tuple[str, ...], rows: int
+) -> None:
+    assert len(flat(tmp_path, *logs, text=prefixed(prefix))) == rows
+
+
+def test_logs_of_a_larger_world_that_say_rank_0_are_not_told_apart(tmp_path: Path) -> None:
+    assert len(flat(tmp_path, "run-0.log", "run-1.log", text="world_size=16\n" + prefixed("[rank0] "))) == 1
+    (tmp_path / "run-1.log").write_text(prefixed("[rank1] "))
+    (tmp_path / "run-0.log").write_text(prefixed("[rank0] "))
+    assert len(list(find([str(tmp_path)]))) == 1
 
 
 @pytest.mark.parametrize(

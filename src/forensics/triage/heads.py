@@ -28,6 +28,12 @@ _RANK_OF = re.compile(
 # A rank without the size of its world: torch's and Lightning's prefixes, `local_rank=2`.
 _OF_A_RANK = re.compile(rb"\[(?:[Rr]ank|default)[: ]? ?\d|\b(?:global_|local_)?rank[\"']?[=:] ?\d", re.I)
 
+# What PyTorch puts before an exception and a line of its logs ("[rank0]: "), and Determined before every line of a
+# trial, behind the time and the container ("[2026-01-05T08:00:00.100Z] 003f2a1b [rank=0] || ").
+_PREFIX = re.compile(
+    rb"^(?:\[?[\dTZ:.,+ -]{8,40}\]? )?(?:[0-9a-f]{6,16} )?\[[Rr]ank[=: ]?(\d{1,6})\](?= \|\||[: ])", re.M
+)
+
 
 def is_read(head: bytes, name: str) -> bool:
     """Whether the analysis reads a file as a log or as metrics, by its first bytes (unpacked) and its name."""
@@ -72,6 +78,15 @@ def runs_of_one(heads: Iterable[bytes]) -> bool:
     """Whether the first bytes of each of several files say that its writer was alone in its world."""
     sizes = [set(_sizes(head)) for head in heads]
     return bool(sizes) and all(found == {1} for found in sizes)
+
+
+def are_all_rank_zero(heads: Sequence[bytes]) -> bool:
+    """Whether the first bytes of each of several logs hold lines of a rank 0, and none speaks of a larger world.
+
+    The ranks of one job have one such log among them. The prefixes are global ranks: torch's, and Determined's.
+    """
+    ranks = [{int(m[1]) for m in _PREFIX.finditer(head)} for head in heads]
+    return len(heads) > 1 and all(0 in found for found in ranks) and not any(world_of(head) > 1 for head in heads)
 
 
 def world_of(head: bytes) -> int:

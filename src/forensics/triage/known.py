@@ -9,7 +9,7 @@ from forensics.triage import folders as names
 from forensics.triage import layouts
 from forensics.triage.accounts import with_accounts
 from forensics.triage.found import Found, Rows, total
-from forensics.triage.heads import Writers, runs_of_one, tells_a_rank, writers
+from forensics.triage.heads import Writers, are_all_rank_zero, runs_of_one, tells_a_rank, writers
 from forensics.triage.layouts import Cut, Listing, natural
 from forensics.triage.model import Job
 from forensics.triage.tree import FIRST, HEAD, Files, Tree, of_training
@@ -198,11 +198,16 @@ class Known:
         return sorted(whole, key=lambda cut: natural(cut.name))
 
     def apart(self, path: str, files: Sequence[str]) -> Found:
-        """Jobs of which each wrote one log, with a number in its name, and said that it was alone; none where not."""
+        """Jobs of which each wrote one log, with a number in its name; none where that is not sure.
+
+        Each says that it was alone, or, where the number is none of a process or machine, that it is a rank 0.
+        """
         every = self._tree.logs(path, Listing((), tuple(files)))
         logs = layouts.numbered_logs(every, processes=True)
         if not runs_of_one(self._tree.heads(self._joined(path, name) for name in logs)):
-            return Found()
+            logs = layouts.numbered_logs(every)
+            if not are_all_rank_zero(self._tree.heads(self._joined(path, name) for name in logs)):
+                return Found()
         cuts = layouts.by_stem(every)
         taken = {entry for cut in cuts for entry in cut.entries}
         return self._make.cut(path, cuts, "file") + self._make.archives(

@@ -20,7 +20,8 @@ Sources of the forms:
 - Guild AI (guild/run.py): `runs/<id>/.guild/` with `opref`, `output` and `attrs/`.
 - Azure ML: a run's download has `user_logs/` and `system_logs/`, earlier `azureml-logs/`.
 - kubelet: `/var/log/containers/<pod>_<namespace>_<container>-<64 hexadecimals>.log`; Kubeflow's operators name the pods
-  of a job `<job>-<role>-<n>`.
+  of a job `<job>-<role>-<n>`, JobSet `<job>-<role>-<n>-<index>-<five characters>` (which are of the alphabet of
+  k8s.io/apimachinery, pkg/util/rand: no vowels, no 0, 1 and 3).
 """
 
 from __future__ import annotations
@@ -114,14 +115,20 @@ _SETTINGS = re.compile(
     r"\.(?:json|ya?ml|toml|cfg|ini)\Z|training_args\.bin\Z",
     re.I,
 )
+# A pod of a JobSet. Roles have names of the user's, or of Kubeflow's trainer, which has initializers beside `node`.
+_OF_JOBSET = (
+    r"(?P<set>[a-z0-9][a-z0-9-]*?)-(?:(?:dataset|model)-initializer|[a-z][a-z0-9]*)-\d+-\d+"
+    r"-[bcdfghj-np-tv-xz2456789]{5}"
+)
 _CONTAINER_LOG = re.compile(
-    r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler)-\d+"
+    rf"(?:(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler)-\d+|{_OF_JOBSET})"
     r"_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{64}\.log\Z"
 )
 # What `kubectl logs` of such pods is written to, under the pods' names.
 _POD_LOG = re.compile(
     r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head)-\d+\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
+_JOBSET_LOG = re.compile(rf"{_OF_JOBSET}\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z")
 # supervisord's (supervisor/options.py): <program>-stdout---supervisor-<random>.log. Ray's dashboard (job_manager.py):
 # job-driver-<submission id>.log.
 _LAUNCHED = (
@@ -290,7 +297,9 @@ def operator_jobs(files: Sequence[str]) -> tuple[Cut, ...]:
     found: dict[tuple[str, str], list[str]] = {}
     for file in files:
         if m := _CONTAINER_LOG.match(file):
-            found.setdefault((m["namespace"], m["job"]), []).append(file)
+            found.setdefault((m["namespace"], m["job"] or m["set"]), []).append(file)
+        elif m := _JOBSET_LOG.match(file):
+            found.setdefault(("", m["set"]), []).append(file)
         elif (m := _POD_LOG.match(file)) and not is_kind_of_log(m["job"]):
             found.setdefault(("", m["job"]), []).append(file)
     if len(found) < 2:
