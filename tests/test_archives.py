@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from forensics.archives.formats import MARK, format_of, is_torch_zip, without_compression
 from forensics.archives.limits import Limits, Member, Unpacked
 from forensics.archives.unpacker import Unpacker
-from forensics.engine.pipeline import Options, analyse
+from forensics.engine.pipeline import Options, analyse, why_nothing
 from forensics.engine.reading import sniffers
 from forensics.model import Kind, Source, Status, Verdict
 from forensics.run import Run, discover, examine
@@ -187,6 +187,11 @@ def test_no_member_leaves_the_archive(tmp_path: Path, name: str) -> None:
     assert sum("leads out" in (c.reason or "") for c in run.skipped) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     assert all(s.file.name.isdigit() for s in run.sources)
+
+
+def test_an_archive_of_which_nothing_is_taken_out_says_why_alone(tmp_path: Path) -> None:
+    run = find(tar_of(tmp_path / "a.tar", {"../evil.log": LOG}))
+    assert why_nothing(run).endswith("nothing to analyse (1 × its name leads out of the archive)")
 
 
 def test_absolute_names_are_kept_without_their_slash(tmp_path: Path) -> None:

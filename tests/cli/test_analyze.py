@@ -57,6 +57,7 @@ def test_names_cause_rank_and_evidence(run: Path) -> None:
 def test_exit_statuses(run: Path, tmp_path: Path) -> None:
     assert forensics("analyze", run).returncode == 1
     assert forensics("analyze", run, "--fail-on", "never").returncode == 0
+    assert forensics("analyze", run, "--fail-on", "failed").returncode == 1
     quiet = tmp_path / "quiet.log"
     quiet.write_text("hello\n")
     assert forensics("analyze", quiet).returncode == 3

@@ -101,6 +101,12 @@ def test_frameworks(collected: run_files.Collected) -> None:
     assert values(collected, "iteration.txt") == {"checkpoint.latest_checkpointed_iteration": "1200"}
 
 
+def test_what_a_sample_is_to_be_diagnosed_as_is_no_setting() -> None:
+    answer = "root_cause: cuda-oom\nverdict: failed\nworld_size: 8\nnotes: rank 2 dies\n"
+    assert run_files.read_text(answer, "expected.yaml").items == ()
+    assert run_files.read_text(answer, "train.yaml").items and run_files.read_text("lr: 0.1\n", "expected.yaml").items
+
+
 def test_wandb(collected: run_files.Collected) -> None:
     config = values(collected, "files/config.yaml")
     assert config["wandb.config.bf16"] == "true"

@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from forensics.cli import main
+from forensics.cli.ending import exit_status
+from forensics.model import Verdict
 from forensics.signatures.schema import Signature, load_catalogue
-from forensics.triage.filters import CONDITIONS, Filter, Unknown, check_causes, check_verdicts, moment
+from forensics.triage.filters import CONDITIONS, Filter, Unknown, check_causes, check_verdicts, failing, moment
 from tests.triage.rows import row
 
 
@@ -38,6 +40,24 @@ def test_mistyped_causes(catalogue: dict[str, Signature], wrong: str, said: str)
 def test_conditions_are_no_causes(catalogue: dict[str, Signature]) -> None:
     with pytest.raises(Unknown):
         check_causes(("any",), catalogue)
+
+
+@pytest.mark.parametrize(
+    ("condition", "met"),
+    [
+        ("any", {"failed", "hung", "diverged", "suspect", "interrupted", "error"}),
+        ("failed", {"failed"}),
+        ("never", set()),
+    ],
+)
+def test_what_each_word_of_fail_on_covers(condition: str, met: set[str]) -> None:
+    """Of the command line of both commands, which say so in their help and docs."""
+    rows = [row(n, verdict=v.value) for n, v in enumerate(Verdict)] + [row(99, verdict=None, error="timeout: x")]
+    assert {r.verdict or "error" for r in rows if failing((condition,))(r)} == met
+    for verdict in Verdict:
+        status = exit_status(verdict, condition)
+        assert (status == 1) == (verdict.value in met)
+        assert verdict is not Verdict.UNKNOWN or status == (0 if condition == "never" else 3)
 
 
 def test_verdicts() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from forensics.signatures.schema import load_catalogue
 from forensics.triage.hosts import on_machines
 from forensics.triage.insight.hardware import CAUSES, flaky, is_hardware
-from forensics.triage.insight.model import DRAIN, WATCH
+from forensics.triage.insight.model import DRAIN, WATCH, Insights
+from forensics.triage.insight.tables import hardware_lines
 from forensics.triage.model import Device, JobResult, Sign
 from tests.triage.rows import fault, row
 
@@ -151,6 +152,8 @@ def test_a_gpu_that_moves_takes_its_incidents_along() -> None:
     assert (unit.kind, unit.name, unit.incidents, unit.advice) == ("gpu", serial, 5, DRAIN)
     assert (unit.node, unit.before, unit.bus_id) == ("node-5", ("node-3",), "0000:3b:00")
     assert (unit.here.hits, unit.elsewhere.hits) == (5, 0)
+    (line, *_) = hardware_lines(Insights(hardware=(unit,)), 1)
+    assert f"5 incidents in {unit.here.jobs} jobs of its nodes" in line
     back = [*hits, moved(5, "node-3", 200, serial)]
     (unit,) = flaky([*healthy(0, 60), *back])
     assert (unit.node, unit.before) == ("node-3", ("node-5",))

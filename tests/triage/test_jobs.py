@@ -191,6 +191,11 @@ def test_array_beside_job_folders(tmp_path: Path) -> None:
     assert "todo.txt" in notes
 
 
+def test_components_of_a_heterogeneous_job_are_one_job(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"slurm-{job}+{part}.out" for job in (91000, 91005) for part in (0, 1)), "slurm-91010.out")
+    assert found_in(tmp_path)[0] == ["91000", "91005", "91010"]
+
+
 def test_short_job_ids(tmp_path: Path) -> None:
     tree(tmp_path / "p", "slurm-900.out", "train-901.err", "train-901.out", "rank-902.out")
     found, notes = found_in(tmp_path / "p")

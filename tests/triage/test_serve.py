@@ -22,6 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forensics.triage import command
+from forensics.triage.batch import Options
 from forensics.triage.examine import Outcome, Setup
 from forensics.triage.filters import Filter
 from forensics.triage.insight.model import Insights
@@ -154,11 +156,31 @@ def test_a_group_is_a_filter() -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["nodes=a", "severity=bad", "since=soon", "since=1h&since=2h", "cause=" + "a" * 201, "&".join(["cause=a"] * 41)],
+    [
+        "nodes=a",
+        "verdict=helthy",
+        "cause=keyerror-load-0123abcd",
+        "severity=bad",
+        "since=soon",
+        "since=1h&since=2h",
+        "cause=" + "a" * 201,
+        "&".join(["cause=a"] * 41),
+    ],
 )
 def test_what_is_no_filter_is_refused_with_a_reason(query: str) -> None:
     answer = site().answer("/", query)
     assert answer.status == 400 and len(answer.body) > 10 and answer.kind.startswith("text/plain")
+
+
+def test_a_cause_that_there_is_not_is_refused_as_on_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Site] = []
+    monkeypatch.setattr(server, "serve", lambda site, **_: made.append(site))
+    options = Options(limits=Limits(), engine=lambda tasks, setup: iter(()))
+    command.serve(batch([failed("runs/a", root="of-an-older-catalogue")]), ["runs"], options, redact=None, port=None)
+    answer = made[0].answer("/", "cause=cuda-omo")
+    assert answer.status == 400 and b"did you mean cuda-oom" in answer.body
+    for query in ("cause=disk-full", "cause=nccl-*", "cause=(healthy)", "cause=of-an-older-catalogue", "cause=M16"):
+        assert made[0].answer("/", query).status == 200, query
 
 
 @settings(max_examples=100, deadline=None)

@@ -64,7 +64,11 @@ REPORTS = (*FORMATS, "html", "github", "junit", "sarif")
     "--annotate", is_flag=True, help="Also write the causes as GitHub workflow commands (::error ...) to stderr."
 )
 @click.option(
-    "--fail-on", type=click.Choice(("any", "failed", "never")), default="any", help="Which verdicts exit with status 1."
+    "--fail-on",
+    type=click.Choice(("any", "failed", "never")),
+    default="any",
+    help="What exits with 1. any (default): failed, hung, diverged, suspect, interrupted. failed: this verdict alone,"
+    " the others exit with 0. never: nothing, and unknown exits with 0, not 3.",
 )
 @OWN
 @click.option(

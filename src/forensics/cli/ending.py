@@ -30,7 +30,11 @@ def give_up_stdout() -> None:
 
 
 def exit_status(verdict: Verdict, fail_on: str = "any") -> int:
-    """The exit status for a verdict. fail_on: "any" trouble, only "failed", or "never" (0 even then)."""
+    """The exit status for a verdict.
+
+    fail_on: "any" that is not well, only the verdict "failed" (not hung, diverged, suspect or interrupted), or "never"
+    (0 even then).
+    """
     if verdict in ("healthy", "recovered"):
         return 0
     if verdict == "unknown":

@@ -50,7 +50,13 @@ from forensics.since import parse_since
 )
 @click.option("--serve", is_flag=True, help="Serve the page, with filters and reports, to browsers of this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of --serve; 0 for a free one. Default: 8431.")
-@click.option("--fail-on", multiple=True, metavar="WHAT", help="Exit 1 on: any, failed, a severity, a cause.")
+@click.option(
+    "--fail-on",
+    multiple=True,
+    metavar="WHAT",
+    help="Exit 1 on one of these. any: failed, hung, diverged, suspect, interrupted, or not analysed. failed: this"
+    " verdict alone. A severity (or graver), a cause (slug, code, glob, group). never: nothing. Can be repeated.",
+)
 @click.option("--exec", "command", metavar="COMMAND", help="Run this (60 s at most) with the results as JSON on stdin.")
 @click.option("--redact/--no-redact", default=None, help="Default: only in HTML, Markdown and GitHub's format.")
 @OWN

@@ -82,7 +82,7 @@ def analyse_with_data(
 def why_nothing(run: Run) -> str:
     """Why a run without any source cannot be analysed, in one line."""
     empty = sum(1 for s in run.sources if s.kind is Kind.EMPTY)
-    reasons = Counter(c.reason or "?" for c in run.skipped)
+    reasons = Counter(c.reason for c in run.skipped if c.reason)  # an archive has none beside those of what it held
     parts = ([f"{empty} empty"] if empty else []) + [f"{n} × {reason}" for reason, n in reasons.most_common(4)]
     return f"{run.path}: nothing to analyse" + (f" ({'; '.join(parts)})" if parts else " (no files)")
 

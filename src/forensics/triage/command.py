@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from forensics.triage.store import Store
 from forensics.triage.whole import whole_file, write_whole
 
 if TYPE_CHECKING:
+    from forensics.signatures.schema import Signature
     from forensics.triage.batch import Options
     from forensics.triage.examine import Setup
 
@@ -153,6 +155,8 @@ def serve(batch: Batch, paths: Sequence[str], options: Options, *, redact: bool 
 
     Raises CannotWrite, RedactionError.
     """
+    from forensics.signatures.schema import load_catalogue
+    from forensics.triage.filters import check_causes
     from forensics.triage.page import reports, server
 
     shown = batch
@@ -162,7 +166,16 @@ def serve(batch: Batch, paths: Sequence[str], options: Options, *, redact: bool 
         shown = redacted(batch)
     limits = replace(options.limits, seconds=min(options.limits.seconds, SERVED_SECONDS))
     maker = reports.Maker(_setup(options), limits, redact=bool(redact), given=paths)
-    site = server.Site(batch, shown, maker.report, redacted=bool(redact))
+
+    @cache
+    def catalogue() -> dict[str, Signature]:
+        return load_catalogue(*map(Path, options.signature_folders), examples=False)
+
+    def check(causes: Sequence[str]) -> None:
+        if causes:
+            check_causes(causes, catalogue())
+
+    site = server.Site(batch, shown, maker.report, redacted=bool(redact), check=check)
 
     def ready(address: str) -> None:
         print(f"{address} (Ctrl-C ends it)", file=sys.stderr, flush=True)

@@ -168,6 +168,9 @@ def _number(text: str) -> float | None:
 def failing(conditions: Sequence[str], unknown: Iterable[UnknownGroup] = ()) -> Callable[[JobResult], bool]:
     """Whether a row makes the triage fail: "any" trouble, "failed", a severity or graver, or a cause (as in Filter).
 
+    "any" is what tables and pages count as failed (`JobResult.failed`), and what was not analysed; "failed" is the
+    verdict of that name alone.
+
     unknown: the groups that a condition may name.
     """
     grouped = named(unknown, conditions)

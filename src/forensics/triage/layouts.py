@@ -59,9 +59,10 @@ _SINGLE_LOG = re.compile(
 _COUNTED = re.compile(
     r"(?:step|epoch|iter|iteration|checkpoint|ckpt|batch|pid|port|nccl|core|worker)s?[-_.=]?(?:\d|.*\.\d)", re.I
 )
-# slurm-123.out, train-123.err, 123.out; no dates, and no numbers with a zero before them, which count ranks or steps
+# slurm-123.out, train-123.err, 123.out, and 123+1.out of a component of a heterogeneous job; no dates, and no numbers
+# with a zero before them, which count ranks or steps
 _SINGLE = re.compile(
-    r"(?:slurm-(?P<job>[1-9]\d{0,11})|(?:.*[^0-9A-Za-z])?(?!20\d{6}\.)(?P<id>[1-9]\d{3,11}))\.(?:out|err|o|e)(?:\.(?:gz|xz|bz2|zst))?\Z"
+    r"(?:slurm-(?P<job>[1-9]\d{0,11})|(?:.*[^0-9A-Za-z])?(?!20\d{6}\.)(?P<id>[1-9]\d{3,11}))(?:\+\d{1,3})?\.(?:out|err|o|e)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
 # Slurm's own name for arrays, and submitit's names: what else they say lets a job id be short.
 _OWN_ARRAY = re.compile(rf"slurm-(?P<job>\d{{1,12}})_(?P<task>\d{{1,7}}){_END}")

@@ -54,12 +54,20 @@ def hardware_lines(insights: Insights, most: int) -> Iterator[str]:
         compared = (
             f"elsewhere {_of(u.elsewhere)}, chance {_chance(u)}" if u.p is not None else "nothing to compare with"
         )
-        yield f"{u.advice:5}  {_unit(u)}: {plural(u.incidents, 'incident')} in {plural(u.here.jobs, 'job')}; {compared}"
+        where = f"{plural(u.here.jobs, 'job')}{of_nodes(u)}"
+        yield f"{u.advice:5}  {_unit(u)}: {plural(u.incidents, 'incident')} in {where}; {compared}"
         for e in u.events[:_EVENTS]:
             said = f"{(e.time or 'time unknown')[:19]:19}  {e.cause}  {e.job}{f'  {e.what}' if e.what else ''}"
             yield f"       {said}{'' if e.counted else '  (not counted)'}"
         if len(u.events) > _EVENTS:
             yield f"       and {plural(len(u.events) - _EVENTS, 'further event')}"
+
+
+def of_nodes(u: FlakyUnit) -> str:
+    """Whose jobs a GPU is judged by: its nodes', since few jobs say which GPUs they had; "" where it is a node."""
+    if u.kind != "gpu":
+        return ""
+    return " of its nodes" if u.before else " of its node"
 
 
 def _chance(u: FlakyUnit) -> str:

@@ -15,6 +15,7 @@ from forensics.triage.insight.model import (
     Share,
     UnknownGroup,
 )
+from forensics.triage.insight.tables import of_nodes
 from forensics.triage.page.links import bar, job_link, job_links, rows_link
 from forensics.triage.page.material import Page
 from forensics.triage.page.rows import hours_words
@@ -227,7 +228,7 @@ def _at(unit: FlakyUnit) -> list[Markup | str]:
 
 
 def _against(unit: FlakyUnit) -> str:
-    said = f"{plural(unit.incidents, 'incident')}: {_share(unit.here)} of the jobs here"
+    said = f"{plural(unit.incidents, 'incident')}: {_share(unit.here)} of the jobs {of_nodes(unit).strip() or 'here'}"
     if unit.elsewhere.jobs:
         said += f", {_share(unit.elsewhere)} elsewhere"
     if unit.ratio is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from forensics.since import parse_since
-from forensics.triage.filters import SEVERITIES, Filter
+from forensics.triage.filters import SEVERITIES, Filter, Unknown, check_verdicts
 
 REPEATED = ("cause", "node", "verdict", "label", "path")
 SINGLE = ("severity", "since")
@@ -32,6 +32,10 @@ def parse(query: str, now: float) -> tuple[Filter, tuple[tuple[str, str], ...]]:
             raise BadQuery(f"there is no filter {name[:60]!r}; there are: {', '.join((*REPEATED, *SINGLE))}")
         if len(value) > LONGEST:
             raise BadQuery(f"{name}: longer than {LONGEST} characters")
+    try:
+        check_verdicts([value for name, value in values if name == "verdict"])
+    except Unknown as error:
+        raise BadQuery(str(error)) from None
     for name in SINGLE:
         if sum(1 for key, _ in values if key == name) > 1:
             raise BadQuery(f"{name}: given twice")

@@ -7,11 +7,12 @@ written and nothing is accepted but GET and HEAD.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import re
 import signal
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,7 @@ from typing import Any
 from forensics.report.inert import inert
 from forensics.triage.batch import count
 from forensics.triage.examine import Outcome
+from forensics.triage.filters import Unknown, check_groups, is_group
 from forensics.triage.insight.found import related
 from forensics.triage.model import Batch, CauseCount, Job, JobResult
 from forensics.triage.page.document import document, policy
@@ -58,10 +60,18 @@ class Site:
     """What can be asked for: a function of path and query. Made from a batch whose `jobs` are known.
 
     shown: the same rows in the same order as they are to be seen, that is redacted or as they are. report: what makes
-    the page of a job; it may raise Busy.
+    the page of a job; it may raise Busy. check: raises Unknown for causes that there are not, of those that no row has.
     """
 
-    def __init__(self, batch: Batch, shown: Batch, report: Callable[[Job], Outcome], *, redacted: bool) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        shown: Batch,
+        report: Callable[[Job], Outcome],
+        *,
+        redacted: bool,
+        check: Callable[[Sequence[str]], None] = lambda causes: None,
+    ) -> None:
         names = addresses(r.path for r in batch.results)
         self._jobs: dict[str, Job] = {}
         links: dict[str, str] = {}
@@ -73,6 +83,8 @@ class Site:
         self._shown = replace(shown, reports=links)
         self._make = report
         self._redacted = redacted
+        self._check = check
+        self._named = frozenset(name for r in shown.results for name in (r.cause, *r.roots, *r.codes))
         self._causes = {c.cause: c for c in shown.causes}
         self._pages: OrderedDict[tuple[tuple[str, str], ...], bytes] = OrderedDict()
         self._one = threading.Lock()
@@ -88,7 +100,10 @@ class Site:
     def _page(self, query: str) -> Answer:
         try:
             asked, values = parse(query, self._shown.made)
-        except BadQuery as error:
+            unseen = [c for c in asked.cause if not any(fnmatch.fnmatchcase(name, c) for name in self._named)]
+            self._check(unseen)
+            check_groups(filter(is_group, unseen), self._shown.insights.unknown)
+        except (BadQuery, Unknown) as error:
             return _said(HTTPStatus.BAD_REQUEST, str(error))
         wanted = asked.among(self._shown.insights.unknown)
         with self._one:  # a page of many jobs takes a second of one CPU
