@@ -213,6 +213,17 @@ PLANTED: list[tuple[str, str, str]] = [
     ("todo of", "# TODO({}): mask the padding", "todouser7"),
     ("tpu", "locations/us-central2-b/nodes/{}", "zeta-tpu-9"),
     ("ldap cn", "cn={},ou=users,dc=zeta", "Uta Zimmerlund"),
+    ("variable exported", 'declare -x SLURM_CLUSTER_NAME="{}"', "zetacl-7"),
+    ("variable of a dict", "environ({{'LANG': 'C', 'SLURM_JOB_ACCOUNT': '{}'}})", "proj_zeta_9"),
+    ("variable of JSON", '{{"WANDB_ENTITY": "{}", "RANK": "3"}}', "zeta-entity-7"),
+    ("variable of YAML", "SGE_O_HOST: {}", "wombat40"),
+    ("variable with a port", "SLURM_CONF_SERVER={}:6817", "wombat41"),
+    ("variable of an item", "('POD_NAMESPACE', '{}')", "zeta-team-8"),
+    ("variable of Kubernetes", '{{"name":"S3_BUCKET","value":"{}"}}', "zeta-bkt-11"),
+    ("variable of csh", "setenv AZURE_STORAGE_ACCOUNT {}", "zetastore12"),
+    ("variable of bytes", "environ({{b'CLEARML_TASK_ID': b'{}'}})", HEX32[::-1][:31] + "7"),
+    ("variable of a list", "['LANG=C', 'RAY_ADDRESS={}:6379']", "wombat42"),
+    ("mailbox", "MAIL=/var/spool/mail/{}", "mailuserz"),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,36 @@ SERVICES = [
     ("https://scale.neptune.ai/zws/zproj/-/run/", "https://scale.neptune.ai/account-1/project-1/-/run/"),
     ("guid 0x506b4b0300abcd99 remoteGidsfe80::ba59:9f03:a8:e1c2", "guid guid-1 remoteGidsip-1"),
 ]  # fmt: skip
+# One variable in all the ways in which an environment is printed; `N` and `v` are put in.
+FORMS = [
+    "N=v", "export N='v'", 'declare -x N="v"', "N: v", '  N: "v"', '{"A": "1", "N": "v"}', '{"A":"1","N":"v"}',
+    r'"{\"A\": \"1\", \"N\": \"v\"}"', "{'A': '1', 'N': 'v'}", "environ({b'A': b'1', b'N': b'v'})", "('N', 'v')",
+    "os.environ['N'] = 'v'", "- name: N\n  value: v", '{"name":"N","value":"v"}', "setenv N v", "ENV N v",
+    "['A=1', 'N=v']", "| N | v |", "docker run -e N=v x", "A=1\0N=v\0B=2",
+]  # fmt: skip
+VARIABLES = [
+    ("SLURM_JOB_ACCOUNT", "proj_zeta", "account-1"), ("SBATCH_ACCOUNT", "proj_zeta", "account-1"),
+    ("WANDB_ENTITY", "zeta-ai", "account-1"), ("COMET_WORKSPACE", "zeta-ai", "account-1"),
+    ("POD_NAMESPACE", "team-zeta", "namespace-1"), ("MY_POD_NAME", "zllm-w-3", "host-1"),
+    ("NODE_NAME", "zgke-a3-7f2c", "host-1"), ("MASTER_ADDR", "zeta", "host-1"), ("SGE_O_HOST", "zlogin2", "host-1"),
+    ("SLURM_CLUSTER_NAME", "zetacl", "host-1"), ("SLURM_CONF_SERVER", "zeta:6817", "host-1:6817"),
+    ("SLURM_WORKING_CLUSTER", "zetacl:zctl1:6817:9728:109", "host-1:host-2:6817:9728:109"),
+    ("RAY_ADDRESS", "zeta:6379", "host-1:6379"), ("HOROVOD_HOSTS", "zeta1:4,zeta2:4", "host-1:4,host-2:4"),
+    ("S3_BUCKET", "zckpts", "bucket-1"), ("BUCKET_NAME", "zckpts", "bucket-1"),
+    ("AZURE_STORAGE_ACCOUNT", "zacc", "bucket-1"), ("MLFLOW_RUN_ID", "9b2f7c1e4a6d8035b7e1c9f2a4d60815", "run-1"),
+    ("CLEARML_TASK_ID", "9b2f7c1e4a6d8035b7e1c9f2a4d60815", "run-1"), ("WANDB_PROJECT", "zmoe", "project-1"),
+    ("NEPTUNE_PROJECT", "zeta/moe", "account-1/project-1"), ("NB_USER", "zkowal", "user-1"),
+    ("GITHUB_REPOSITORY", "zeta/moe", "account-1/repo-1"), ("MAIL", "/var/spool/mail/zkowal", "/var/spool/mail/user-1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "redacted"), VARIABLES)
+def test_a_variable_goes_in_all_forms_of_an_environment(name: str, value: str, redacted: str) -> None:
+    for form in FORMS:
+        text, expected = (re.sub(r"\bv\b", v, re.sub(r"\bN\b", name, form)) for v in (value, redacted))
+        redactor = Redactor()
+        assert redactor.again(redactor.redact(text)) == expected
+        assert redactor.redact(expected) == expected
 
 
 @pytest.mark.parametrize(("text", "redacted"), NAME_AND_VALUE + KEYS + HOSTS + PEOPLE + SERVICES)
@@ -125,6 +156,12 @@ def test_it_goes(text: str, redacted: str) -> None:
         "Permission -rw-r--r-- and r--r--r-- of the file",
         "--model_name_or_path outputs/checkpoint-500 --dataset_name ./data/train from_pretrained('meta-llama/L-8B')",
         "loss 2.3 | ppl 4 | tokens 8192 | key 1",
+        "NODE_NAME: not set, POD_NAMESPACE is required, MASTER_ADDR=None WANDB_ENTITY: unset HOST=localhost",
+        "S3_BUCKET = config.bucket; HOST = get_host(); os.environ['MASTER_ADDR'] = addr; BUCKET_NAME: str = name",
+        "for name in ('MASTER_ADDR', 'MASTER_PORT', 'WANDB_ENTITY'): NODE_NAME == other",
+        "HOST=x86_64-conda-linux-gnu RAY_ADDRESS=auto NUM_NODES=4 N_CLUSTERS=8 DDP_BUCKET=full GRAD_BUCKET: small",
+        "FAULT_ADDR=deadbeef NET_ADDRESS: unknown CLUSTER: kmeans PROJECT: moe",
+        "WANDB_ENTITY=$ENTITY POD_NAMESPACE=${NS} AZURE_STORAGE_ACCOUNT=<account> MASTER_ADDR=$(hostname)",
     ],
 )
 def test_it_stays(text: str) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from forensics.patterns import lazy
-from forensics.report.redaction.shapes import TO
+from forensics.report.redaction.shapes import IS, TO
 
 
 class Place(NamedTuple):
@@ -50,7 +50,7 @@ PLACES = (
         rf"|k8s\.node\.name|master_addr|master-addr"
         rf"|main_process_ip|[Nn]ode[._]?name"
         rf"|nodeName|node_id|peer_host|server_name|head_node)\\?[\"']?(?:[ \t]{{0,16}}[=:][ \t]{{0,16}}"
-        rf"|\s(?!{_PROSE}))\\?[\"']?)({NAME})(?![\w(\[])"
+        rf"|\s(?!{_PROSE}))\\?[\"']?)(?!b\\?[\"'])({NAME})(?![\w(\[])"
     ),
     place(rf"(\\?[\"'](?:host|node|machine|server|peer)\\?[\"']\s?:\s?\\?[\"'])({NAME})(?=\\?[\"'])"),  # JSON
     place(
@@ -156,7 +156,7 @@ PLACES = (
     # libpq: host=pg7 dbname=study
     place(rf"(\bhost=)({NAME})(?=[ ;](?:dbname|port|user|password)\s?=)", "host="),
     # licence servers of FlexLM and the like: `27000@lic1`
-    place(rf"((?<![\w.@/-])\d{{4,5}}@)({NAME})(?=[\s:;,'\")]|$)", "@"),
+    place(rf"((?<![\w.@/-])\d{{4,5}}@)({NAME})(?=[\s:;,'\")\\]|$)", "@"),
     # servers of Windows: `\\\\nas\share`, also as Python's repr writes it; devices and long paths have no name there
     place(
         rf"((?:^|(?<=[\s\"'=(<,;]))(?:\\\\){{1,2}})((?![.?]|wsl\b|wsl\$|localhost\b){NAME})(?=\\{{1,2}}[\w$])", "\\\\"
@@ -190,8 +190,8 @@ LISTS = (
 # Hosts one after another, of LSF with a count behind each: `LSB_MCPU_HOSTS='h1 8 h2 8'`. Group 2 is the list.
 ROWS = (
     place(
-        rf"(\bLSB_\w{{0,20}}HOSTS=[\"']?)({NAME}(?:[ ]+\d+)?(?:[ ]+(?=[\w.-]*\d){NAME}(?:[ ]+\d+)?(?![\w.=-]))*)"
-        rf"(?=[\"']|\s|$)",
+        rf"(\bLSB_\w{{0,20}}HOSTS(?:{IS}|[ \t]{{1,4}}))({NAME}(?:[ ]+\d+)?"
+        rf"(?:[ ]+(?=[\w.-]*\d){NAME}(?:[ ]+\d+)?(?![\w.=-]))*)(?=[\"']|\s|$)",
         "LSB_",
     ),
 )

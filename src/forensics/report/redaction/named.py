@@ -218,8 +218,9 @@ def _any_key(text: str, memory: Memory) -> str:
 def _set(text: str, memory: Memory) -> str:
     def replace(match: re.Match[str]) -> str:
         value = match["quoted"] or match["plain"]
-        secret = match["head"] + (match["quote"] or "") + memory.secret(value)
-        return secret if is_secret(match["name"], value) else match[0]
+        if not is_secret(match["name"], value):
+            return match[0]
+        return match["head"] + (match["quote"] or "") + memory.secret(value)
 
     return _SET_BY_CALL.sub(replace, _SET.sub(replace, text))
 

@@ -74,6 +74,11 @@ _OWN_PLACE = lazy(
     r"([a-z_][a-z0-9._-]{1,31})(?=/)",
     re.ASCII,
 )
+# The mailbox and the table of jobs of a user are files.
+_MAILBOX = lazy(
+    r"((?<![\w.])/var/(?:spool/)?(?:mail|cron(?:/crontabs|/tabs)?)/)([a-z_][a-z0-9._-]{1,31})(?=[\s\\\"',:;)\]}|]|\Z)",
+    re.ASCII,
+)
 _TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s|\Z)", re.ASCII)
 _USER_KEY = lazy(
     r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
@@ -202,7 +207,7 @@ def users(text: str, memory: Memory) -> str:
     if "/" in text or "\\" in text or "~" in text:
         for pattern in (_WINDOWS_HOME, _BY_LETTER):
             text = pattern.sub(lambda match: match[1] + memory.user(match["user"]), text)
-        for pattern in (_HOME, _SHARE_HOME, _OWN_PLACE, _TILDE):
+        for pattern in (_HOME, _SHARE_HOME, _OWN_PLACE, _MAILBOX, _TILDE):
             text = second(pattern, memory.user, text)
         if "/project" in text:
             text = _GROUP.sub(lambda match: _allocation(match, memory), text)

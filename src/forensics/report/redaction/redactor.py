@@ -19,6 +19,7 @@ from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
 from forensics.report.redaction.shared_links import shared_links
+from forensics.report.redaction.variables import variables
 
 _MAX_PASSES = 6
 # What ends here is not one value with what follows: an environment as the kernel keeps it, and headers of HTTP as
@@ -28,9 +29,9 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
-    shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, named_secrets, chats, repositories,
-    trackers, shared_homes, customary_homes, accounts, emails, users, listings, phones, hardware, addresses, node_lists,
-    pods, host_names,
+    shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, named_secrets, variables, chats,
+    repositories, trackers, shared_homes, customary_homes, accounts, emails, users, listings, phones, hardware,
+    addresses, node_lists, pods, host_names,
 )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ _ACCOUNT = (
         r"(?![\w.])",
         re.ASCII,
     ),
-    lazy(r"(?i)(\b(?:slurm_job_|sbatch_|salloc_)?account(?:[ _-]?name)?=)([a-z][\w-]{1,63})(?![\w.(])", re.ASCII),
+    lazy(r"(?i)(\baccount(?:[ _-]?name)?=)([a-z][\w-]{1,63})(?![\w.(])", re.ASCII),
     lazy(r"(--account[= ]|\bsbatch [^\n|;]{0,80}?-A )([A-Za-z][\w-]{1,63})", re.ASCII),
     lazy(
         r"(?i)(\b(?:org|organization|team|workspace|entity|tenant)[ _-]?(?:id"
@@ -85,18 +85,8 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(r"(?i)(\\?[\"']project(?:_id|Id)?\\?[\"']\s?:\s?\\?[\"'])([a-z][\w-]{2,63})(?=\\?[\"'])", re.ASCII),
-    lazy(
-        rf"(--(?:wandb[-_])?project(?:[-_](?:name|id))?{TO}|\bWANDB_PROJECT=|\bCOMET_PROJECT_NAME="
-        r"|\bNEPTUNE_PROJECT(?:=|: ))([\w./-]{2,80})",
-        re.ASCII,
-    ),
+    lazy(rf"(--(?:wandb[-_])?project(?:[-_](?:name|id))?{TO})([\w./-]{{2,80}})", re.ASCII),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
-    # Of hosted platforms: CLOUD_ML_PROJECT_ID, AZUREML_ARM_WORKSPACE_NAME, FLYTE_INTERNAL_EXECUTION_PROJECT
-    lazy(
-        r"((?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{1,50}_(?:PROJECT|WORKSPACE|RESOURCE_?GROUP|TENANT|SUBSCRIPTION|ORGANI[SZ]ATION|ORG|TEAM)"
-        r"(?:_ID|_NAME|_SLUG)?\\?[\"']?\s?[=:]\s?\\?[\"']?)((?![/.~])[\w.-]{2,90})(?![\w/])",
-        re.ASCII,
-    ),
     lazy(r"(\bneptune\b[^\n]{0,80}?\bproject\s?=\s?\\?[\"'](?:[\w.-]{1,64}/)?)([\w.-]{1,128})(?=\\?[\"'])", re.ASCII),
     lazy(r"(\bgcloud config set (?:core/)?project )([a-z][a-z0-9-]{4,29})", re.ASCII),
     lazy(r"(\bproject )([\w.-]{2,128})(?= not found under entity )", re.ASCII),  # W&B
@@ -165,9 +155,7 @@ _WANDB_SAID = (
 )
 _WANDB_RUN_SAID = lazy(rf"(<Run ){NAME}/{NAME}/{NAME}(?= \()", re.ASCII)
 _WANDB_LOGIN = lazy(rf"(\blogged in as:? ){NAME}( \(){NAME}(?=\))", re.ASCII)
-_ENTITY = lazy(
-    rf"(--(?:wandb[-_])?(?:entity|team|org){TO}|\bWANDB_ENTITY=|\bCOMET_WORKSPACE=)([\w.-]{{2,64}})", re.ASCII
-)
+_ENTITY = lazy(rf"(--(?:wandb[-_])?(?:entity|team|org){TO})([\w.-]{{2,64}})", re.ASCII)
 
 _HUB_URL = lazy(
     r"(?i)(\b(?:huggingface\.co|hf\.co)/(?:api/)?(?:(?:datasets|spaces|models)/)?|\bhf://(?:(?:datasets"
