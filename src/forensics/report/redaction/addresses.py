@@ -38,8 +38,20 @@ _UUID = lazy(
 _GPU_SHORT = lazy(r"(\b(?:GPU|MIG)-)([0-9a-f]{8,}[0-9a-f-]*)(?![\w-])", re.ASCII)  # a UUID that is cut
 _SERIAL = lazy(
     r"(?i)((?<![A-Za-z])(?:serial|chassis|s/n)(?:[ _-]?(?:number|num|no\.?"
-    r"|#))?\\?[\"']?\s{0,40}[:=#]\s{0,4}\\?[\"']?)(?=[A-Z0-9-]*\d)([A-Z0-9][A-Z0-9-]{5,40})\b",
+    r"|#))?\\?[\"']?(?:\s{0,40}[:=#]\s{0,4}|\sis\s)\\?[\"']?)(?=[A-Z0-9-]*\d)([A-Z0-9][A-Z0-9-]{5,40})\b",
     re.ASCII,
+)
+# A row of `nvidia-smi --format=csv`: 13 digits beside the name or the id of a GPU.
+_SERIAL_CELL = (
+    lazy(
+        r"(\b(?:NVIDIA|Tesla|GPU-[0-9a-f-]{8,40}|gpu-\d{1,9}|[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d)[^,\n]{0,60}"
+        r"(?:,\s?[^,\n]{1,60}){0,6}?,\s?)(\d{13})(?=,|\s|\Z)",
+        re.ASCII,
+    ),
+    lazy(
+        r"((?:^|[\s,]))(\d{13})(?=,\s?(?:[^,\n]{1,60},\s?){0,6}?(?:NVIDIA |Tesla |GPU-[0-9a-f]{8}|gpu-\d))",
+        re.ASCII | re.M,
+    ),
 )
 _GUID = lazy(
     r"(?i)(\b(?:node|port|sys(?:tem)?|board|sm|sys_image)?[ _]?guid\\?[\"']?(?:\s{0,40}[:=]\s{0,4}|[ \t]))(0x[0-9a-f]{1"
@@ -120,6 +132,9 @@ def hardware(text: str, memory: Memory) -> str:
     if "-" in text:
         text = _UUID.sub(lambda match: _uuid(match, memory), text)
         text = _GPU_SHORT.sub(lambda match: memory.of("gpu", match[2]), text)
+    if "," in text and ("NVIDIA" in text or "GPU-" in text or "gpu-" in text or "Tesla" in text):
+        for pattern in _SERIAL_CELL:
+            text = second(pattern, lambda value: memory.of("serial", value), text)
     for kind, pattern in (("serial", _SERIAL), ("guid", _GUID), ("uuid", _MACHINE_ID), ("uuid", _RAY_ID)):
         text = second(pattern, lambda value, kind=kind: memory.of(kind, value), text)  # type: ignore[misc]
     return text

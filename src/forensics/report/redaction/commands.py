@@ -80,6 +80,13 @@ _PROGRAMS = (
         secrets=(r"(\A(?:\s+[A-Za-z*]:?)?\s+\\\\\S+\s+)(?![/*])([^\s\"']+)", r"(\s/user:\S+\s+)(?![/*])([^\s\"']+)"),
     ),
     _Program(r"gh\s+secret\s+set", secrets=(_option("-b|--body"),)),
+    _Program(r"(?:ossutil|obsutil)(?:64)?", secrets=(_option("-i|-k|--access-key-id|--access-key-secret"),)),
+    _Program(r"coscmd\s+config", secrets=(_option("-a|-s"),), buckets=(_option("-b"),)),
+    _Program(
+        r"b2\s+(?:authorize[-_]account|account\s+authorize)",
+        secrets=(r"(\A\s+)(?!-)([^\s\"']+)", r"(\A\s+[^\s-]\S*\s+)(?!-)([^\s\"']+)"),
+    ),
+    _Program(r"ngrok\s+(?:config\s+add-authtoken|authtoken)", secrets=(r"(\A\s+[\"']?)(?!-)([^\s\"']+)",)),
     _Program(r"htpasswd", secrets=(r"(\A\s+-\w*b\w*\s+(?:\S+\s+){1,2})([^\s\"']+)",)),
     _Program(r"openssl\s+[a-z0-9]+", secrets=(_option("-k"),)),
     _Program(r"srun|sbatch|salloc", hosts=(_option("-w|-x"),)),
@@ -108,6 +115,7 @@ _PROGRAMS = (
                r"(?!--)([a-z][a-z0-9-]{1,62})(?![\w:.])",),
     ),
 )  # fmt: skip
+_BARE = ("mc ", "gcloud", "b2 ", "ngrok ")  # programs that take secrets and hosts without options
 _LINE = lazy(
     r"(?<![\w-])(?P<program>"
     + "|".join(f"(?P<p{number}>{program.names})" for number, program in enumerate(_PROGRAMS))
@@ -208,7 +216,7 @@ def commands(text: str, memory: Memory) -> str:
         text = second(_PIPED, memory.secret, text)
     if "SecureString" in text:
         text = second(_SECURE_STRING, memory.secret, text)
-    if " -" in text or " /" in text or "login" in text or "mc " in text or "gcloud" in text:
+    if " -" in text or " /" in text or "login" in text or any(name in text for name in _BARE):
         text = second(_OPENSSL, memory.secret, text)
         text = _programs(text, memory)
     if "ssh" in text or "scp" in text or "sftp" in text or "mosh" in text:

@@ -12,14 +12,15 @@ from forensics.report.redaction.words import ORDINARY
 _PATH = lazy(
     r"(?<![\w./:-])/(?:gpfs|lustre|pfs|p|beegfs|ceph|cephfs|vast|weka|wekafs|net|nfs|n|mnt|ocean|cluster|work|blue"
     r"|orange|red"
-    r"|data|pool|storage|fs|fsx|efs|juicefs|panfs|orcd|nobackup|hpc|project|projects|leonardo_work"
+    r"|data|anvil|e(?=/)|cfs|mimer|pool|storage|fs|fsx|efs|juicefs|panfs|orcd|nobackup|hpc|project|projects|leonardo_work"
     r"|expanse|iopsstor|capstor|lus"
     r"|(?:[a-z]+[_-])?scratch)[\w-]{0,12}(?:/[\w.@+-]{1,64}){1,12}",
     re.ASCII,
 )
 _SCRATCH = r"(?:[a-z]{1,12}[_-]?)?scratch[\w-]{0,12}"
 _OF_USERS = lazy(
-    rf"(?:{_SCRATCH}|j?users|\w{{1,20}}_usr|userexternal|usertrain|nobackup|people|staff|students)\Z", re.ASCII | re.I
+    rf"(?:{_SCRATCH}|j?users|\w{{1,20}}_usr|[\w-]{{1,32}}-users|userexternal|usertrain|nobackup|people|staff|students)\Z",
+    re.ASCII | re.I,
 )
 # And not of projects.
 _SURELY_USERS = lazy(r"(?:j?users|userexternal|usertrain|\w{1,20}_usr|people|staff|students)\Z", re.ASCII | re.I)
@@ -36,18 +37,19 @@ _GROUPS_AT_ROOT = frozenset({"blue", "orange", "red"})
 # `/groups/GROUP/USER` (ABCI), `/lus/eagle/projects/PROJECT/USER`, `/flare/PROJECT/USER` (Argonne),
 # `/nfs/turbo/GROUP/USER` (Michigan), `/gpfs/gibbs/project/GROUP/USER` (Yale), `/mnt/lustre/work/GROUP/USER` (Tübingen),
 # `/cluster/work/GROUP/USER` (ETH), `/cluster/tufts/LAB/USER`, `/SAN/FIELD/GROUP/USER` (UCL), `/g/data/PROJECT/USER`
-# (NCI), `/g/GROUP/USER` (EMBL); users right below a volume: `/vol/bitbucket/USER` (Imperial), `/mnt/petrelfs/USER`
-# (Shanghai).
+# (NCI), `/g/GROUP/USER` (EMBL), `/gs/bs/GROUP/USER` (Tokyo), `/gscratch/LAB/USER` (Washington); users right below a
+# volume: `/vol/bitbucket/USER` (Imperial), `/mnt/petrelfs/USER` (Shanghai).
 _OF_SITES = lazy(
     r"((?<![\w./:-])(?:/p/(?:scratch|project\d?|largedata|fastdata|data\d?)|/leonardo_(?:work|scratch)|/home/"
     r"(?:atuin|hpc|vault|woody|saturn)|/global/(?:cfs/cdirs|common/software|project/projectdirs)|(?:/home|/scratch|/oak/stanford|/nfs)?/groups"
-    r"|/lus/[a-z]{3,12}/projects|/eagle|/flare|/grand|/nfs/turbo|/gpfs/(?:gibbs|palmer|roberts)/(?:project|pi|scratch)|/mnt/lustre/work"
-    r"|/cluster/(?:work|project|tufts)|/SAN/[a-z]\w{1,20}|/g(?:/data\d?[ab]?)?)/)"
+    r"|/lus/[a-z]{3,12}/projects|/eagle|/flare|/grand|/nfs/turbo"
+    r"|/(?:gpfs|vast)/(?:gibbs|palmer|roberts)/(?:project|pi|scratch)|/mnt/lustre/work"
+    r"|/cluster/(?:work|project|tufts)|/SAN/[a-z]\w{1,20}|/g(?:/data\d?[ab]?)?|/gs/(?:bs|fs|hs\d?)|/lustre/fsw|(?:/mmfs1)?/gscratch)/)"
     r"([A-Za-z0-9][\w-]{1,32})/([a-z][a-z0-9._-]{1,31})(?=[/\s\"':,)]|\Z)",
     re.ASCII,
 )
 _NUMBERED = lazy(
-    r"((?<![\w./:-])(?:/storage/home/hcoda\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp|/vol/bitbucket|/mnt/(?:petrelfs|hwfile))/)(?!share|data)([a-z][a-z0-9._-]{1,31})",
+    r"((?<![\w./:-])(?:/storage/(?:home/hcoda|scratch)\d/\d|/dss/dss\w{2,12}/[0-9A-F]{2}|/ptmp|/vol/bitbucket|/mnt/(?:petrelfs|hwfile))/)(?!share|data)([a-z][a-z0-9._-]{1,31})",
     re.ASCII,
 )
 # Below the first letter of their names: `/pscratch/sd/t/tveit`, `/network/scratch/t/tveit`, `/global/homes/t/tveit`.
@@ -94,6 +96,8 @@ _SUFFIXES = frozenset("py pt pth json jsonl txt log yaml yml sh out err tar zip"
 
 def is_user(name: str) -> bool:
     """Whether a folder's name may be a user's."""
+    if name.startswith(("user-", "account-")):
+        return False  # a stand-in, also with something behind it
     file = name.rpartition(".")[2] in _SUFFIXES
     named = _NAME.match(name) is not None and _STRUCTURE.match(name) is None
     return named and name not in ORDINARY and name not in _FOLDERS and not file
@@ -136,7 +140,7 @@ def _path(match: re.Match[str], memory: Memory) -> str:
         ):
             parts[at + 2] = memory.user(parts[at + 2])
             return "/".join(parts)
-        own_folder = _OF_USERS.match(parts[at])
+        own_folder = _OF_USERS.match(parts[at]) and not _OF_USERS.match(following)
         if own_folder and is_user(following) and (_SURELY_USERS.match(parts[at]) or not _ALLOCATION.match(following)):
             parts[at + 1] = memory.user(following)
             if at > 3 and _ALLOCATION.match(parts[at - 1]):  # /lustre/orion/gen150/scratch/u

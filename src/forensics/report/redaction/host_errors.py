@@ -103,6 +103,9 @@ ERRORS: tuple[Place, ...] = (
     # Python's platform and os
     place(rf"(\buname_result\([^)\n]{{0,80}}?\bnode=[\"'])({NAME})(?=[\"'])", "uname_result"),
     place(rf"(\bplatform\.node\(\)[\s:=]{{1,4}}[\"']?)({NAME})", "platform.node"),
+    place(rf"(\bgethostname\(\)\s?(?:[:=]|->|=>|is|returned)\s?\\?[\"'])({NAME})(?=\\?[\"'])", "gethostname"),
+    place(rf"(\bgethostname\(\)\s?(?::|->|=>)\s)({NAME})(?![\w.(\[])", "gethostname"),
+    place(rf"(\bbeegfs-\w{{2,12}} )({NAME})(?= \[ID)", "beegfs-"),
     # df and mount: `h:/export 10T 9.9T`, `h:/vol on /proj type nfs4`, `//h/share on /mnt type cifs`, lines of fstab
     place(rf"((?:^|[\s\]:]))({NAME})(?=:/[^\s:]{{0,200}}\s{{1,40}}{_MOUNTED})", ":/"),
     place(rf"((?:^|[\s\]])//)({NAME})(?=/\S{{0,200}}\s{{1,40}}{_MOUNTED})", "//"),

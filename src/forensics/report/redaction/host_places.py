@@ -30,6 +30,8 @@ _PROSE = (
 PLACES = (
     # TensorBoard puts it into file names
     place(rf"(tfevents\.\d+\.)({NAME}?)(?=\.\d+\.\d+|\.profile|\.v2|[\s\"']|\Z)", "tfevents"),
+    # Hugging Face's and TensorBoard's own folder of a run: `runs/Apr11_08-00-00_HOST`
+    place(rf"((?<![A-Za-z0-9])[A-Z][a-z]{{2}}\d\d_\d\d-\d\d-\d\d_)({NAME})", "_"),
     place(rf"((?:^|[\s\]>|]))({NAME})(?=:\d+:\d+ (?:\[\d+\] )?(?:[\w./]+:\d+ )?NCCL )", "NCCL"),
     place(rf"(\[)({NAME})(?=:\d+:\d+ - \d+\] (?:[\w./]+:\d+ )?NCCL )", "NCCL"),
     # NCCL: `connect to host<port>`
@@ -100,6 +102,9 @@ PLACES = (
     place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
     place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
     place(rf"(\bslurmstepd: (?:error|info|debug): )({NAME})(?= \[\d+\]:? pmixp_)", "pmixp_"),
+    place(rf"(\bslurm(?:stepd|d)-)({NAME}?)(?=: (?:error|info|debug|verbose|warning|fatal))", "slurm"),
+    place(rf"(\b[Pp]rolog (?:for job \d+ )?failed on (?:node )?)({NAME})", "rolog"),
+    place(rf"(\bSTEPD TERMINATED ON )({NAME})", "STEPD TERMINATED"),
     place(rf"(\bDUE TO NODE )({NAME})(?= FAILURE)", "DUE TO NODE"),
     place(rf"(\bupdate_node: node )({NAME})", "update_node"),
     place(
@@ -117,6 +122,12 @@ PLACES = (
     place(rf"(\bpdsh@[\w.-]{{1,253}}: )({NAME})(?=: (?:ssh|rsh|mcmd|exec|connect|command|no such host))", "pdsh@"),
     # Kubernetes' events: who was put where, and who says so
     place(rf"(\bSuccessfully assigned [\w./-]{{1,320}} to )({NAME})", "Successfully assigned"),
+    place(
+        rf"(\bnode \\?[\"'])(?=\w+-)({NAME})(?=\\?[\"'] (?:had|has|not found|is not|was not|does not|cannot|hasn't))",
+        'node "',
+        "node '",
+        "node \\",
+    ),
     place(rf"(\bkubelet, )({NAME})(?=\s{{2}}|\s*$)", "kubelet, "),
     # what scripts say of themselves: `rank 3 on h7 (pid 17)`, `MEMBER: 1/8 (host: h7)`
     place(
@@ -131,6 +142,8 @@ PLACES = (
     place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
     place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
     place(rf"(\bvnode )({NAME})", "vnode "),
+    place(rf"(\bnode \d{{1,5}} \()({NAME})(?=\) requested job )", "requested job"),
+    place(rf"(\bin cluster <)({NAME})(?=>)", "in cluster <"),
     place(rf"(\bexec_v?(?:host|node)2?\s?=\s?\(?|[/*\d)]\+\(?)({NAME})(?=(?:/\d+|:ncpus=))", "exec_"),
     place(rf"((?:^|[\s=:'\"+(])\(?)({NAME})(?=/\d+\*\d+(?:[+\s'\")]|$))", "*"),
     # gpustat's head: `host   Sat Nov 28 09:12:44 2026  550.54.15`
@@ -172,6 +185,15 @@ PLACES = (
         "node",
         "host",
     ),
+    # files of a core, `core.PROGRAM.HOST.PID` and `core.HOST.PROGRAM.PID`
+    place(
+        rf"((?<![\w.])core[.-](?:python[\d.]*|pt_main_thread|torchrun|ray|train\w*)[.-])({NAME}?)(?=[.-]\d{{2,8}}(?:\.\d+)?(?:[\s\"'),:;]|$))",
+        "core",
+    ),
+    place(
+        rf"((?<![\w.])core\.)(?=[\w-]*\d)({NAME}?)(?=\.(?:python[\d.]*|pt_main_thread|torchrun|ray|train\w*)\.\d{{2,8}})",
+        "core.",
+    ),
     # slots of a hostfile
     place(rf"^()({NAME})(?= slots=\d)", " slots="),
 )
@@ -179,6 +201,8 @@ PLACES = (
 LISTS = (
     place(rf"(\bpdsh [^\n]{{0,80}}?-w |\bparallel-ssh [^\n]{{0,80}}?-H )({NAME}(?:,{NAME})*)", "pdsh", "parallel-ssh"),
     place(rf"(\bsrun: error: )({NAME}(?:,{NAME})+)(?=: task)", "srun: "),
+    # Go's x509: `certificate is valid for h1, h2, not h3`
+    place(rf"(\bcertificate is valid for )({NAME}(?:, {NAME})*?)(?=, not )", "certificate is valid"),
     place(rf"(\bon the following workers: )({NAME}(?:,{NAME})*)", "following workers"),  # DeepSpeed
     place(
         rf"(--(?:hosts|hostlist|host)[= ]|\bmpirun [^\n]{{0,200}}?-(?:H|host) )({NAME}(?::\d+)?(?:,{NAME}"

@@ -22,7 +22,7 @@ _URL_HOST = lazy(
 )
 # Where somebody logs in, whatever the scheme is: `clickhouse+native://user:secret@h/db`; not a container of Azure's.
 _URL_LOGIN = lazy(
-    r"(\b(?!abfs|wasb)[a-z][a-z0-9+.-]{1,30}://(?:[^\s/@:\"'<>]{0,100}:)[^\s/@\"'<>]{1,200}@)([A-Za-z0-9][\w.-]{0,252})",
+    r"(\b(?!abfs|wasb|oci:)[a-z][a-z0-9+.-]{1,30}://(?:[^\s/@:\"'<>]{0,100}:)[^\s/@\"'<>]{1,200}@)([A-Za-z0-9][\w.-]{0,252})",
     re.ASCII,
 )
 _UNC = lazy(r"((?<![\w\\:])\\\\)([A-Za-z][\w.-]{1,62})(?=\\[\w$])", re.ASCII)
@@ -77,9 +77,23 @@ _NODE_LIST = lazy(
     r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?){0,200}\](?![\w\[(=])",
     re.ASCII,
 )
+# Slurm's own messages: `started 7 of 8 tasks on gpu[17-18]`.
+_NODE_LIST_SAID = lazy(
+    r"(\b(?:srun|slurm\w*|sbatch|salloc|sacct|scontrol)\b[^\n]{0,200}?\b(?:on|nodes?|hosts?|from) )"
+    r"([A-Za-z][\w.-]{0,60}\[(?=\d+[,-])\d+(?:-\d+)?(?:,\d+(?:-\d+)?){0,200}\])(?![\w\[(=])",
+    re.ASCII,
+)
+# A list in a setting: `trainer.nodes: [gpu-17, gpu-18]`, `"hosts": ["gpu-17", "gpu-18"]`.
+_LISTED = rf"\\?[\"']?{NAME}\\?[\"']?"
+_BRACKETS = lazy(
+    r"(?i)((?<![A-Za-z])(?P<sure>host_?(?:name)?s|machines|node_?list|host_?list|node_?names)?(?(sure)|(?:nodes|workers|servers))"
+    rf"{IS}\s?[\[(]\s?)({_LISTED}(?:\s?,\s?{_LISTED}){{0,400}})(?=\s?[\])])",
+    re.ASCII,
+)
+_STEM = lazy(r"([A-Za-z][A-Za-z-]*?)-?\d+[a-z]?\Z", re.ASCII)
+_LAYERS = frozenset("conv linear layer relu add mul block stage fc norm bn head attn mlp op node cat view".split())
 
-
-_IN_LIST = lazy(rf"(?:(?<=\A)|(?<=,)){NAME}", re.ASCII)
+_IN_LIST = lazy(rf"(?:(?<=\A)|(?<=,)|(?<=, )){NAME}", re.ASCII)
 _IN_ROW = lazy(rf"(?:(?<=\A)|(?<=[ \t])){NAME}", re.ASCII)
 # DeepSpeed hands its launcher the hosts as JSON in base64: `--world_info=eyJub2RlMSI6IFswLCAxXX0=`.
 _WORLD_INFO = lazy(r"(--world_info[= ])([A-Za-z0-9+/_-]{8,}={0,2})(?![\w+/=])", re.ASCII)
@@ -103,6 +117,7 @@ def node_lists(text: str, memory: Memory) -> str:
         return match[1] + (memory.host(name) if telling(name) else name)
 
     if "[" in text:
+        text = second(_NODE_LIST_SAID, lambda names: memory.of("nodes", names), text)
         text = _NODE_LIST.sub(lambda match: memory.of("nodes", match[0]), text)
     return _NODE_LIST_PLACE.sub(place, text)
 
@@ -123,6 +138,15 @@ def pods(text: str, memory: Memory) -> str:
     if "amespace" in text or "system:serv" in text or " -n " in text or "NAMESPACE" in text or "Successfully" in text:
         text = second(_NAMESPACE, lambda n: n if n in _PLAIN_NAMESPACE else memory.of("namespace", n), text)
     return text
+
+
+def _bracketed(match: re.Match[str], memory: Memory) -> str:
+    """Names of a list that is called one of hosts; of `nodes`, which graphs have too, such as are numbered alike."""
+    names = re.findall(NAME, match[3])
+    stems = {found[1].lower() if (found := _STEM.match(name)) else "" for name in names if not is_stand_in(name)}
+    if not match["sure"] and (len(stems) > 1 or stems & (_LAYERS | {""})):
+        return match[0]
+    return match[1] + re.sub(NAME, lambda m: memory.host(m[0], everywhere=telling(m[0])), match[3])
 
 
 def _in_places(text: str, memory: Memory) -> str:
@@ -156,6 +180,8 @@ def host_names(text: str, memory: Memory) -> str:
         text = second(_UNC, lambda name: memory.host(name), text)
     if "--world_info" in text:
         text = second(_WORLD_INFO, lambda names: memory.of("nodes", names), text)
+    if "[" in text or "(" in text:
+        text = _BRACKETS.sub(lambda match: _bracketed(match, memory), text)
     if "domain=" in text:
         text = second(DOMAINS, memory.account, text)
     text = with_ports(_in_places(text, memory), memory)

@@ -100,6 +100,11 @@ _FULL_NAME = (
     lazy(r"(\buser\.name(?:\s|\s?=\s?)[\"'])([^\n\"']{2,80})(?=[\"'])"),
     lazy(r"(\b(?:GIT_(?:AUTHOR|COMMITTER)_NAME=)[\"']?)([^\n\"';=]{2,80}?)(?=[\"';\n]|\Z|\s\w+=)"),
     lazy(r"((?<![A-Za-z])[cC][nN]=)([A-Za-z][^\n,=\"'<>]{1,79})(?=,\s?(?:[oO][uU]|[dD][cC]|[cC][nN])=)"),
+    # `Name Surname <mail>`, also where the address has its stand-in
+    lazy(
+        r"((?<![\w<]))([A-Z\u00c0-\u00de\u0400-\u042f][\w.'-]{1,40}"
+        r"(?: [A-Z\u00c0-\u00de\u0400-\u042f][\w.'-]{0,40}){1,3})(?= <email-\d{1,9}>)"
+    ),
     lazy(r"((?<![\w:])[a-z_][\w.-]{0,31}:[x*!]?:\d+:\d+:)([^:\n,]{2,80})(?=[^:\n]{0,80}:/)"),
     lazy(
         r"(^\s{0,8}(?:Author|Committer|Commit|(?:Signed-off|Co-authored|Reviewed|Acked|Tested|Reported|Suggested|Approved)-by"
@@ -130,6 +135,7 @@ _SAID = (
         re.ASCII,
     ),
     lazy(r"(\bAuthenticating to \S{1,253} as '|\bauthenticating user |\bUser name: )([A-Za-z_][\w.-]{0,31})", re.ASCII),
+    lazy(r"(\b(?:getuser|getlogin)\(\)\s?(?:[:=]|->|=>|is|returned)\s?\\?[\"'])([A-Za-z_][\w.-]{0,31})", re.ASCII),
     lazy(r"(\bUserId\\?[\"']?\s?[:=]\s?\\?[\"']?[\w-]{4,40}:)([A-Za-z_][\w.@+=-]{1,63})", re.ASCII),  # AWS STS
     lazy(
         r"(\b(?:user '|role [\"']))([A-Za-z_][\w.-]{0,31})(?='@|[\"'] (?:does not exist|is not permitted"
@@ -213,7 +219,7 @@ def users(text: str, memory: Memory) -> str:
             text = _GROUP.sub(lambda match: _allocation(match, memory), text)
     if "%2F" in text or "%2f" in text:
         text = second(_ENCODED_HOME, memory.user, text)
-    if ":" in text or "=" in text or "user.name" in text:
+    if ":" in text or "=" in text or "user.name" in text or "<email-" in text:
         for pattern in (_PASSWD, *_FULL_NAME, _WHOAMI, _UID):
             text = second(pattern, memory.user, text)
     for pattern in (_USER_KEY, _USER_OPTION, _IDS, _ID_PAIR, *_SAID):

@@ -9,6 +9,7 @@ from forensics.report.redaction.also import also, compile_also
 from forensics.report.redaction.apart import apart, line_by_line
 from forensics.report.redaction.commands import commands
 from forensics.report.redaction.customs import customary_homes
+from forensics.report.redaction.groups import groups
 from forensics.report.redaction.homes import shared_homes
 from forensics.report.redaction.hosts import host_names, node_lists, pods
 from forensics.report.redaction.letters import as_seen
@@ -19,6 +20,7 @@ from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
 from forensics.report.redaction.shared_links import shared_links
+from forensics.report.redaction.tracked import tracked
 from forensics.report.redaction.variables import variables
 
 _MAX_PASSES = 6
@@ -30,8 +32,8 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
     shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, named_secrets, variables, chats,
-    repositories, trackers, shared_homes, customary_homes, accounts, emails, users, listings, phones, hardware,
-    addresses, node_lists, pods, host_names,
+    repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users, listings, phones,
+    hardware, addresses, node_lists, pods, host_names,
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ _FINGERPRINT = lazy(r"(\bSHA256:)([A-Za-z0-9+/]{40,44}={0,2})(?![A-Za-z0-9+/])",
 _TOKENS = lazy(
     r"(?<![A-Za-z0-9_])(?:"
     r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,}"  # AWS key and principal ids
+    r"|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{20,}"  # Alibaba, Tencent
     r"|AIza[\w-]{20,}|ya29\.[\w-]{10,}|GOCSPX-[\w-]{10,}|1//0[\w-]{20,}"  # Google API key, OAuth, client, refresh
     r"|[\w~.-]{3}[78]Q~[\w~.-]{28,}"  # Azure client secret
     r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
@@ -41,6 +42,7 @@ _TOKENS = lazy(
     r"|ATBB[A-Za-z0-9]{16,}|ATATT3[\w=-]{16,}|ATCTT3[\w=-]{16,}"  # Bitbucket, Atlassian
     r"|dp\.(?:st|pt|ct|sa|scim|audit)\.[\w.-]{16,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{16,}"  # Doppler, Terraform
     r"|pscale_(?:tkn|pw|oauth)_[\w.=-]{16,}|sb[ps]_[0-9a-f]{16,}|sb_secret_\w{10,}"  # PlanetScale, Supabase
+    r"|fm[12][ar]?_[\w+/=-]{16,}|fo1_[\w-]{20,}"  # Fly
     r"|rpa_[A-Za-z0-9]{24,}|secret_[\w-]{1,40}_[0-9a-f]{16,}\.[A-Za-z0-9]{16,}"  # RunPod, Lambda
     r"|PMAK-[\w-]{16,}|shpat_\w{16,}|AGE-SECRET-KEY-1\w{10,}|key-[0-9a-f]{32}|SK[0-9a-f]{32}|\d{8,10}:AA[\w-]{30,}"
     r")",
@@ -58,6 +60,13 @@ _WEBHOOK = lazy(
 _NEAR_NAME = (
     lazy(r"(?i)((?:wandb|w&b|weights (?:and|&) biases)[^\n]{0,160}?)\b([0-9a-f]{40})\b", re.ASCII),
     lazy(r"(?i)(\bcomet[^\n]{0,80}?\bkey\W{1,4})\b([A-Za-z0-9]{25})\b", re.ASCII),
+    # `using API key X`
+    lazy(
+        r"(?i)(\busing (?:the |your |this )?api[ _-]?key[ :=]{1,3}[\"'(]?)"
+        r"((?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{12,200})(?![\w.-])",
+        re.ASCII,
+    ),
+    lazy(r"((?<![\w.-])(?:AK|SK)=[\"']?)([A-Za-z0-9]{16,})", re.ASCII),  # Huawei
     lazy(r"((?:\b|_)bot)(\d{8,10}:AA[\w-]{30,})", re.ASCII),
     lazy(r"(\\?[\"']key\\?[\"']\s*:\s*\\?[\"'])([0-9a-f]{32})\b", re.ASCII),
     lazy(r"(\\?[\"']auth\\?[\"']\s*:\s*\\?[\"'])([A-Za-z0-9+/]{8,}={0,2})", re.ASCII),  # docker's config.json
@@ -195,7 +204,7 @@ def url_users(text: str, memory: Memory) -> str:
         return text
 
     def replace(match: re.Match[str]) -> str:
-        if match[1].lower().startswith(("abfs", "wasb")):
+        if match[1].lower().startswith(("abfs", "wasb", "oci:")):
             return match[0]  # a container, which another rule knows
         user, colon, password = match[2].partition(":")
         if not colon:

@@ -19,7 +19,8 @@ _BUCKETS = (
     lazy(r"(?i)(@|\bhttps?://)([a-z0-9-]+)(?=\.(?:blob|dfs|file|queue|table)\.core\.windows\.net)", re.ASCII),
     lazy(r"(?i)(\bAccountName=|--account-name[= ])([a-z0-9-]+)", re.ASCII),
     lazy(
-        r"(\b(?:[Tt]he specified bucket |BucketName\\?[\"']?[:=>]\s?|[Nn]o such bucket:? |[Bb]ucket [\"'`]))"
+        r"(\b(?:[Tt]he specified bucket (?!does\b|is\b|was\b|has\b|name\b|must\b)"
+        r"|[Bb]ucket does not exist: |BucketName\\?[\"']?[:=>]\s?|[Nn]o such bucket:? |[Bb]ucket [\"'`]))"
         r"([a-z0-9][a-z0-9.-]{2,62})(?![\w(])",
         re.ASCII,
     ),
@@ -39,9 +40,25 @@ _BUCKETS = (
         r"\\?[\"'])",
         re.ASCII,
     ),
+    lazy(r"(\bobjectstorage\.[^\s\"'<>]{1,100}/b/)([\w.-]{1,255})", re.ASCII),  # Oracle
     lazy(r"(/(?:gcs|s3|mnt/(?:s3|gcs))/)([a-z0-9][a-z0-9._-]{2,62})(?=/)", re.ASCII),  # where they are mounted
 )
-_AZURE_CONTAINER = lazy(r"(?i)(\b(?:abfss?|wasbs?)://)([^\s/@\"'<>]+)(?=@)", re.ASCII)
+_BUCKET_SETTINGS = (
+    # settings: `data.bucket: x`, `s3_bucket=x`, `bucket_name: x`
+    lazy(
+        r"((?<![\w-])(?:[\w-]{1,40}\.){0,6}(?:(?:data(?:sets?)?|s3|gcs|gs|aws|minio|oss|cos|obs|tos|r2|b2|storage|remote|cloud"
+        r"|ckpts?|checkpoints?|uploads?|output|artifacts?|source|backup|logs?)[._-]bucket(?:[_-]?name)?|bucket[_-]?name)"
+        r"\s?[:=]\s?)(?!(?:true|false|yes|no|on|off|str|none|null)\b)((?=[a-z0-9._-]*[a-z])[a-z0-9][a-z0-9._-]{2,62})(?![\w(\[])",
+        re.ASCII,
+    ),
+    # of a bare `bucket=x` what has a hyphen between words: there are buckets of gradients and of lengths too
+    lazy(
+        r"((?<![\w.-])bucket\s?[:=]\s?)(?!all-|reduce-|no-|non-|un|per-|in-|of-)([a-z]{2,40}[a-z0-9]*-[a-z0-9-]*[a-z][a-z0-9-]*)(?![\w(\[])",
+        re.ASCII,
+    ),
+)
+_CONTAINER_AT = lazy(r"(?i)(\b(?:abfss?|wasbs?|oci)://)([^\s/@\"'<>]+)(?=@)", re.ASCII)
+_ORACLE = lazy(r"(\boci://[^\s/@\"'<>]{1,255}@|\bobjectstorage\.[\w.-]{1,80}/n/)([\w-]{1,64})", re.ASCII)
 
 _ARN = lazy(r"\barn:aws[\w-]{0,12}:[^\s\"'<>,)\]}]{4,300}", re.ASCII)
 _ACCOUNT = (
@@ -215,11 +232,22 @@ _FILE = lazy(r"\.(?:pt|pth|bin|json|jsonl|yaml|yml|txt|csv|parquet|safetensors|g
 _GIT_URL = lazy(
     r"(?i)(\b(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|raw\.githubusercontent\.com"
     rf"|ghcr\.io)[/:]|\bgit@{HOST}:|"
-    rf"\bssh://git@{HOST}(?::\d+)?/){NAME}/([\w.-]{{1,128}}?)(?=\.git\b|[^\w.-]|\.?\Z|\.\s)",
+    rf"\bssh://git@{HOST}(?::\d+)?/)(?!v3/){NAME}/([\w.-]{{1,128}}?)(?=\.git\b|[^\w.-]|\.?\Z|\.\s)",
     re.ASCII,
 )
 _GIT_HOST = lazy(rf"((?:\bgit@|\bssh://git@))({HOST})(?=[:/])", re.ASCII)
 _GIT_REMOTE = lazy(rf"(?i)(\bhttps?://{HOST}/){NAME}/((?:[\w.-]{{1,128}}/){{0,4}}[\w.-]{{1,128}})(?=\.git\b)", re.ASCII)
+# `https://dev.azure.com/ORG/PROJECT/_git/REPO`, `git@ssh.dev.azure.com:v3/ORG/PROJECT/REPO`
+_DEVOPS = lazy(
+    rf"(?i)(\b(?:dev\.azure\.com/|(?:ssh\.dev\.azure|vs-ssh\.visualstudio)\.com(?::|/)v3/)){NAME}"
+    r"(?:/([\w.%-]{1,128})(?:(/_git/|/)([\w.%-]{1,128}))?)?",
+    re.ASCII,
+)
+_CODECOMMIT = lazy(
+    r"(\bgit-codecommit\.[a-z0-9-]{1,40}\.amazonaws\.com/v1/repos/|\bcodecommit(?:::[a-z0-9-]{1,40})?://(?:[\w-]{1,64}@)?)"
+    r"([\w.-]{1,100})",
+    re.ASCII,
+)
 _SLACK = (
     lazy(
         r"(?i)(\bhttps?://)((?!hooks\b|api\b|app\b|files\b|www\b)[a-z0-9-]{2,60})(?=\.(?:enterprise\.)?slack\.com\b)",
@@ -244,8 +272,10 @@ def buckets(text: str, memory: Memory) -> str:
     def make(name: str) -> str:
         return memory.of("bucket", name)
 
-    text = second(_AZURE_CONTAINER, make, text)
-    for pattern in _BUCKETS:
+    text = second(_CONTAINER_AT, make, text)
+    if "oci://" in text or "objectstorage." in text:
+        text = second(_ORACLE, lambda name: memory.of("namespace", name), text)
+    for pattern in (*_BUCKETS, *(_BUCKET_SETTINGS if "bucket" in text else ())):
         text = second(pattern, make, text)
     return text
 
@@ -334,16 +364,29 @@ def _is_path(match: re.Match[str]) -> bool:
     return owner.startswith(".") or owner in ORDINARY or owner in _FOLDERS or _FILE.search(match[3]) is not None
 
 
+def _devops(match: re.Match[str], memory: Memory) -> str:
+    text = match[1] + memory.account(match[2])
+    if match[3] and not match[3].startswith("_"):
+        text += "/" + memory.of("project", match[3])
+    elif match[3]:
+        return text + match.string[match.end(2) : match.end()]
+    return text + (match[4] + memory.of("repo", match[5]) if match[5] else "")
+
+
 def repositories(text: str, memory: Memory) -> str:
     """`text` without repositories of code and models; those of well-known publishers stay."""
     if "/" in text:
         owned = _owned("repo", memory)
+        if "azure.com" in text or "visualstudio.com" in text:
+            text = _DEVOPS.sub(lambda match: _devops(match, memory), text)
         for pattern in (_HUB_URL, _GIT_URL, _GIT_REMOTE):
             text = pattern.sub(owned, text)
         for pattern in (_HUB_OPTION, *_HUB_SAID):
             text = pattern.sub(lambda match: match[0] if _is_path(match) else owned(match), text)
         for pattern in _REGISTRY_SAID:
             text = pattern.sub(owned, text)
+        if "codecommit" in text:
+            text = second(_CODECOMMIT, lambda name: memory.of("repo", name), text)
     if "pull access denied" in text:
         text = second(_IMAGE_SAID, lambda name: memory.of("repo", name), text)
     if "git@" in text:

@@ -8,7 +8,7 @@ COMMON_USERS = frozenset(
     "administrator default public shared all me nobody work workspace none null true false git ssh appuser "
     "nonroot mpiuser slurm ray docker container vscode coder vagrant azureuser opc sagemaker-user jenkins "
     "gitlab-runner github actions postgres mysql guest test anonymous www-data daemon systemd kubernetes node "
-    "conda miniconda opt usr pdsh sky".split()
+    "conda miniconda opt usr pdsh sky people plgrid rech".split()
 )
 
 # A user or an account of such a name is replaced in paths and beside `user=`, and not wherever the word stands: the
