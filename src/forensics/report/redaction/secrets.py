@@ -63,7 +63,7 @@ _NEAR_NAME = (
     # `using API key X`
     lazy(
         r"(?i)(\busing (?:the |your |this )?api[ _-]?key[ :=]{1,3}[\"'(]?)"
-        r"((?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{12,200})(?![\w.-])",
+        r"((?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{12,200})(?![\w-])",
         re.ASCII,
     ),
     lazy(r"((?<![\w.-])(?:AK|SK)=[\"']?)([A-Za-z0-9]{16,})", re.ASCII),  # Huawei
