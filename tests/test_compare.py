@@ -9,11 +9,12 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from forensics.cli import main
-from forensics.compare import calls, messages, render, settings, sides, words
+from forensics.compare import calls, messages, noise, render, settings, sides, words
 from forensics.compare.curves import Curve
 from forensics.compare.model import CallDifference, Change, Comparison, Parting, Side, Sign
 from forensics.compare.partings import part, summarised
@@ -120,6 +121,26 @@ def test_several_good_runs_say_what_is_noise() -> None:
     assert not part("loss", None, goods, curve(loss(9))).differs
     found = part("loss", None, goods, curve([v * (1.7 if i >= 30 else 1) for i, v in enumerate(loss(9))]))
     assert found.kind == "parts" and found.step is not None and 31 <= found.step <= 34
+
+
+@pytest.mark.parametrize("runs", range(2, 11))
+def test_the_noise_among_repeats_is_that_of_one_of_them_however_many_there_are(runs: int) -> None:
+    rng = np.random.default_rng(runs)
+    assert noise.of_repeats(rng.normal(3.0, 0.5, size=(runs, 4_000))) == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5])
+def test_several_good_runs_do_not_say_that_a_run_parts_too_early(runs: int) -> None:
+    found, healthy = [], 0
+    for pair in range(40):
+        seeds = range(100 * pair, 100 * pair + runs)
+        goods = [curve(loss(s, 0.5 * (pair % 2))) for s in seeds]
+        other = loss(100 * pair + 50, 0.5 * (pair % 2))
+        healthy += part("loss", None, goods, curve(other)).differs
+        found.append(part("loss", None, goods, curve([v * (1.35 if i >= 60 else 1) for i, v in enumerate(other)])))
+    delays = sorted(p.step - 61 for p in found if p.kind == "parts" and p.step is not None)
+    assert healthy == 0 and len(delays) >= 36
+    assert sum(d < 0 for d in delays) <= 3 and delays[len(delays) // 2] <= 1, delays
 
 
 def test_curves_that_are_logged_at_other_steps_meet_at_the_common_ones() -> None:

@@ -23,6 +23,7 @@ WINDOW = 256  # records before a step that tell how far the curves have been apa
 LEARNT = 32  # records before a step from which on they tell it better than the whole run
 _LAG_SHARE = 8  # a lag is an eighth of the records at most, so that a jump touches a quarter of the differences at most
 _MAD = 1.4826
+_NEIGHBOURS = 5  # runs behind it that each of several is compared with: every pair of up to eleven
 _ERROR = 1.17  # standard error of a scaled median absolute deviation of m Gaussian values, times the square root of m
 
 
@@ -66,12 +67,16 @@ def of_curve(values: Values, *, nearest: bool = False) -> float:
 
 
 def of_repeats(goods: Values) -> float:
-    """Standard deviation of one run among its repeats. goods: runs × records, two runs at least."""
+    """Standard deviation of one run among its repeats. goods: runs × records, two runs at least.
+
+    From the differences of pairs. Around the median of a few runs one of them lies at no distance at all, and their
+    noise would seem to be half of what it is.
+    """
     import numpy as np
 
-    runs = len(goods)
-    apart = (goods - np.median(goods, axis=0)) if runs > 2 else (goods - goods.mean(axis=0)) * math.sqrt(2)
-    return _MAD * float(np.median(np.abs(apart)))
+    neighbours = range(1, min(len(goods) // 2, _NEIGHBOURS) + 1)
+    pairs = np.concatenate([goods - np.roll(goods, n, axis=0) for n in neighbours])
+    return _MAD * float(np.median(np.abs(pairs))) / math.sqrt(2)
 
 
 def before(gap: Values) -> Values:

@@ -10,8 +10,9 @@ They part where the gap leaves its noise and stays out of it:
   course. It is never less than the variation of the good run from record to record, nor than rounding.
 - threshold: the largest of n Gaussian values stays below sqrt(2 ln n) standard deviations (the universal threshold of
   Donoho and Johnstone, Biometrika 81, 1994). n counts all records of all ranks that are compared.
-- staying: from there to the end most records (STAYS) lie outside. A few last records are enough only where they lie far
-  outside (FAR).
+- staying: from there to the end most records (STAYS) lie outside, and so do most of those that come next: the greatest
+  noise of a long run lies outside by itself, and shortly before a parting it is not its beginning. A few last records
+  are enough only where they lie far outside (FAR).
 - a value that is not finite where that of the other side is needs no noise to be told, also where the curves go on as
   before. A gradient norm that is infinite for a step is an overflow that a loss scale answers, and is not told.
 """
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     Values = npt.NDArray[np.float64]
 
 STAYS = 0.75  # share of the records from the parting to the end that must lie outside
+NEXT = 8  # records from the parting on of which more than half must
 ENOUGH = 5  # records that must be left for that
 FAR, ENOUGH_FAR = 3.0, 2  # times the threshold, and records, that are enough where fewer are left
 WHILE, WHILE_SHARE = 8, 8  # records in a row outside, and which part of all, that are told although they come together
@@ -166,6 +168,8 @@ def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside
         left = len(bad) - i
         times = 1.0 if left >= ENOUGH and len(bad) >= FEW else FAR
         out = (size[i:] > times * limit * at_level[i]) | lost[i:]
+        if 2 * out[:NEXT].sum() <= len(out[:NEXT]):
+            continue
         if out.mean() >= STAYS if left >= ENOUGH else bool(out.all()) and (left >= ENOUGH_FAR or bool(lost[i])):
             return _Outside(i, None, _in_unit(float(at_level[i]), float(good[i]), ratios))
     return _for_a_while(outside, [_in_unit(float(s), float(g), ratios) for s, g in zip(at_level, good, strict=True)])
