@@ -500,6 +500,7 @@ def test_a_setting_on_a_line_of_its_own_is_compared(tmp_path: Path) -> None:
         ("requires torch 2.4.1 or later", "requires torch 2.5.1 or later", []),
         ("UserWarning: torch 2.4.1 has a bug", "UserWarning: torch 2.5.1 has a bug", []),
         ("/opt/torch/2.4.1/lib", "/opt/torch/2.5.1/lib", []),
+        ("environ({'NCCL_ALGO': 'Ring'})", "environ({'NCCL_ALGO': 'Tree'})", [("env.NCCL_ALGO", "Ring", "Tree")]),
         ("args: none given, see a=1", "args: none given, see a=2", []),
         ("rank: 0\npid: 17\nport: 29500\nelapsed: 3", "rank: 1\npid: 19\nport: 29501\nelapsed: 4", []),
     ],
@@ -524,6 +525,55 @@ def test_what_stands_around_a_traceback_is_no_warning(tmp_path: Path) -> None:
     source = Source(path="a.log", file=log, kind=Kind.LOG, size=log.stat().st_size)
     titles = [sign.title for sign in messages.warnings([source]).values()]
     assert sorted(titles) == ["KeyError: 3", "ValueError: the flux is low", "WARNING: traceback follows"]
+
+
+_TABLE = """\
+Traceback (most recent call last):
+  File "/opt/conda/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/opt/conda/lib/python3.10/site-packages/torch/distributed/launcher/api.py", line 268, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-28_14:11:42
+  host      : node-0
+  rank      : 5 (local_rank: 1)
+  exitcode  : 1 (pid: 4242)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================"""
+
+
+def _warned(tmp_path: Path, text: str) -> list[str]:
+    log = tmp_path / "a.log"
+    log.write_text(text + "\n")
+    source = Source(path="a.log", file=log, kind=Kind.LOG, size=log.stat().st_size)
+    return [sign.title for sign in messages.warnings([source]).values()]
+
+
+@pytest.mark.parametrize("label", ["", "1: ", "[default0]:", "[rank0]: ", "node-1: ", "0: [rank0]: "])
+def test_the_table_of_failed_workers_is_no_warning(tmp_path: Path, label: str) -> None:
+    assert _warned(tmp_path, "".join(f"{label}{line}\n" for line in _TABLE.splitlines())) == []
+
+
+def test_what_the_table_says_and_what_only_resembles_it_is_told(tmp_path: Path) -> None:
+    told = [
+        "  traceback : Signal 6 (SIGABRT) received by PID 4242",
+        "ChildFailedError: the flux is low",
+        "upload FAILED",  # no table below it
+        "Failures: 3 of 8 shards",
+        "WARNING we raise the limit",
+        "the root cause of this error: none",
+    ]
+    text = _TABLE.replace("To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html", told[0][14:])
+    assert _warned(tmp_path, "\n".join([text, *told[1:]])) == [line.strip() for line in told]
 
 
 def test_the_line_of_code_below_a_warning_is_no_warning(tmp_path: Path) -> None:

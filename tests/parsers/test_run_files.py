@@ -465,6 +465,27 @@ def test_versions_that_a_program_prints() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "INFO environ({'NCCL_P2P_DISABLE': '1', 'HOME': '/x', 'HF_TOKEN': 'abc', \"OMP_NUM_THREADS\": \"8\"})",
+            {"env.NCCL_P2P_DISABLE": "1", "env.OMP_NUM_THREADS": "8"},
+        ),
+        ("environ({'NCCL_DEBUG': 'INFO', 'NCCL_ALGO': 'Ri", {"env.NCCL_DEBUG": "INFO"}),  # cut
+        (
+            "{'CUDA_VISIBLE_DEVICES': '0,1',\n 'NCCL_ALGO': ''}",
+            {"env.CUDA_VISIBLE_DEVICES": "0,1", "env.NCCL_ALGO": ""},
+        ),
+        ('{\n  "WORLD_SIZE": "8",\n  "MASTER_ADDR": "node-0"\n}', {"env.WORLD_SIZE": "8"}),
+        ("environ({'HOME': '/x'})\nset {'NCCL_P2P_DISABLE': '1'} to go on", {}),
+        ("try environ['NCCL_P2P_DISABLE'] = '1' or \"NCCL_DEBUG\": \"INFO\" in your config", {}),
+    ],
+)
+def test_the_environment_as_python_prints_it(text: str, found: dict[str, str]) -> None:
+    assert {i.path: i.value for i in run_files.read_head(text)} == found
+
+
 def test_arguments_that_a_program_prints() -> None:
     text = (
         "x\nINFO Namespace(lr=0.0003, path=PosixPath('/x, y'), betas=(0.9, 0.95), name='it\\'s)', f=<f at 0x1, b>,"
@@ -501,7 +522,9 @@ def test_settings_that_torchtune_prints() -> None:
     assert run_files.read_head("with resolved config:\n\nbatch_size: 4\n") == ()
 
 
-@pytest.mark.parametrize("piece", ["\\'", "a=1, ", "Namespace(", "{'a': ", "<", "'\"", " version", "INFO "])
+@pytest.mark.parametrize(
+    "piece", ["\\'", "a=1, ", "Namespace(", "{'a': ", "<", "'\"", " version", "INFO ", "environ({", "'NCCL_A': '"]
+)
 def test_hostile_prints_take_no_time(piece: str) -> None:
     start = time.perf_counter()
     run_files.read_head(f"Namespace(a='{piece * (60_000 // len(piece))}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forensics.compare.around import heads_table, says_nothing
 from forensics.compare.model import Sign
 from forensics.model import Diagnosis, Evidence, Finding, Kind, Source
 
@@ -28,16 +29,6 @@ _VARIES = re.compile(
     r"|[-+]?\d+(?:[.,:_-]\d+)*(?:[eE][-+]?\d+)?"
     r"|\b(?:nan|inf)\b",
     re.I,
-)
-# A variable and its value, and nothing else: a setting, which is compared as one.
-_ASSIGNMENT = re.compile(r"\s*(?:export |set |setenv )?[A-Za-z_]\w*=\S*\s*\Z")
-# The line of code that Python prints below a warning.
-_CODE = re.compile(r"\s*(?:\w+\.)*_?warn(?:ing)?s?(?:_\w+)?\(")
-# What stands above a traceback and between two of them, and says nothing of what went wrong.
-_AROUND_TRACEBACK = re.compile(
-    r"(?:\bTraceback \(most recent call (?:last|first)\):?"
-    r"|\bDuring handling of the above exception, another exception occurred:"
-    r"|\bThe above exception was the direct cause of the following exception:)\s*\Z"
 )
 _LEVEL = re.compile(r"^\s*\[?(?:rank)?\d*\]?:?\s*")
 
@@ -99,20 +90,18 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
     files: list[tuple[Path, int, Sequence[int]]] = [(s.file, s.size, ()) for s in logs]
     found: dict[str, Sign] = {}
     for source, scan in zip(logs, scan_files(Database(patterns), files), strict=True):
-        seen: set[int] = set()
-        for hit in scan.hits:
-            if hit.offset in seen:
+        lines = {hit.offset: (hit.line, hit.data.decode("utf-8", "replace").strip()) for hit in scan.hits}
+        heads = {line for line, text in lines.values() if heads_table(text)}
+        for offset, (line, text) in lines.items():
+            said = _LEVEL.sub("", text)
+            if says_nothing(said, line, heads):
                 continue
-            seen.add(hit.offset)
-            text = hit.data.decode("utf-8", "replace").strip()
-            if _ASSIGNMENT.match(text) or _CODE.match(_LEVEL.sub("", text)) or _AROUND_TRACEBACK.search(text):
-                continue
-            key = template(_LEVEL.sub("", text))
+            key = template(said)
             known = found.get(key)
             if known is None:
                 if len(found) >= MOST_TEMPLATES:
                     continue
-                evidence = Evidence(source.path, hit.line, hit.offset, text[:1000])
+                evidence = Evidence(source.path, line, offset, text[:1000])
                 found[key] = Sign(name=key, title=text[:LONGEST], role="message", count=1, evidence=evidence)
             else:
                 found[key] = Sign(

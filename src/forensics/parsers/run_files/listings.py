@@ -55,6 +55,14 @@ _ENV_LITERALS = (
     "_JOB_ID=",
     "_CONTAINER=",
 )
+_ENV_QUOTED_LITERALS = tuple(
+    f"{part}{quote}: {quote}" for part in ("_DEVICES", "_SIZE", "_RANK", "_DEBUG", "_THREADS") for quote in "'\""
+)
+# The same as Python prints `os.environ`, on one line; and a dict of them as pprint and json lay it out, one a line.
+_ENVIRON = "environ({"
+_ENV_PAIR = rf"(['\"])({_ENV_NAME})\1: ?(['\"])([^\n\"'\\]{{0,300}})\3"
+_ENV_QUOTED = lazy(_ENV_PAIR)
+_ENV_ROW = lazy(rf"^[ \t]*\{{?[ \t]*{_ENV_PAIR}[,}}]?[ \t]*\}}?[ \t]*$", re.M)
 _NOT_TOLD = lazy(r"HOST|NODELIST|NODENAME|_ADDR|_IP|_USER|SUBMIT|LAUNCH_NODE|CONF_URL|_UID|_GID|WORK_DIR|_ARGS$")
 
 
@@ -239,12 +247,19 @@ def gpus(text: str) -> Iterator[Item]:
 
 
 def environment(text: str) -> Iterator[Item]:
-    """Variables of an `env` dump that bear on training; no credentials, and no hosts' names."""
-    if not any(literal in text for literal in _ENV_LITERALS):
-        return
-    for m in _ENV.finditer(text):
-        if not is_private(m[1]) and not _NOT_TOLD.search(m[1]):
-            yield item(f"env.{m[1]}", m[2], _line(text, m.start()))
+    """Variables of an `env` dump, or of `os.environ`, that bear on training; no credentials, and no hosts' names."""
+    found: list[tuple[str, str, int]] = []
+    if any(literal in text for literal in _ENV_LITERALS):
+        found += [(m[1], m[2], m.start()) for m in _ENV.finditer(text)]
+    if (begin := text.find(_ENVIRON)) >= 0:
+        end = text.find("\n", begin)
+        dump = _ENV_QUOTED.finditer(text, begin, end if end >= 0 else len(text))
+        found += [(m[2], m[4], m.start()) for m in dump]
+    if any(literal in text for literal in _ENV_QUOTED_LITERALS):
+        found += [(m[2], m[4], m.start(2)) for m in _ENV_ROW.finditer(text)]
+    for name, value, at in found:
+        if not is_private(name) and not _NOT_TOLD.search(name):
+            yield item(f"env.{name}", value, _line(text, at))
 
 
 _MEGATRON_BEGIN = lazy(r"^-{8,} arguments -{8,}\s*$", re.M)
@@ -374,6 +389,8 @@ _LITERALS = (
     *dict.fromkeys(literal for literal, _, _ in _BANNERS),
     *(literal for literal, _ in _TABLES),
     *_ENV_LITERALS,
+    *_ENV_QUOTED_LITERALS,
+    _ENVIRON,
     "==",
     "cuDNN version: ",
     "[conda] ",
