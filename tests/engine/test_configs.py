@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from forensics.engine.configs.registry import REGISTRY
 from forensics.engine.configs.view import Sign, View
-from forensics.engine.environment import environment, saved_progress, stated_world
+from forensics.engine.environment import environment, printed_versions, saved_progress, stated_world
 from forensics.engine.pipeline import analyse
 from forensics.model import Diagnosis, Fact, Identity, Kind, Role, Source, Verdict
+from forensics.parsers.version_lines import stated
 from forensics.signatures.schema import load_catalogue
 
 CATALOGUE = load_catalogue()
@@ -372,3 +374,39 @@ def test_environment_names_each_value_once() -> None:
     assert [(f.name, f.source) for f in environment(told)] == [("torch.version", "a"), ("x", "b")]
     twice = (Fact("nccl.version", "2.19.3", "a", 8), Fact("nccl.version", "2.19.3+cuda12.3", "a", 8))
     assert environment(twice) == twice[:1]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("torch 2.6.0+cu124 | NCCL 2.21.5 | python 3.11.9", {"torch": "2.6.0+cu124", "nccl": "2.21.5", "python": "3.11.9"}),
+        ("2026-04-11 08:00:01 | INFO | Python 3.10.14", {"python": "3.10.14"}),
+        ("Python 3.10.12 (main, Nov 20 2023, 15:14:05) [GCC 11.4.0]", {"python": "3.10.12"}),
+        ("python: 3.10.14 | packaged by conda-forge | (main, Mar 20 2024, 12:45:18) [GCC 12.3.0]", {"python": "3.10.14"}),
+        ("[rank0]: INFO:__main__:torch 2.4.0, cuDNN 90100, NCCL (2, 20, 5)", {"torch": "2.4.0", "cudnn": "90100", "nccl": "2.20.5"}),
+        ("pytorch-lightning v2.4.0", {"pytorch-lightning": "2.4.0"}),
+        ("python 3.10 is required", {}),
+        ("torch 2.4.1 -> 2.5.1", {}),
+        ("numpy 1.26.4 cannot be imported", {}),
+        ("cuda 12.4 loss 2.0", {}),
+        ("driver 90100", {}),
+    ],
+)  # fmt: skip
+def test_a_line_of_nothing_but_versions_is_shown(tmp_path: Path, line: str, found: dict[str, str]) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_text(f"start\n{line}\nstep 1 loss 2.0\n")
+    made = analyse([str(tmp_path)])
+    versions = [fact for fact in made.environment if fact.name.endswith(".version")]
+    assert {fact.name.removesuffix(".version"): fact.value for fact in versions} == found
+    assert all((fact.source, fact.line) == ("rank0.log", 2) for fact in versions)
+    source = Source(path="rank0.log", file=log, kind=Kind.LOG, size=log.stat().st_size)
+    assert printed_versions([source], [Fact(f"{name}.version", "9", "a") for name in found]) == ()
+
+
+@pytest.mark.parametrize(
+    "piece", ["torch 1.1 ", "python 3.1 ", "python 3.1 | a |", "nccl (1, 2)", "cuda     ", "with ", ", ray 2.1"]
+)
+def test_hostile_lines_of_versions_take_no_time(piece: str) -> None:
+    begin = time.monotonic()
+    assert not list(stated("\n".join([(40 * piece)[:390] + " x"] * 50)))
+    assert time.monotonic() - begin < 2

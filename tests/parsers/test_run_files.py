@@ -486,6 +486,11 @@ def test_the_environment_as_python_prints_it(text: str, found: dict[str, str]) -
     assert {i.path: i.value for i in run_files.read_head(text)} == found
 
 
+def test_the_device_of_which_lightning_speaks() -> None:
+    tip = "You are using a CUDA device ('NVIDIA L40S') that has Tensor Cores. To properly utilize them, you should set"
+    assert [(i.path, i.value) for i in run_files.read_head(tip)] == [("gpu.name", "NVIDIA L40S")]
+
+
 def test_arguments_that_a_program_prints() -> None:
     text = (
         "x\nINFO Namespace(lr=0.0003, path=PosixPath('/x, y'), betas=(0.9, 0.95), name='it\\'s)', f=<f at 0x1, b>,"

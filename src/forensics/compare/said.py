@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from forensics.parsers.names import canonical
-from forensics.parsers.run_files.listings import normal
+from forensics.parsers.version_lines import versions, without_logger
 
 ROW = 3  # lines of `name: value` that make a list of settings; one alone is as often a state or a measurement
 
@@ -42,36 +42,6 @@ _SIZE = re.compile(
     r"(?i)^\W{0,4}(?:model (?:has|size)\W{1,3})?(?:total |trainable |number of |num[_ ]|# ?){0,3}param(?:eter)?s"
     r"\s?[:=]\s?(\d[\d.,]*\s?[KMBT]?)\s*$"
 )
-# Names under which programs speak of what they run on -> the package that lists of packages have.
-_PACKAGES = {
-    "pytorch": "torch", "torch": "torch", "cuda": "cuda", "cudnn": "cudnn", "nccl": "nccl", "rocm": "rocm",
-    "hip": "hip", "python": "python", "driver": "driver", "nvidia driver": "driver", "numpy": "numpy",
-    "torchvision": "torchvision", "torchaudio": "torchaudio", "triton": "triton", "transformers": "transformers",
-    "accelerate": "accelerate",
-    "datasets": "datasets", "tokenizers": "tokenizers", "peft": "peft", "trl": "trl", "deepspeed": "deepspeed",
-    "lightning": "lightning", "pytorch lightning": "pytorch-lightning", "pytorch-lightning": "pytorch-lightning",
-    "flash-attn": "flash-attn", "flash_attn": "flash-attn", "xformers": "xformers", "apex": "apex",
-    "bitsandbytes": "bitsandbytes", "megatron-core": "megatron-core", "transformer engine": "transformer-engine",
-    "transformer-engine": "transformer-engine", "jax": "jax", "jaxlib": "jaxlib", "flax": "flax",
-    "tensorflow": "tensorflow", "ray": "ray", "vllm": "vllm", "timm": "timm", "mmcv": "mmcv", "mmengine": "mmengine",
-}  # fmt: skip
-_ITEM = (
-    rf"(?:{'|'.join(sorted(map(re.escape, _PACKAGES), key=len, reverse=True))})"
-    r"(?:[ _-]?version|\.__version__)?\s{0,8}[:=]?\s{0,8}v?\d+\.\d[\w.+-]{0,40}"
-)
-_VERSIONS = re.compile(
-    rf"(?i)^\W{{0,4}}(?:(?:using|running|loaded|with|on)\s){{0,2}}{_ITEM}(?:\s{{0,4}}(?:[,;|/]|\band\b|\bwith\b|\bon\b|\s)"
-    rf"\s{{0,4}}{_ITEM}){{0,12}}\W{{0,3}}$"
-)
-_ONE = re.compile(
-    rf"(?i)\b({'|'.join(sorted(map(re.escape, _PACKAGES), key=len, reverse=True))})(?:[ _-]?version|\.__version__)?"
-    r"\s{0,8}[:=]?\s{0,8}v?(\d+\.\d[\w.+-]{0,40}?)(?=[\s,;|/)]|\Z)"
-)
-# A logger's level and name between its time and what it says.
-_HEAD = re.compile(
-    r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,12}\s+|\[[^\]\n]{1,48}\]:?\s+|[\w.]{1,40}\s-\s|-\s"
-    r"|(?:DEBUG|INFO|WARNING|root)\b[\s:|-]*){0,6}"
-)
 # What differs from process to process and from run to run, or was measured.
 _OWN = re.compile(
     r"(?i)(?:^|_)(?:rank|pid|ppid|port|host\w*|node\w*|device|gpu|id|time|elapsed|seconds?|sec|ms|mem\w*|bytes)$"
@@ -84,7 +54,7 @@ def said(lines: Sequence[str]) -> Iterator[Stated]:
     """The settings that lines state, in order, save that lists come last. lines: without prefixes of launchers."""
     listed: list[Stated | None] = []
     for number, line in enumerate(lines, start=1):
-        text = _HEAD.sub("", line, count=1).rstrip("\r")
+        text = without_logger(line)
         found = _LISTED.match(text)
         listed.append(Stated(f"printed.{found[1]}", found[2], number) if found and _setting(found[1]) else None)
         yield from _of_line(text, number)
@@ -108,6 +78,5 @@ def _of_line(text: str, number: int) -> Iterator[Stated]:
         yield from (Stated(f"arguments.{name}", value.strip("'\""), number) for name, value in pairs)
     elif found := _SIZE.match(text):
         yield Stated("printed.parameters", found[1].replace(",", "").strip(), number)
-    elif _VERSIONS.match(text):
-        for name, version in _ONE.findall(text):
-            yield Stated(f"{normal(_PACKAGES[name.lower()])}.version", version, number)
+    else:
+        yield from (Stated(f"{package}.version", version, number) for package, version in versions(text))

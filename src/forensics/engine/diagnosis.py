@@ -13,7 +13,7 @@ from forensics.engine.causes import ended_by_a_stop, roots, with_step
 from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
-from forensics.engine.environment import environment, saved_progress
+from forensics.engine.environment import environment, printed_versions, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
 from forensics.engine.hangs import is_hang
@@ -398,7 +398,7 @@ def diagnose(
         ruled_out=ruled,
         missing_evidence=(*_missing(first, data, world), *unseen),
         coverage=data.coverage,
-        environment=environment(data.facts),
+        environment=environment((*data.facts, *printed_versions(data.sources, data.facts))),
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from forensics.model import Fact
+from forensics.files import beginning
+from forensics.model import Fact, Kind, Source
+from forensics.parsers.version_lines import stated
 
 MOST = 1_000  # facts of a report
+LOGS, HEAD = 32, 16 << 10  # logs in whose first bytes lines of versions are looked for: ranks say the same
 _DIGITS = re.compile(r"\d{1,15}")
 
 
@@ -25,6 +28,25 @@ def environment(facts: Sequence[Fact]) -> tuple[Fact, ...]:
         if place is not None:
             places.add(place)
     return tuple(seen.values())
+
+
+def printed_versions(sources: Sequence[Source], facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """What lines of nothing but versions say of packages of which no fact is known.
+
+    For a reader only: what a script prints of NCCL does not show that it was used, as NCCL's own line does.
+    """
+    known = {fact.name for fact in facts}
+    found: list[Fact] = []
+    logs = [source for source in sources if source.kind is Kind.LOG and source.size]
+    for source in logs[:LOGS]:
+        try:
+            head = beginning(source.file, HEAD).decode("utf-8", "replace")
+        except OSError:
+            continue
+        for package, version, line in stated(head):
+            if (name := f"{package}.version") not in known:
+                found.append(Fact(name, version, source.path, line))
+    return tuple(found)
 
 
 def saved_progress(facts: Sequence[Fact]) -> str | None:

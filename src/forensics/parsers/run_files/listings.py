@@ -162,6 +162,8 @@ _BANNERS: tuple[tuple[str, str, str], ...] = (
     ("NVSMI LOG", "driver.cuda", r"^CUDA Version +: (\d[\d.]*)"),
     ("Attached GPUs", "gpu.count", r"^Attached GPUs +: (\d+)"),
     ("Product Name", "gpu.name", r"^ +Product Name +: ([^\n]{1,80})"),
+    # Lightning's tip for cards with Tensor Cores
+    ("You are using a CUDA device ('", "gpu.name", r"You are using a CUDA device \('([^'\n]{3,80})'\)"),
     # What programs print of the device that they use; Lightning's line says whether it does
     (
         "cuda",
