@@ -651,3 +651,59 @@ def test_ranks_without_a_trace_have_a_place_among_the_others() -> None:
     seen = [rank for rank in range(64) if rank not in (9, 20, 40)]
     bands = labels(*seen)
     assert bands[:2] == ["ranks 0-7", "ranks 8-15"] and len(bands) == 8
+
+
+def _stamp(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+
+def test_one_moment_of_the_ranks_in_a_log_that_lasts_is_no_axis() -> None:
+    """A Slurm log: the launcher stamps its lines, the training does not."""
+    steps = [(0, s, "loss", 1.0) for s in range(10, 60, 10)]
+    died = replace(seen(2, 5047.0), timed=False, step=None)
+    told = data(steps, [writer(None, 5000.0, 5211.0, "slurm-1.out")], [died, replace(seen(2, 5211.5), signature="x")])
+    lanes = made(told, run(4, finding(name="gpu-oom", ranks=(2,), time=_stamp(5211.0), step=50))).swimlane
+    assert lanes is not None and (lanes.axis, lanes.start, lanes.end) == ("step", 10, 50)
+    assert [(lane.ranks, s.x, s.root) for lane in lanes.lanes for s in lane.signs] == [((2,), 50.0, True)]
+
+
+def test_a_cause_is_marked_when_the_diagnosis_says_that_it_happened() -> None:
+    """The line of the cause bears no time, the launcher tells whole seconds, and ranks are heard of only afterwards."""
+    line = replace(seen(1, 5047.0), timed=False)
+    late = [replace(seen(rank, 5576.5 + rank), signature="x") for rank in range(3)]
+    told = data((), [writer(None, 5000.0, 5578.0, "rank0.log")], [line, *late])
+    found = run(4, finding(name="gpu-oom", ranks=(1,), time=_stamp(5576.0)))
+    lanes = made(told, found).swimlane
+    assert lanes is not None and (lanes.axis, lanes.end) == ("time", 5578.5) and lanes.start < 5576.0
+    assert [(lane.ranks, s.x, s.root) for lane in lanes.lanes for s in lane.signs] == [((1,), 5576.0, True)]
+    alone = made(replace(told, writers=()), found).swimlane  # no file says when the run began
+    assert alone is not None and alone.start == 5576.0
+    assert not any("Without a mark" in note for note in lanes.notes)
+    printed = replace(line, timed=True)  # with its own time, whatever the launcher says
+    (sign,) = (s for n in made(replace(told, observations=(printed, *late)), found).swimlane.lanes for s in n.signs)
+    assert sign.x == 5047.0
+
+
+def test_a_sign_beyond_the_picture_is_none() -> None:
+    told = data((), [writer(0, 5000.0, 5600.0)], [replace(seen(1, 100.0), timed=False)])
+    lanes = made(told, run(2, finding(name="gpu-oom", ranks=(1,)))).swimlane
+    assert lanes is not None and any("Without a mark" in note for note in lanes.notes)
+    texts = [text.get_text() for text in draw_lanes.draw(lanes).axes[0].texts]
+    assert texts == ["nothing known"]
+    assert "root cause" not in draw.for_page(Pictures(lanes))[0][0].svg
+
+
+def test_of_many_culprits_the_first_to_fall_silent_has_a_lane() -> None:
+    blamed = tuple(range(3, 1024, 50))
+    writers = [writer(r, 0.0, 500.0 if r == 753 else 580.0 if r in blamed else 2400.0) for r in range(1024)]
+    concluded = Observation(signature="collective-timeout", weight=0.9, evidence=(Evidence("rank0.log", 1, 0, "x"),),
+                            identity=Identity(), time=2390.0, culprits=blamed)  # fmt: skip
+    waited = [seen(r, 2390.0 + r / 1024, "collective-timeout") for r in range(1024) if r not in blamed]
+    root = finding(name="collective-timeout", ranks=blamed)
+    lanes = made(data((), writers, [concluded, *waited]), run(1024, root)).swimlane
+    assert lanes is not None
+    own = [lane for lane in lanes.lanes if len(lane.ranks) == 1]
+    assert len(own) == 12 and (753,) in [lane.ranks for lane in own]
+    assert all(lane.ranks for lane in lanes.lanes)  # a cause of many is no cause of the file that tells it
+    assert sum(lane.culprit for lane in own) >= 8
+    assert all(any(sign.root for sign in lane.signs) for lane in own if lane.culprit)

@@ -116,7 +116,7 @@ def _draw_life(ax: Axes, lane: Lane, swimlane: Swimlane, middle: float, span: fl
         # Over the life's own colour, so that what shows is a paler bar within it.
         ax.broken_barh([part], (middle - 5, 10), facecolor=COLOURS["sheet"])
         ax.broken_barh([part], (middle - 2, 4), facecolor=COLOURS["band"])
-    if not lane.spans and not lane.signs:
+    if not lane.spans and not any(_within(sign, swimlane) for sign in lane.signs):
         _unknown(ax, middle, "no time known" if lane.reached else "nothing known")
     if not lane.spans:
         return
@@ -162,9 +162,13 @@ def _draw_band(ax: Axes, lane: Lane, swimlane: Swimlane, top: float, height: flo
             ax.fill_between(xs, ys, base, step="post", facecolor=COLOURS[colour], linewidth=0)
 
 
+def _within(sign: Sign, swimlane: Swimlane) -> bool:
+    return swimlane.start <= sign.x <= swimlane.end
+
+
 def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
     x = sign.x - swimlane.start
-    if not 0 <= x <= swimlane.end - swimlane.start:
+    if not _within(sign, swimlane):
         return
     size = 4.5 if sign.count == 1 else min(4.5 + math.log2(sign.count), 9.0)
     common: dict[str, Any] = {"zorder": 5, "clip_on": False, "linestyle": ""}
@@ -179,7 +183,7 @@ def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
 
 def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -> None:
     x, span = sign.x - swimlane.start, swimlane.end - swimlane.start
-    if not 0 <= x <= span:
+    if not _within(sign, swimlane):
         return
     left = x > 0.6 * span
     ax.annotate(
@@ -199,7 +203,7 @@ def _key(ax: Axes, swimlane: Swimlane) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    roots = {sign.root for lane in swimlane.lanes for sign in lane.signs}
+    roots = {sign.root for lane in swimlane.lanes for sign in lane.signs if _within(sign, swimlane)}
     entries = [
         Patch(facecolor=COLOURS["life"], label="writes"),
         *(

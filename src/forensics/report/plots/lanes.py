@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from forensics.model import Diagnosis, Observation, Role, RunData
 from forensics.rank_ranges import SHORT, rank_ranges
@@ -90,7 +91,13 @@ def swimlane(data: RunData, diagnosis: Diagnosis, progress: Progress) -> Swimlan
     axis, lives, files = max(found, key=lambda f: _told(*f))  # of equals the first: times
     if _told(axis, lives, files) == _NOTHING:
         return None
-    return _picture(axis, lives, files, diagnosis, progress)
+    return _picture(axis, lives, files, diagnosis, progress, _of_ranks(data))
+
+
+def _of_ranks(data: RunData) -> set[str]:
+    """The files in which lines of ranks stand, whoever else writes into them."""
+    said = {o.evidence[0].file for o in data.observations if o.evidence and o.identity.rank is not None}
+    return said | set(data.metrics.drop_nulls("rank")["source"].unique().to_list())
 
 
 _NOTHING = (False, False, False)
@@ -101,13 +108,15 @@ def _told(axis: str, lives: Mapping[int, _Life], files: Mapping[str, _Life]) -> 
 
     Two lines that a program stamps at its start, one after the other, are one moment, if its steps bear no times.
     """
-    everyone = (*lives.values(), *files.values())
+    of_ranks = any(life.spans for life in lives.values())
+    # What a file tells of the run as a whole is no time of a rank, unless it is of its steps.
+    everyone = [*lives.values(), *(life for life in files.values() if life.trains or not of_ranks)]
     spans = [span for life in everyone for span in life.spans.values()]
     if not spans:
         return _NOTHING
     moment = _MOMENT if axis == "time" and not any(life.trains for life in everyone) else 0.0
     lasts = max(high for _, high in spans) - min(low for low, _ in spans) > moment
-    return any(life.spans for life in lives.values()), lasts, True
+    return of_ranks, lasts, True
 
 
 def _lives(
@@ -142,30 +151,49 @@ def _lives(
         for rank, first, last in _recorded(data):
             lives[rank].seen(None, first, last)
     roots = {f.name: set(f.ranks or ()) for f in diagnosis.of_role(Role.ROOT)}
+    told = {f.name: _seconds(f.time) if axis == "time" else f.step for f in diagnosis.of_role(Role.ROOT)}
     for o in data.observations:
-        at = o.time if axis == "time" else o.step
-        if at is None or not math.isfinite(at) or not o.evidence:
+        if not o.evidence:
             continue
-        where = o.evidence[0].file
+        where, blamed = o.evidence[0].file, roots.get(o.signature)
         for rank in _ranks(o, wanted):
-            own = life(rank, where)
-            if own is None:
+            root = blamed is not None and (not blamed or rank is None or rank in blamed)
+            at = _place(o, axis, told.get(o.signature) if root else None)
+            if at is None or not math.isfinite(at) or (own := life(rank, where)) is None:
                 continue
             if o.timed and o.identity.rank == rank:
                 own.seen(o.identity.attempt, at)
             if o.signature in wanted:
-                blamed = roots.get(o.signature)
-                root = blamed is not None and (not blamed or rank is None or rank in blamed)
                 own.sign(Sign(float(at), o.signature, root))
     return lives, files
 
 
+def _place(o: Observation, axis: str, told: float | None) -> float | None:
+    """Where a sign lies on an axis. told: where the diagnosis says that this cause showed itself.
+
+    A line without a time has that of the one above it, and came later by minutes where little is stamped.
+    """
+    if axis == "step":
+        return o.step if o.step is not None else told
+    if o.timed or told is None or o.time is None:
+        return o.time if o.time is not None else told
+    return max(o.time, told)
+
+
+def _seconds(stamp: str | None) -> float | None:
+    """A finding's time as the axis counts; None where it has none."""
+    try:
+        return datetime.fromisoformat(stamp or "").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
 def _ranks(o: Observation, wanted: Mapping[str, bool]) -> tuple[int | None, ...]:
-    """Whose lane shows it: its own rank's; each culprit's, where no rank said it or where that is one of them."""
-    culprits = o.culprits or ()
-    if o.signature in wanted and len(culprits) <= ODD and (o.identity.rank is None or o.identity.rank in culprits):
-        return culprits or (None,)
-    return (o.identity.rank,)
+    """Whose lane shows it: its own rank's; each culprit's, where no rank said it or where that is one of few."""
+    culprits, own = o.culprits or (), o.identity.rank
+    if o.signature in wanted and culprits and (own is None or (own in culprits and len(culprits) <= ODD)):
+        return culprits
+    return (own,)
 
 
 def _spans_of_metrics(data: RunData, axis: str) -> list[tuple[int | None, str, int | None, float, float]]:
@@ -208,20 +236,22 @@ def _picture(
     files: dict[str, _Life],
     diagnosis: Diagnosis,
     progress: Progress,
+    of_ranks: Collection[str],
 ) -> Swimlane | None:
     culprits = {rank for f in diagnosis.of_role(Role.ROOT) for rank in f.ranks or ()}
     ranks = sorted({*range(diagnosis.run.world_size or _least_size(lives)), *lives})
     known = [life for life in lives.values() if life.first is not None] or list(files.values())
-    if not any(life.trains for life in known):  # whose the training was is not known, but when it was
-        known += [life for life in files.values() if life.trains]
+    if not any(life.trains for life in known):  # which rank trained when is not known, but when the run was
+        known += [life for path, life in files.items() if life.trains or path in of_ranks]
     start = min((life.first for life in known if life.first is not None), default=None)
     end = max((life.last for life in known if life.last is not None), default=None)
     if start is None or end is None:
         return None
     everyone = [*lives.values(), *files.values()]
     signs = [s.x for life in everyone for s in life.signs.values()]
-    inside = [x for x in signs if start <= x <= end + _DAY]
-    end = max([end, *inside])
+    # A launcher tells whole seconds, so that what it tells of can lie before the first stamp of a rank.
+    inside = [x for x in signs if start - (_MOMENT if axis == "time" else 0.0) <= x <= end + _DAY]
+    start, end = min([start, *inside]), max([end, *inside])
     begin = _begin(start, end, [*inside, *_stops(lives, files, culprits)]) if axis == "time" and inside else start
     notes = [f"The {_spoken(begin - start)} before this are not drawn."] if begin > start else []
     start = begin
@@ -241,7 +271,7 @@ def _picture(
             if odd
             else ""
         )
-    marked = {sign.name for life in everyone for sign in life.signs.values() if sign.root}
+    marked = {s.name for life in everyone for s in life.signs.values() if s.root and start <= s.x <= end}
     bare = dict.fromkeys(root.name for root in diagnosis.of_role(Role.ROOT) if root.name not in marked)
     if bare:
         notes.append(
@@ -320,17 +350,21 @@ def _odd(
     ranks: Sequence[int], lives: Mapping[int, _Life], culprits: set[int], sequences: Sequence[CollectiveProgress]
 ) -> list[int]:
     """Ranks worth a lane of their own: culprits, those behind in a collective, the first to err, the first silent."""
-    chosen: dict[int, None] = dict.fromkeys(sorted(culprits)[:ODD])
-    for sequence in sequences:
-        behind = [rank for entry in sequence.reached if entry.behind for rank in entry.ranks]
-        chosen |= dict.fromkeys(behind[: ODD // 2])
-    errors = sorted((life.first_sign.x, rank) for rank, life in lives.items() if life.first_sign is not None)
-    if errors:
-        chosen |= dict.fromkeys(rank for x, rank in errors[:2] if x < errors[len(errors) // 2][0])
+    chosen: dict[int, None] = {}
     ends = sorted((life.last, rank) for rank, life in lives.items() if life.last is not None)
     if ends:
         chosen |= dict.fromkeys(rank for last, rank in ends[:2] if last < ends[len(ends) // 2][0])
-    return sorted(list(chosen)[:ODD])
+    errors = sorted((life.first_sign.x, rank) for rank, life in lives.items() if life.first_sign is not None)
+    if errors:
+        chosen |= dict.fromkeys(rank for x, rank in errors[:2] if x < errors[len(errors) // 2][0])
+    for sequence in sequences:
+        behind = [rank for entry in sequence.reached if entry.behind for rank in entry.ranks]
+        chosen |= dict.fromkeys(behind[: ODD // 2])
+    # Of many culprits those that fell silent first; the others that stand out then have a third of the lanes.
+    last = dict(zip((rank for _, rank in ends), range(len(ends)), strict=True))
+    blamed = sorted(culprits, key=lambda rank: (last.get(rank, -1), rank))
+    chosen = dict.fromkeys([rank for rank in chosen if rank not in culprits][: max(ODD // 3, ODD - len(culprits))])
+    return sorted(list(dict.fromkeys([*chosen, *blamed]))[:ODD])
 
 
 def _bands(
