@@ -80,3 +80,22 @@ def test_the_batch_of_a_json_record_is_told(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("\n".join(rows) + "\n")
     root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
     assert root.name == "nan-loss" and "sample_ids [6060]" in root.captures["samples"]
+
+
+CHECK = [
+    "Traceback (most recent call last):",
+    '  File "/job/train.py", line 210, in <module>',
+    "    main()",
+    "FloatingPointError: loss is nan",
+]
+
+
+@pytest.mark.parametrize("rank", [1, 0])
+def test_a_guard_above_the_error_that_it_raises_names_step_and_samples(tmp_path: Path, rank: int) -> None:
+    lines = [f"[rank0]: step {n} loss {2 - n / 1000:.4f}" for n in range(0, 231, 10)]
+    lines.append(f"[rank {rank}] non-finite loss at step 233: loss=nan, sample_ids=[88120, 40417]")
+    lines += [f"[rank1]: {line}" for line in CHECK]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
+    assert ("samples" in root.captures) is (rank == 1)
+    assert rank == 0 or (root.step, root.step_is) == (233, "exact")

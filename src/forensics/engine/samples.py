@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from forensics.files import buffered
 from forensics.model import Evidence, Kind, Observation, Source
+from forensics.parsers.prefixes import speaker
 from forensics.patterns import lazy
 
 NAMED = "samples"  # the capture that holds them
@@ -35,7 +36,8 @@ def told(observations: Sequence[Observation], sources: Sequence[Source]) -> list
     """The observations of a loss or gradient that is not finite, with what the lines about that step name as its data.
 
     A line tells of it that is the first bad record itself, or one close to a bad record that names the same step and
-    says that something is not finite. The names become the capture `samples`, as "sample_id 7, file b.tar".
+    says that something is not finite. Of an error that names no step, as a check raises it, such a line of the same
+    rank above it tells the step as well. The names become the capture `samples`, as "sample_id 7, file b.tar".
     """
     logs = {s.path: s for s in sources if s.kind in (Kind.LOG, Kind.METRICS) and s.gap is None}
     return [_with_names(o, logs) if o.signature in _OF_A_BATCH else o for o in observations]
@@ -46,12 +48,18 @@ def _with_names(o: Observation, logs: Mapping[str, Source]) -> Observation:
         own = place is o.evidence[0]
         for number, text in _around(logs[place.file], place.line or 0):
             first = own and number == place.line
-            if not (first or (o.step is not None and _tells(text, o.step))) or not (names := _names(text)):
+            above = o.step is None and own and number < (place.line or 0) and _may_be_said_by(o, text)
+            step = _step_of(text) if above else None
+            if not (first or step is not None or (o.step is not None and _tells(text, o.step))):
+                continue
+            if not (names := _names(text)):
                 continue
             line = Evidence(place.file, number, None, text.strip()[:4000])
             note = f"its line names {names}" if first else f"{place.file}:{number} names {names} for that step"
             shown = o.evidence if first else (*o.evidence, line)
             said = "; ".join(filter(None, (o.note, note)))
+            if step is not None:
+                o = replace(o, step=step, step_is="exact")
             return replace(o, note=said, evidence=shown, captures={**o.captures, NAMED: names})
     return o
 
@@ -85,6 +93,18 @@ def _tells(text: str, step: int) -> bool:
     """Whether a line names the step and says that something is not finite."""
     steps = {int(m[1]) for m in _STEP.finditer(text)}
     return step in steps and _NONFINITE.search(text) is not None
+
+
+def _step_of(text: str) -> int | None:
+    """The only step that a line names, where it says that something is not finite."""
+    steps = {int(m[1]) for m in _STEP.finditer(text)}
+    return next(iter(steps)) if len(steps) == 1 and _NONFINITE.search(text) else None
+
+
+def _may_be_said_by(o: Observation, text: str) -> bool:
+    """Whether no rank that a line bears is another than that of an observation."""
+    wrote, _ = speaker(text)
+    return wrote.rank is None or o.identity.rank is None or wrote.rank == o.identity.rank
 
 
 def _names(text: str) -> str:
