@@ -707,3 +707,27 @@ def test_of_many_culprits_the_first_to_fall_silent_has_a_lane() -> None:
     assert all(lane.ranks for lane in lanes.lanes)  # a cause of many is no cause of the file that tells it
     assert sum(lane.culprit for lane in own) >= 8
     assert all(any(sign.root for sign in lane.signs) for lane in own if lane.culprit)
+
+
+def test_a_group_that_a_cause_names_is_shown_though_one_rank_alone_has_a_call_in_it() -> None:
+    calls = [in_group(0, "1 undefined", 1, done=False), *(in_group(r, "0 default_pg", 30 + (r > 0)) for r in range(3))]
+    named = finding(name="rank-conditional-collective", ranks=(0,), captures={"group": "1 (undefined)"})
+    assert [s.group for s in made(data(collectives=calls), run(3, named)).sequences] == ["1 (undefined)", "default_pg"]
+    default = finding(name="rank-conditional-collective", ranks=(0,), captures={"group": "0"})
+    assert [s.group for s in made(data(collectives=calls), run(3, default)).sequences] == ["default_pg"]
+
+
+def test_a_group_that_no_line_names_is_called_so() -> None:
+    waits = [
+        Observation(signature="collective-timeout", weight=0.9, evidence=(Evidence(f"rank{rank}.log", 1, 0, "x"),),
+                    identity=Identity(rank=rank), captures={"seq": "7", "op": "ALLREDUCE"})
+        for rank in (0, 1)
+    ]  # fmt: skip
+    (group,) = made(data(observations=waits), run(2)).sequences
+    assert draw_sequences.draw(group).axes[0].get_title(loc="left") == "a process group that no line names"
+
+
+def test_a_cause_without_a_mark_though_its_time_is_known_lies_on_no_lane() -> None:
+    writers = [writer(rank, 0.0, 60.0) for rank in range(2)]
+    told = made(data(writers=writers), run(2, finding(name="host-reboot", time=_stamp(30.0)))).swimlane
+    assert told is not None and told.notes == ("On no lane: host-reboot.",)

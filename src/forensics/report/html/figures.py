@@ -79,7 +79,8 @@ def _group(progress: CollectiveProgress, picture: Markup | None) -> Markup:
     head = tag("tr", *(tag("th", name, scope="col") for name in heads))
     table = tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide")
     more = f" {words.plural(progress.left_out, 'more group')} of ranks left out." if progress.left_out else ""
-    title = tag("h3", "Process group ", tag("code", progress.group), f" ({progress.told_by})")
+    name = tag("code", progress.group) if progress.group else "that no line names"
+    title = tag("h3", "Process group ", name, f" ({progress.told_by})")
     return join(title, _figure(picture) if picture is not None else None, table, tag("p", more) if more else None)
 
 

@@ -63,7 +63,12 @@ def plans(pictures: Pictures) -> list[Plan]:
             return draw_sequences.draw(progress)  # type: ignore[arg-type]
 
         found.append(
-            Plan(f"collectives-{number}", f"Collectives of process group {progress.group}", calls, _missing(progress))
+            Plan(
+                f"collectives-{number}",
+                f"Collectives of {progress.heading}",
+                calls,
+                _missing(progress),
+            )
         )
     return found
 

@@ -22,7 +22,7 @@ def draw(progress: CollectiveProgress) -> Figure:
     rows = len(entries) + len(progress.silences)
     fig, ax = figure(WIDTH, 64 + _ROW * rows)
     placed(fig, ax, 190, 250, 22, 40)
-    ax.set_title(words(f"process group {progress.group}", 80), loc="left", fontsize=11, color=COLOURS["fg"], pad=6)
+    ax.set_title(words(progress.heading, 80), loc="left", fontsize=11, color=COLOURS["fg"], pad=6)
     seqs = [entry.seq for entry in entries]
     low, high = min(seqs, default=0), max(seqs, default=0)
     # Far back is far back: what counts is who stands behind whom at the end.

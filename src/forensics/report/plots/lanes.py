@@ -272,11 +272,13 @@ def _picture(
             else ""
         )
     marked = {s.name for life in everyone for s in life.signs.values() if s.root and start <= s.x <= end}
-    bare = dict.fromkeys(root.name for root in diagnosis.of_role(Role.ROOT) if root.name not in marked)
-    if bare:
-        notes.append(
-            f"Without a mark, for no {axis} is known of {'it' if len(bare) == 1 else 'them'}: {_listed(bare)}."
-        )
+    bare = [root for root in diagnosis.of_role(Role.ROOT) if root.name not in marked]
+    placed = dict.fromkeys(root.name for root in bare if (root.time if axis == "time" else root.step) is not None)
+    if untold := dict.fromkeys(root.name for root in bare if root.name not in placed):
+        which = "it" if len(untold) == 1 else "them"
+        notes.append(f"Without a mark, for no {axis} is known of {which}: {_listed(untold)}.")
+    if placed:
+        notes.append(f"On no lane: {_listed(placed)}.")
     within = (path for path, life in files.items() if life.signs or (life.last is not None and life.last >= start))
     told = sorted(within, key=lambda path: (_erred(files[path]), _natural(path)))
     shown = sorted(told[: FILES if len(ranks) <= SINGLE else FILES // 2], key=_natural)

@@ -102,12 +102,16 @@ class Reached:
 class CollectiveProgress:
     """The last collective of each rank in one process group."""
 
-    group: str
+    group: str  # "" where no line names it
     told_by: str  # "Flight Recorder" | "NCCL log" | "watchdog"
     reached: tuple[Reached, ...]  # by rank groups, those that are behind first
     silent: tuple[int, ...] = ()  # members of which nothing is known
     left_out: int = 0  # groups of ranks beyond those shown
     culprits: tuple[int, ...] = ()  # members that a root cause names; no entry holds others beside them
+
+    @property
+    def heading(self) -> str:
+        return f"process group {self.group}" if self.group else "a process group that no line names"
 
     @property
     def silences(self) -> tuple[tuple[int, ...], ...]:

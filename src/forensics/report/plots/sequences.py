@@ -43,11 +43,11 @@ class _Last(NamedTuple):
 
 
 def sequences(data: RunData, diagnosis: Diagnosis) -> Progress:
-    """The process groups with at least two ranks, those first in which the causes lie or ranks wait."""
+    """The process groups of two ranks or more, and those that a cause names: these first, then those waited in."""
     roots = diagnosis.of_role(Role.ROOT)
     culprits = frozenset(rank for root in roots for rank in root.ranks or ())
     everyone = culprits | frozenset(range(diagnosis.run.world_size or 0))  # a culprit is a rank, however many there are
-    blamed = {root.captures["group"] for root in roots if "group" in root.captures}
+    blamed = {title((root.captures["group"], "")) for root in roots if "group" in root.captures}
     found: list[tuple[bool, CollectiveProgress]] = []  # (whether a cause names the group, it)
     last: dict[int, _Last] = {}
     if data.collectives.height:
@@ -67,7 +67,8 @@ def sequences(data: RunData, diagnosis: Diagnosis) -> Progress:
             for entry in progress.reached:
                 ended = _Last(entry.state in _WAITS, 0.0, _words(entry.seq, entry.call, entry.state))
                 last |= {rank: max(last.get(rank, ended), ended) for rank in entry.ranks}
-    told_of = [(named, s) for named, s in found if sum(len(e.ranks) for e in s.reached) + len(s.silent) > 1]
+    # A group of which one rank alone has a call is its own affair, unless that call is the fault.
+    told_of = [(named, s) for named, s in found if named or sum(len(e.ranks) for e in s.reached) + len(s.silent) > 1]
     told_of.sort(key=lambda pair: _weight(*pair))
     shown = tuple(progress for _, progress in told_of[:GROUPS])
     return Progress(shown, len(told_of) - len(shown), {rank: ended.words for rank, ended in last.items()})
@@ -138,7 +139,7 @@ def _of_watchdogs(data: RunData, everyone: frozenset[int], culprits: frozenset[i
                 if other is not None and other.seq == told.seq and not told.call:
                     ranks[rank] = told._replace(call=other.call)
     return [
-        _sequence(title((name, "")) if name else "group not named", "watchdog", told,
+        _sequence(title((name, "")) if name else "", "watchdog", told,
                   set(everyone - set(told)) if name in ("", *DEFAULT_GROUPS) else set(), culprits)
         for name, told in sorted(groups.items())
     ]  # fmt: skip
