@@ -55,6 +55,7 @@ SHOWN: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("fused_under_scaling", {"hydra.config.optimizer.fused": "true", "hydra.config.trainer.precision": "16-mixed", "config.gradient_clip_val": 1}, "support", {"hydra.config.trainer.precision": "bf16-mixed"}),
     ("reduce_type_open", {"config.fsdp_config.mixed_precision.param_dtype": "bfloat16"}, "context", {"config.fsdp_config.mixed_precision.reduce_dtype": "float32"}),
     ("reduce_type_open", {"hydra.config.mp_policy.param_dtype": "torch.bfloat16", "hydra.config.mp_policy.reduce_dtype": "null"}, "context", {"hydra.config.mp_policy.param_dtype": "float32"}),
+    ("reduce_type_open", {"config.trainer.strategy.mixed_precision.init_args.param_dtype": "bf16"}, "context", {"config.trainer.strategy.mixed_precision.init_args.reduce_dtype": "float32"}),
     ("decay_with_adam", {"config.optimizer": "adam", "config.weight_decay": "0.1"}, "context", {"config.optimizer": "adamw"}),
     ("decay_with_adam", {"config.optimizer": "Adam", "config.weight_decay": "0.01"}, "context", {"config.weight_decay": "5e-4"}),
     ("decay_with_adam", {"hydra.config.optimizer._target_": "torch.optim.Adam", "hydra.config.optimizer.weight_decay": "0.05"}, "context", {"hydra.config.optimizer._target_": "torch.optim.AdamW"}),
@@ -165,6 +166,11 @@ def test_the_best_checkpoint_was_removed() -> None:
     assert not list(REGISTRY["best_checkpoint_removed"](View(state, here | {"out/checkpoint-200/x": source("x")})))
     alone = {p: s for p, s in here.items() if "400" in p}  # the one folder that somebody kept
     assert not list(REGISTRY["best_checkpoint_removed"](View(state, alone)))
+
+
+@pytest.mark.parametrize("name", ["param_dtype", "model.param_dtype", "actor.fsdp_config.mixed_precision.param_dtype"])
+def test_a_type_that_is_not_of_fsdp_or_has_a_default_of_its_own(name: str) -> None:
+    assert not signs("reduce_type_open", {f"config.{name}": "bfloat16"})
 
 
 def test_a_noise_schedule_of_the_base_model() -> None:

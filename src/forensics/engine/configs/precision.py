@@ -87,7 +87,7 @@ def fused_under_scaling(view: View) -> Iterator[Sign]:
 
 # Types in which sums over many ranks lose small parts, as configurations call them.
 _HALF = re.compile(r"(?:torch\.)?(?:bfloat16|bf16|float16|fp16|half)", re.I)
-_POLICY = re.compile(r"(?:^|[._])(?:mixed_precision|mp)(?:_policy|_config)?\.param_dtype$")
+_POLICY = re.compile(r"(?:^|[._])(?:mixed_precision|mp)(?:_policy|_config)?(?:\.init_args)?\.param_dtype$")
 _WITH_DEFAULT = re.compile(r"(?:^|\.)(?:actor|critic|ref|reward_model|rollout)\.")  # verl reduces in float32 by itself
 
 
