@@ -37,3 +37,16 @@ def test_separators() -> None:
 @given(st.sets(st.integers(0, 5000)), st.sampled_from([None, "-"]), st.sampled_from([",", ", "]))
 def test_what_is_written_can_be_read(ranks: set[int], pair: str | None, separator: str) -> None:
     assert set(rank_list(rank_ranges(ranks, separator=separator, pair=pair))) == ranks
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        ("76, 13, 45", (13, 45, 76)),
+        ("StragglerId(rank=44, node='node-6')", (44,)),
+        ("StragglerId(rank=44, node='node-6'), StragglerId(rank=45, node='8')", (44, 45)),
+        ("rank=, node=3", ()),
+    ],
+)
+def test_ranks_are_read_from_what_programs_print_of_them(text: str, ranks: tuple[int, ...]) -> None:
+    assert rank_list(text) == ranks

@@ -115,7 +115,16 @@ def test_switch() -> None:
         "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)"
     )
     assert said is not None and "12028" in said and "link 32" in said and "non-fatal" in said
+    assert said.endswith("nothing needs doing unless it is frequent")
     assert xid.describe_switch("SXid (PCI:0000:05:00.0): 99999, x") is None
+
+
+def test_what_a_switch_itself_calls_fatal_is_not_left_alone() -> None:
+    line = "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12028, Fatal, Link 41 egress non-posted PRIV error (First)"
+    said = xid.describe_switch(line)
+    assert said is not None and "(fatal)" in said and "reset all GPUs" in said and "nothing needs doing" not in said
+    table = xid.describe_switch("nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 10006, Fatal, thermal shutdown")
+    assert table is not None and table.endswith("see to the cooling of that host")
 
 
 @given(st.text(max_size=120))

@@ -474,11 +474,11 @@ def speaker(piece: str, voted: frozenset[str] = frozenset()) -> tuple[Identity, 
 
 
 def rank_list(text: str) -> tuple[int, ...]:
-    """The ranks that a list with spans names ("0-3, 8"), sorted; parts of it that are no ranks are left out."""
+    """The ranks that a list with spans names ("0-3, 8", "Id(rank=8, node='a')"), sorted; other parts are left out."""
     ranks: set[int] = set()
     covered = 0  # a line can hold thousands of spans, each of which names all ranks
     for part in text.replace(" ", ",").split(","):
-        low, _, high = part.partition("-")
+        low, _, high = part.rpartition("rank=")[2].partition("-")
         if not low.isdecimal() or len(low) >= LONG_NUMBER or (high and not high.isdecimal()):
             continue
         last = min(int((high or low)[:LONG_NUMBER]), MAX_RANKS - 1)

@@ -212,6 +212,13 @@ def describe(xid: Xid) -> str:
     return f"{text}. What to do: {xid.meaning.action}"
 
 
+# Where a switch calls fatal what the table does not.
+_FATAL = (
+    "reset all GPUs and switches of that host together (or reboot it) and restart the fabric manager; "
+    "have the hardware checked if it repeats"
+)
+
+
 def describe_switch(text: str) -> str | None:
     """What an SXid line says and what to do; None where there is none or the table lacks its number."""
     m = _SXID.search(text[:4000])
@@ -222,5 +229,5 @@ def describe_switch(text: str) -> str | None:
     severity = m["printed"].lower() if m["printed"] else row.severity
     return (
         f"SXid {row.sxid} of NVSwitch {m['switch'] or ''} ({m['bus']}{link}): {row.meaning} ({severity}). "
-        f"What to do: {row.action}"
+        f"What to do: {_FATAL if severity == 'fatal' and row.severity == 'not fatal' else row.action}"
     ).replace("  ", " ")
