@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -10,18 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forensics.engine import few
+from forensics.engine import attempts, counters, diagnosis, ending, few, successive
 from forensics.engine.detectors import loss_shape, nonfinite, resume, series
 from forensics.engine.detectors.names import how_many, remembered_names
 from forensics.engine.few import Same
 from forensics.engine.progress import reached_total
 from forensics.engine.steps import counting_training, step_clock
-from forensics.model import METRICS_COLUMNS, schema
+from forensics.model import COLLECTIVES_COLUMNS, METRICS_COLUMNS, Identity, Kind, RunData, Source, Writer, schema
+from forensics.triage import hours
 
 _NUMBERS = st.sampled_from([0.0, 1.0, 2.5, 10.0, 40.0, -1.0, float("nan"), float("inf")])
+FILES = ["a.log", "b.log", "tb"]
 _ROWS = st.lists(
     st.tuples(
-        st.sampled_from(["a.log", "b.log", "tb"]),
+        st.sampled_from(FILES),
         st.one_of(st.none(), st.integers(1, 5)),
         st.one_of(st.none(), st.integers(0, 2)),
         st.one_of(st.none(), st.integers(0, 1)),
@@ -39,6 +42,26 @@ _ROWS = st.lists(
 
 def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema(METRICS_COLUMNS), orient="row")
+
+
+def run(metrics: pl.DataFrame) -> RunData:
+    """A run with these records alone, of which two files are logs."""
+    sources = tuple(Source(path=path, file=Path(path), kind=Kind.LOG, size=1) for path in FILES[:2])
+    writers = tuple(
+        Writer(source=path, identity=Identity(), first_time=None, last_time=None, last_line="", bytes=1)
+        for path in FILES[:2]
+    )
+    empty = pl.DataFrame(schema=schema(COLLECTIVES_COLUMNS))
+    return RunData(
+        path="run",
+        sources=sources,
+        observations=(),
+        tracebacks=(),
+        writers=writers,
+        metrics=metrics,
+        collectives=empty,
+        coverage=(),
+    )
 
 
 def both(rows: list[tuple[Any, ...]], ask: Callable[[pl.DataFrame], Any]) -> tuple[str, str]:
@@ -63,6 +86,20 @@ ASKED: dict[str, Callable[[pl.DataFrame], Any]] = {
     "reached total": reached_total,
     "may resume": resume._may_resume,
     "worth a look": nonfinite._worth_a_look,
+    "counting anew": lambda t: sorted(attempts._counting_anew(t)),
+    "events": lambda t: attempts.events(run(t), {}, FILES),
+    "every event": lambda t: [
+        (sorted(map(repr, recorded.steps)), dict(recorded.totals)) for recorded in [attempts._recorded(t, FILES[:2])]
+    ],
+    "spans": lambda t: attempts._spans(run(t)),
+    "counted": lambda t: [
+        (path, *count[:4], sorted(count.names)) for path, count in successive.counted(run(t), FILES[1:]).items()
+    ],
+    "last records": lambda t: sorted(ending._last_records(run(t)).items()),
+    "progress": lambda t: diagnosis._advanced(t),
+    "parts": lambda t: hours.parts_of(run(t)),
+    "batches": lambda t: sorted(counters.counting_batches(t)),
+    "ranks": lambda t: sorted(few.distinct(t["rank"]), key=str),
     "norms differ": lambda t: loss_shape.grad_norms_differ(t, (), agreed=1),
 }
 

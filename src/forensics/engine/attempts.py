@@ -8,15 +8,17 @@ evaluation loops and progress bars that begin anew are none.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.banners import repeats
+from forensics.engine.few import Row, few
 from forensics.engine.hangs import LOST_PEER
 from forensics.engine.successive import launches as successive
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
@@ -263,27 +265,71 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
     if data.metrics.height:
         told |= _counting_anew(data.metrics) & streams.keys()
     if data.metrics.height and told:
-        import polars as pl
-
-        ours = data.metrics.filter(pl.col("source").is_in(list(told)) & pl.col("line").is_not_null())
-        totals: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        ends = ours.filter((pl.col("name") == "total_steps") & pl.col("value").is_finite())
-        for path, line, total in ends.select("source", "line", "value").sort("line").iter_rows():
-            totals[path].append((line, total))
-        rows = (
-            ours.filter(pl.col("step").is_not_null())
-            .unique(["source", "line", "step", "rank"], maintain_order=True)
-            .select("source", "line", "time", "step", "epoch", "rank")
-        )
-        for path, line, time, step, epoch, rank in rows.iter_rows():
-            at = bisect_right(totals[path], (line, float("inf")))
-            total = totals[path][at - 1][1] if at else None
+        recorded = _recorded(data.metrics, told)
+        for path, line, time, step, epoch, rank in recorded.steps:
+            totals = recorded.totals.get(path, ())
+            at = bisect_right(totals, (line, float("inf")))
+            total = totals[at - 1][1] if at else None
             streams[path].append(Event(line, "step", time, step=step, epoch=epoch, rank=rank, total=total))
     return {path: sorted(stream, key=_in_order) for path, stream in streams.items() if path in told}
 
 
+class _Recorded(NamedTuple):
+    """What sources record of steps, and of where their counters end."""
+
+    steps: Iterable[
+        tuple[str, int, float | None, int, float | None, int | None]
+    ]  # source, line, time, step, epoch, rank
+    totals: Mapping[str, Sequence[tuple[int, float]]]  # source -> (line, total) in the order of lines
+
+
+def _recorded(metrics: pl.DataFrame, sources: Collection[str]) -> _Recorded:
+    """What sources record in lines: each step of a line and rank once."""
+    totals: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    if (small := few(metrics)) is not None:
+        ours = [row for row in small if row.line is not None and row.source in sources]
+        stated = [
+            (row.source, row.line, row.value)
+            for row in ours
+            if row.name == "total_steps" and row.value is not None and math.isfinite(row.value)
+        ]
+        for source, line, total in sorted(stated, key=lambda one: one[1] or 0):
+            totals[source].append((line or 0, total))
+        steps: dict[tuple[object, ...], Row] = {}
+        for row in ours:
+            if row.step is not None:
+                steps.setdefault((row.source, row.line, row.step, row.rank), row)
+        return _Recorded(
+            ((r.source, r.line or 0, r.time, r.step or 0, r.epoch, r.rank) for r in steps.values()), totals
+        )
+    import polars as pl
+
+    held = metrics.filter(pl.col("source").is_in(list(sources)) & pl.col("line").is_not_null())
+    ends = held.filter((pl.col("name") == "total_steps") & pl.col("value").is_finite())
+    for source, line, total in ends.select("source", "line", "value").sort("line", maintain_order=True).iter_rows():
+        totals[source].append((line, total))
+    rows = (
+        held.filter(pl.col("step").is_not_null())
+        .unique(["source", "line", "step", "rank"], keep="first", maintain_order=True)
+        .select("source", "line", "time", "step", "epoch", "rank")
+    )
+    return _Recorded(rows.iter_rows(), totals)
+
+
 def _counting_anew(metrics: pl.DataFrame) -> set[str]:
     """The sources in which a step that is no later than the first one follows a later one."""
+    if (small := few(metrics)) is not None:
+        first: dict[str, int] = {}
+        past: set[str] = set()
+        anew: set[str] = set()
+        for row in small:
+            if row.step is None or row.line is None:
+                continue
+            if row.step > first.setdefault(row.source, row.step):
+                past.add(row.source)
+            elif row.source in past:
+                anew.add(row.source)
+        return anew
     import polars as pl
 
     step = pl.col("step")
@@ -540,13 +586,26 @@ def _spans(data: RunData) -> dict[str, tuple[float, float]]:
         if w.first_time is not None and w.last_time is not None
     }
     if data.metrics.height:
-        import polars as pl
-
-        rows = data.metrics.group_by("source").agg(pl.col("time").min().alias("a"), pl.col("time").max().alias("b"))
-        for source, low, high in rows.iter_rows():
-            if low is not None and source not in spans:
-                spans[source] = (low, high)
+        for source, span in _recorded_spans(data.metrics).items():
+            spans.setdefault(source, span)
     return spans
+
+
+def _recorded_spans(metrics: pl.DataFrame) -> dict[str, tuple[float, float]]:
+    """Source -> the first and the last time of its records."""
+    if (small := few(metrics)) is not None:
+        times: dict[str, list[float]] = {}
+        for row in small:
+            if row.time is not None:
+                times.setdefault(row.source, []).append(row.time)
+        return {source: (min(told), max(told)) for source, told in times.items()}
+    import polars as pl
+
+    timed = metrics.filter(pl.col("time").is_not_null())
+    rows = timed.group_by("source", maintain_order=True).agg(
+        pl.col("time").min().alias("a"), pl.col("time").max().alias("b")
+    )
+    return {source: (low, high) for source, low, high in rows.iter_rows()}
 
 
 def _rows(data: RunData, launches: Launches) -> pl.DataFrame:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from forensics.engine.borrowed import MPI_EXIT
 from forensics.engine.candidates import Candidate, times_seen
@@ -15,6 +18,7 @@ from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
 from forensics.engine.environment import environment, printed_versions, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
+from forensics.engine.few import Row, few
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World, task_list
@@ -49,6 +53,10 @@ from forensics.parsers.zeros import of as zeros_of
 from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature
 
+if TYPE_CHECKING:
+    import polars as pl
+
+_INT64 = 2.0**63
 EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many there are
 EFFECTS = 3  # effects that the one-line chain names
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
@@ -494,11 +502,16 @@ def _nothing_ended_it(hang: Candidate, found: Sequence[Candidate]) -> bool:
 
 def _progress(data: RunData) -> bool:
     """Positive evidence that training went on: some counter advanced."""
-    if not data.metrics.height:
-        return False
+    return data.metrics.height > 0 and _advanced(data.metrics)
+
+
+def _advanced(metrics: pl.DataFrame) -> bool:
+    """Whether some source's counter advanced, or it learned often enough where nothing counts."""
+    if (small := few(metrics)) is not None:
+        return _advanced_in_few(small)
     import polars as pl
 
-    counters = data.metrics.with_columns(
+    counters = metrics.with_columns(
         pl.coalesce(
             "step", pl.when(pl.col("name") == "progress").then(pl.col("value")).cast(pl.Int64, strict=False)
         ).alias("count")
@@ -510,6 +523,24 @@ def _progress(data: RunData) -> bool:
         pl.col("value").filter(pl.col("name").is_in(_LEARNING) & pl.col("value").is_finite()).len().alias("losses"),
     )
     return counted.filter((pl.col("count") >= PROGRESS_RECORDS) | (pl.col("losses") >= PROGRESS_LOSSES)).height > 0
+
+
+def _advanced_in_few(rows: Sequence[Row]) -> bool:
+    counts: dict[str, set[float | None]] = defaultdict(set)
+    epochs: dict[str, set[float | None]] = defaultdict(set)
+    losses: dict[str, int] = defaultdict(int)
+    for row in rows:
+        finite = row.value is not None and math.isfinite(row.value)
+        if row.step is not None:
+            counts[row.source].add(row.step)
+        elif row.name == "progress" and row.value is not None and -_INT64 <= row.value < _INT64:
+            counts[row.source].add(int(row.value))
+        if row.epoch is not None:
+            epochs[row.source].add(row.epoch if row.epoch == row.epoch else None)  # all that are no number are one
+        if finite and row.name in _LEARNING:
+            losses[row.source] += 1
+    most = max((len(seen) for told in (counts, epochs) for seen in told.values()), default=0)
+    return most >= PROGRESS_RECORDS or max(losses.values(), default=0) >= PROGRESS_LOSSES
 
 
 def nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:

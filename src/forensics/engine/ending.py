@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from forensics.engine.counters import counting_batches
+from forensics.engine.few import Row, few
 from forensics.engine.steps import counting_training
 from forensics.files import opened
 from forensics.model import Evidence, Fact, Kind, Observation, RunData
@@ -104,6 +105,8 @@ def broken_off(data: RunData, finished: Iterable[Observation]) -> Fact | None:
 
 def _last_records(data: RunData) -> dict[str, int]:
     """Source -> the last line with a metric; a bar that is drawn again at a step that was told before adds nothing."""
+    if (small := few(data.metrics)) is not None:
+        return _last_of_few(small)
     import polars as pl
 
     stated = data.metrics.lazy().filter(pl.col("line").is_not_null())
@@ -111,6 +114,20 @@ def _last_records(data: RunData) -> dict[str, int]:
     line = pl.when(drawn).then(pl.col("line").min().over("source", "step")).otherwise(pl.col("line"))
     told = stated.with_columns(line.alias("line")).group_by("source").agg(pl.col("line").max())
     return dict(told.collect().iter_rows())
+
+
+def _last_of_few(rows: Sequence[Row]) -> dict[str, int]:
+    first: dict[tuple[str, int | None], int] = {}  # (source, step) -> the first line that tells of it
+    for row in rows:
+        if row.line is not None:
+            first[row.source, row.step] = min(row.line, first.get((row.source, row.step), row.line))
+    last: dict[str, int] = {}
+    for row in rows:
+        if row.line is not None:
+            drawn = row.name in _OF_BARS and row.step is not None
+            line = first[row.source, row.step] if drawn else row.line
+            last[row.source] = max(line, last.get(row.source, line))
+    return last
 
 
 def _last_place(data: RunData) -> tuple[str | None, float | None]:

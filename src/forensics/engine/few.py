@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +58,11 @@ def _remembered(same: Same[pl.DataFrame]) -> Sequence[Row]:
     if tuple(table.columns) != Row._fields:
         table = table.select(Row._fields)
     return tuple(map(Row._make, table.rows()))
+
+
+def distinct(column: pl.Series) -> set[Any]:
+    """The values of a column; without floats, of which a set tells two that are no number apart."""
+    return set((column if len(column) <= FEW else column.unique()).to_list())
 
 
 def names_of(rows: Sequence[Row]) -> Mapping[str, frozenset[str]]:

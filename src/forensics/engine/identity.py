@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.engine import launched, whose
 from forensics.engine.environment import stated_world
+from forensics.engine.few import distinct
 from forensics.engine.kernel import FACT, UNPLACED
 from forensics.model import MAX_RANKS, Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
@@ -168,9 +169,9 @@ def know_world(data: RunData) -> World:
     for o in data.observations:
         ranks.update(o.culprits or ())
     if data.metrics.height:
-        ranks.update(r for r in data.metrics["rank"].unique().to_list() if r is not None)
+        ranks.update(r for r in distinct(data.metrics["rank"]) if r is not None)
     if data.collectives.height:
-        ranks.update(r for r in data.collectives["rank"].unique().to_list() if r is not None)
+        ranks.update(r for r in distinct(data.collectives["rank"]) if r is not None)
     ranks = {rank for rank in ranks if 0 <= rank < MAX_RANKS}
     kernels = kernel_sources(data)
     with_host = [o for o in data.observations if o.identity.node and UNPLACED not in o.captures]
@@ -314,7 +315,7 @@ def _unheard(data: RunData, identities: Sequence[Identity], tasks_are_ranks: boo
     spoke = {rank(s.identity) for s in data.sources if s.kind is not Kind.EMPTY}
     spoke |= {rank(identity) for identity in identities[len(data.sources) :]}
     if data.metrics.height:
-        spoke |= set(data.metrics["rank"].unique().to_list())
+        spoke |= distinct(data.metrics["rank"])
     return frozenset(r for r in empty - spoke if r is not None)
 
 
@@ -564,7 +565,7 @@ def _local_to_global(metrics: pl.DataFrame, sources: Iterable[Source], world: Wo
     for (node, local), rank in world.rank_of.items():
         if node is not None:
             of_node.setdefault(node, {})[local] = rank
-    column = pl.col("rank")
+    column = as_it_is = pl.col("rank")
     for source in sources:
         known = of_node.get(source.identity.node or "", {})
         wrong = {local: rank for local, rank in known.items() if local != rank and local not in known.values()}
@@ -572,7 +573,7 @@ def _local_to_global(metrics: pl.DataFrame, sources: Iterable[Source], world: Wo
             mine = pl.col("source") == source.path
             named = pl.col("rank").replace_strict(wrong, default=pl.col("rank"), return_dtype=pl.Int32)
             column = pl.when(mine).then(named).otherwise(column)
-    return metrics.with_columns(column.alias("rank"))
+    return metrics if column is as_it_is else metrics.with_columns(column.alias("rank"))
 
 
 def place_ranks(data: RunData, world: World) -> RunData:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from forensics.engine.few import Row, few
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.model import Identity, Kind, Observation, RunData, Source
 from forensics.patterns import lazy
@@ -101,6 +102,8 @@ def counted(data: RunData, candidates: Collection[str]) -> dict[str, Count]:
     """What each of some sources counts, of those that count steps."""
     if not data.metrics.height or not candidates:
         return {}
+    if (small := few(data.metrics)) is not None:
+        return _counted(small, candidates)
     import polars as pl
 
     step = pl.col("step")
@@ -121,6 +124,21 @@ def counted(data: RunData, candidates: Collection[str]) -> dict[str, Count]:
         source: Count(line, first, highest, max(stride or 1, 1), frozenset(names))
         for source, line, first, highest, stride, names in rows.iter_rows()
     }
+
+
+def _counted(rows: Sequence[Row], candidates: Collection[str]) -> dict[str, Count]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.step is not None and row.line is not None and row.source in candidates:
+            found.setdefault(row.source, []).append(row)
+    counts = {}
+    for source, held in found.items():
+        steps = [row.step or 0 for row in held]
+        stride = max((b - a for a, b in pairwise(steps)), default=1)
+        counts[source] = Count(
+            held[0].line or 0, steps[0], max(steps), max(stride, 1), frozenset(row.name for row in held)
+        )
+    return counts
 
 
 def _slot(source: Source) -> tuple[object, ...]:

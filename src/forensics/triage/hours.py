@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from forensics.engine.few import few
 from forensics.engine.identity import prints_its_rank
 from forensics.engine.kernel.cards import LISTED
 from forensics.model import Fact, Finding, Identity, RunData, Traceback, Writer
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # What machines and programs state only where there is a GPU, or where one is used.
 _ACCELERATORS = frozenset({"gpu.name", "gpu.count", "wandb.gpu", "device.used"})
@@ -112,16 +116,7 @@ def _widen(spans: dict[int | str, tuple[float, float]], key: int | str, first: f
 
 def parts_of(data: RunData) -> tuple[Part, ...]:
     """What each log that trained holds of each attempt: steps, and what was told of the attempt beside them."""
-    import polars as pl
-
-    logs = {writer.source for writer in data.writers}
-    found: list[Part] = []
-    if data.metrics["time"].null_count() < data.metrics.height:
-        steps = data.metrics.filter(pl.col("time").is_not_null() & pl.col("source").is_in(list(logs)))
-        ends = steps.group_by("source", "attempt", maintain_order=True).agg(
-            pl.col("time").min().alias("first"), pl.col("time").max().alias("last")
-        )
-        found += [Part(*row) for row in ends.select("source", "attempt", "first", "last").iter_rows()]
+    found = _recorded(data.metrics, {writer.source for writer in data.writers})
     trained = {part.source for part in found}
     told = [(o.evidence[0].file, o.identity.attempt, o.time) for o in data.observations if o.evidence and o.timed]
     told += [(t.header.file, t.identity.attempt, t.time) for t in data.tracebacks if t.timed]
@@ -131,6 +126,25 @@ def parts_of(data: RunData) -> tuple[Part, ...]:
         if attempt is not None and time is not None and file in trained
     ]
     return tuple(found)
+
+
+def _recorded(metrics: pl.DataFrame, logs: Collection[str]) -> list[Part]:
+    """What logs hold of each attempt by the times of their records."""
+    if (small := few(metrics)) is not None:
+        times: dict[tuple[str, int | None], list[float]] = {}
+        for row in small:
+            if row.time is not None and row.source in logs:
+                times.setdefault((row.source, row.attempt), []).append(row.time)
+        return [Part(source, attempt, min(told), max(told)) for (source, attempt), told in times.items()]
+    import polars as pl
+
+    if metrics["time"].null_count() == metrics.height:
+        return []
+    steps = metrics.filter(pl.col("time").is_not_null() & pl.col("source").is_in(list(logs)))
+    ends = steps.group_by("source", "attempt", maintain_order=True).agg(
+        pl.col("time").min().alias("first"), pl.col("time").max().alias("last")
+    )
+    return [Part(*row) for row in ends.select("source", "attempt", "first", "last").iter_rows()]
 
 
 def _stated(facts: Sequence[Fact], name: str) -> int | None:
