@@ -125,6 +125,10 @@ GOES = [
     ('"hosts": ["zeta", "theta9"]; nodes=(z-17, z-18)', '"hosts": ["host-2", "host-3"]; nodes=(host-1, host-4)'),
     ("Peer: beegfs-storage zstor3 [ID: 4]; in cluster <zcl>", "Peer: beegfs-storage host-2 [ID: 4]; in cluster <host-1>"),
     ("1562021004711, NVIDIA H100, 00000000:65:00.0", "serial-1, NVIDIA H100, 00000000:65:00.0"),
+    ("The node kgz17_4242_0 left; LS_root/mounts/clusters/bobby7/code", "The node host-1_4242_0 left; LS_root/mounts/clusters/host-2/code"),
+    (r"C:\Users\bobby\OneDrive - Zeta AG\x", r"C:\Users\user-1\OneDrive - account-1\x"),
+    ("https://www.kaggle.com/code/bobby7/nb https://www.kaggle.com/competitions/x/data",
+     "https://www.kaggle.com/code/account-1/repo-1 https://www.kaggle.com/competitions/x/data"),
     # services
     ("https://dev.azure.com/zorg/moe/_git/trainer git@ssh.dev.azure.com:v3/zorg/moe/trainer",
      "https://dev.azure.com/account-1/project-1/_git/repo-1 git@host-1:v3/account-1/project-1/repo-1"),

@@ -78,6 +78,8 @@ PLACES = (
     place(rf"(\b(?:addr|remote|local)=\[)({NAME})(?=(?:<n>[\w.-]*)*\]:)", "=["),
     place(rf"('@')({NAME})(?=')", "'@'"),  # MySQL: user 'x'@'host'
     place(rf"(\bThe node ')({NAME})(?=_\d+_\d+' has )", "The node '"),  # torch's dynamic rendezvous
+    place(rf"(\b[Nn]ode '?)({NAME})(?=_\d{{2,8}}_\d{{1,3}}\b)", "ode "),  # its name of a node: HOST_PID_NUMBER
+    place(rf"(/mounts/clusters/)({NAME})(?=/)", "/mounts/clusters/"),  # Azure's machines are called by who has them
     place(rf"(\baddresses of \()({NAME})(?=, \d)", "addresses of"),
     place(
         rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup"

@@ -79,6 +79,8 @@ _MAILBOX = lazy(
     r"((?<![\w.])/var/(?:spool/)?(?:mail|cron(?:/crontabs|/tabs)?)/)([a-z_][a-z0-9._-]{1,31})(?=[\s\\\"',:;)\]}|]|\Z)",
     re.ASCII,
 )
+# Windows calls the folder of an organisation's files after it: `OneDrive - Zeta AG`.
+_ONEDRIVE = lazy(r"(\bOneDrive - )([^\\/\n\"'<>|:]{2,60})(?=[\\/])")
 _TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s|\Z)", re.ASCII)
 _USER_KEY = lazy(
     r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
@@ -215,6 +217,8 @@ def users(text: str, memory: Memory) -> str:
             text = pattern.sub(lambda match: match[1] + memory.user(match["user"]), text)
         for pattern in (_HOME, _SHARE_HOME, _OWN_PLACE, _MAILBOX, _TILDE):
             text = second(pattern, memory.user, text)
+        if "OneDrive - " in text:
+            text = second(_ONEDRIVE, memory.account, text)
         if "/project" in text:
             text = _GROUP.sub(lambda match: _allocation(match, memory), text)
     if "%2F" in text or "%2f" in text:

@@ -180,6 +180,11 @@ _HUB_URL = lazy(
     rf"{NAME}/{NAME}",
     re.ASCII,
 )
+_KAGGLE_URL = lazy(
+    r"(\bkaggle\.com/(?:(?:datasets|code|models)/)?)(?!(?:datasets|code|models|competitions|c|docs|api|learn|static|settings"
+    rf"|discussions?|general|product-feedback)/){NAME}/{NAME}",
+    re.ASCII,
+)
 _HUB_CACHE = lazy(
     r"(\b(?:models|datasets|spaces)--)([A-Za-z0-9][\w.]*(?:-[\w.]+)*)--([A-Za-z0-9][\w.]*(?:-[\w.]+)*)", re.ASCII
 )
@@ -379,7 +384,7 @@ def repositories(text: str, memory: Memory) -> str:
         owned = _owned("repo", memory)
         if "azure.com" in text or "visualstudio.com" in text:
             text = _DEVOPS.sub(lambda match: _devops(match, memory), text)
-        for pattern in (_HUB_URL, _GIT_URL, _GIT_REMOTE):
+        for pattern in (_HUB_URL, _KAGGLE_URL, _GIT_URL, _GIT_REMOTE):
             text = pattern.sub(owned, text)
         for pattern in (_HUB_OPTION, *_HUB_SAID):
             text = pattern.sub(lambda match: match[0] if _is_path(match) else owned(match), text)

@@ -49,6 +49,11 @@ _TELLING = lazy(
     rb"|\bresolve\b|resolution failed|not known|unknownhost|refused|no such host|unreachable|server (?:at|on) \\?[\"']"
     rb"|serviceaccount| cannot [a-z]+ resource|pull access denied|inode=\"|-by: |session c?\d+ of user|quotas for "
     rb"|user/group:"
+    # variables of an environment, and what trackers and drivers say
+    rb"|\b[a-z]\w*_(?:cluster(?:_name)?|addr(?:ess)?|endpoint|server|hosts?|workspace|organi[sz]ation|task_id|container)\\?[\"']?\s?[=:]"
+    rb"|\bwandb agent |\bentity [\"']?[\w.-]+[\"']? not found|denied to access "
+    rb"|\bartifact |resuming run |\bruns/[a-z]{3}\d\d_\d\d-"
+    rb"|/rech/|/var/spool/mail/|serial number|gethostname\(\)|requested job |slurm(?:stepd|d)-"
     rb"|\bhead -> | type (?:nfs|cifs)|->[\w.-]+:\w+ \(|sky-[0-9a-f]{4}-|secrets\.\w|securestring|secretstring"
 )
 
