@@ -18,7 +18,7 @@ from forensics.archives.formats import format_of
 from forensics.archives.limits import Stop
 from forensics.engine.pipeline import analyse
 from forensics.engine.reading import sniffers
-from forensics.model import Status, Verdict
+from forensics.model import Role, Status, Verdict
 from forensics.run import discover
 
 START = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
@@ -315,3 +315,17 @@ def test_damage_never_raises(noise: bytes, at: int, form: str) -> None:
                 pass
         except Stop as stop:
             assert str(stop)
+
+
+def test_what_vertex_says_itself_is_of_no_task(tmp_path: Path) -> None:
+    def entry(n: int, task: str, text: str) -> str:
+        labels = {"type": "ml_job", "labels": {"task_name": task}}
+        return json.dumps({"insertId": f"a{n}", "timestamp": iso(n), "resource": labels, "textPayload": text})
+
+    lines = [entry(n, "workerpool0-0", text) for n, text in enumerate(STEPS)]
+    lines.append(
+        entry(99, "service", "The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137")
+    )
+    (tmp_path / "job.log").write_text("\n".join(lines) + "\n")
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert root.name == "host-oom-cgroup" and root.node != "service"

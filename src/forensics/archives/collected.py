@@ -137,7 +137,8 @@ def google(record: Object) -> list[Said]:
     if not whole and not _is_part_of_entry(record):
         return []
     labels = _at(record, "resource", "labels")
-    names = [v for key in ("pod_name", "task_name", "container_name") if isinstance(v := _at(labels, key), str)]
+    said = [v for key in ("pod_name", "task_name", "container_name") if isinstance(v := _at(labels, key), str)]
+    names = [name for name in said if name != "service"]  # what Vertex AI itself says of the tasks
     whose = "/".join(names[:2]) if len(names) > 1 else f"{names[0]}/log" if names else ""
     time = stamp(record.get("timestamp"))
     if isinstance(text := record.get("textPayload"), str):

@@ -260,10 +260,24 @@ class _Findings:
         named = {o.identity.node for o in c.observations if o.identity.node}
         if len(named) == 1:
             return next(iter(named))
+        if named and (host := _printed_host(c.observations)):
+            return host
         # Of several hosts none is proven, but for the one at which all connections that broke end.
         if named:
             return common_host(c.observations) if c.signature.area == "nccl" else None
         return None
+
+
+def _printed_host(observations: Sequence[Observation]) -> str | None:
+    """The one host that the lines themselves name, where the others are what the same files are called."""
+    by_line = {
+        (o.evidence[0].file, node)
+        for o in observations
+        if (node := o.identity.node) and node in o.evidence[0].text.split(":")
+    }
+    hosts = {node for _, node in by_line}
+    files = {file for file, _ in by_line}
+    return hosts.pop() if len(hosts) == 1 and {o.evidence[0].file for o in observations} <= files else None
 
 
 def _machines_of_pods(c: Candidate) -> set[str]:
