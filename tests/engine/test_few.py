@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forensics.engine import attempts, counters, diagnosis, ending, few, successive
+from forensics.engine import attempts, counters, diagnosis, ending, few, identity, successive
 from forensics.engine.detectors import loss_shape, nonfinite, resume, series
 from forensics.engine.detectors.names import how_many, remembered_names
 from forensics.engine.few import Same
@@ -99,6 +99,8 @@ ASKED: dict[str, Callable[[pl.DataFrame], Any]] = {
     "progress": lambda t: diagnosis._advanced(t),
     "parts": lambda t: hours.parts_of(run(t)),
     "batches": lambda t: sorted(counters.counting_batches(t)),
+    "numbered rows": lambda t: identity._numbered_rows(t, {"a.log": 3, "b.log": None}).rows(),
+    "ranked rows": lambda t: identity._ranked_rows(t, {"a.log": 3}).rows(),
     "ranks": lambda t: sorted(few.distinct(t["rank"]), key=str),
     "norms differ": lambda t: loss_shape.grad_norms_differ(t, (), agreed=1),
 }

@@ -46,9 +46,14 @@ class Row(NamedTuple):
     value: float | None
 
 
+def are_few(metrics: pl.DataFrame) -> bool:
+    """Whether a table is asked by rows, or by a column or two as objects."""
+    return metrics.height <= FEW
+
+
 def few(metrics: pl.DataFrame) -> Sequence[Row] | None:
     """The rows of a METRICS_COLUMNS table of at most FEW; None for a larger one."""
-    return _remembered(Same(metrics)) if metrics.height <= FEW else None
+    return _remembered(Same(metrics)) if are_few(metrics) else None
 
 
 @lru_cache(maxsize=1)

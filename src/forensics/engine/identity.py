@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from forensics.engine import launched, whose
 from forensics.engine.environment import stated_world
-from forensics.engine.few import distinct
+from forensics.engine.few import are_few, distinct
 from forensics.engine.kernel import FACT, UNPLACED
 from forensics.model import MAX_RANKS, Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
@@ -536,6 +536,9 @@ def _numbered_rows(metrics: pl.DataFrame, of_source: Mapping[str, int | None]) -
     known = {path: attempt for path, attempt in of_source.items() if attempt is not None}
     if not metrics.height or not known:
         return metrics
+    if are_few(metrics):
+        pairs = zip(metrics["source"].to_list(), metrics["attempt"].to_list(), strict=True)
+        return metrics.with_columns(pl.Series("attempt", [known.get(path, own) for path, own in pairs], pl.Int32))
     attempts = pl.col("source").replace_strict(known, default=None, return_dtype=pl.Int32)
     return metrics.with_columns(pl.coalesce(attempts, "attempt").alias("attempt"))
 
@@ -576,10 +579,22 @@ def _local_to_global(metrics: pl.DataFrame, sources: Iterable[Source], world: Wo
     return metrics if column is as_it_is else metrics.with_columns(column.alias("rank"))
 
 
-def place_ranks(data: RunData, world: World) -> RunData:
-    """Give every observation, traceback, writer and metric row its global rank, where it can be known."""
+def _ranked_rows(metrics: pl.DataFrame, of_source: Mapping[str, int]) -> pl.DataFrame:
+    """The metrics with the ranks of their sources, where they bear none."""
     import polars as pl
 
+    if not metrics.height or not of_source:
+        return metrics
+    if are_few(metrics):
+        pairs = zip(metrics["source"].to_list(), metrics["rank"].to_list(), strict=True)
+        ranks = [of_source.get(path) if own is None else own for path, own in pairs]
+        return metrics.with_columns(pl.Series("rank", ranks, pl.Int32))
+    named = pl.col("source").replace_strict(of_source, default=None, return_dtype=pl.Int32)
+    return metrics.with_columns(pl.coalesce("rank", named).alias("rank"))
+
+
+def place_ranks(data: RunData, world: World) -> RunData:
+    """Give every observation, traceback, writer and metric row its global rank, where it can be known."""
     data = replace(data, observations=tuple(whose.reraised(data.observations)))
     alone = whose.writers(data.observations)
     sections = whose.Sections(data.observations)
@@ -639,10 +654,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
     hosts = whose.Hosts(sources, observations, world.tasks_are_ranks)
     observations = [_with_culprits(o, world, hosts) for o in observations]
     of_source = {s.path: s.identity.rank for s in sources if s.identity.rank is not None}
-    metrics = _local_to_global(data.metrics, data.sources, world)
-    if metrics.height and of_source:
-        named = pl.col("source").replace_strict(of_source, default=None, return_dtype=pl.Int32)
-        metrics = metrics.with_columns(pl.coalesce("rank", named).alias("rank"))
+    metrics = _ranked_rows(_local_to_global(data.metrics, data.sources, world), of_source)
     return replace(
         data,
         sources=sources,
