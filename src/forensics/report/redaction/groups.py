@@ -15,7 +15,7 @@ from forensics.report.redaction.homes import is_user, of_structure, of_users
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.stand_ins import is_stand_in
 
-_PATH = lazy(r"(?<![\w./-])/(?:[\w.@+-]{1,64}/){2,12}[\w.@+-]{0,64}", re.ASCII)
+_PATH = lazy(r"(?<![\w.-])(?<!:/)/(?:[\w.@+-]{1,64}/){2,12}[\w.@+-]{0,64}", re.ASCII)
 # Folders right above those of groups, mostly on shared file systems.
 _ABOVE = lazy(
     r"(?:home\d{0,3}|homes|users|work\d?|projects?\d?|proj\d?|project-?data|(?:[a-z]{1,12}[_-]?)?scratch\d{0,3}|nobackup|data"
