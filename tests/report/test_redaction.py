@@ -196,6 +196,8 @@ def test_facts_of_the_environment_are_redacted_and_versions_stay() -> None:
         Fact("cudnn.version", "8.9.2.26", "collect_env.txt", 17),
         Fact("accelerate.main_process_ip", "10.20.30.40", "/home/jdoe/accelerate.yaml", 3),
         Fact("config.smtp_pass", "one two three", "a.yaml", 2),
+        Fact("config.nodes.0", "zeta-17", "a.yaml", 4),
+        Fact("config.layers.0", "conv-17", "a.yaml", 4),
         Fact("config.hub", "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345", "a.yaml", 1),
     )
     shown = redact_diagnosis(diagnosis(environment=told)).environment
@@ -203,7 +205,8 @@ def test_facts_of_the_environment_are_redacted_and_versions_stay() -> None:
     assert shown[0].value == "8.9.2.26"
     assert "10.20" not in shown[1].value and "jdoe" not in shown[1].source
     assert shown[2].value == "secret-2"
-    assert "hf_Ab" not in shown[3].value
+    assert [fact.value for fact in shown[3:5]] == ["host-1", "conv-17"]
+    assert "hf_Ab" not in shown[5].value
 
 
 def test_a_user_can_add_patterns() -> None:

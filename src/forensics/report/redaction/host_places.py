@@ -196,6 +196,17 @@ PLACES = (
         rf"((?<![\w.])core\.)(?=[\w-]*\d)({NAME}?)(?=\.(?:python[\d.]*|pt_main_thread|torchrun|ray|train\w*)\.\d{{2,8}})",
         "core.",
     ),
+    # settings: `trainer.hosts=x` (an item of a list has the name of the list), `cluster.name: x`, `ClusterName=x`
+    place(
+        rf"((?<![\w.-])(?:[\w-]{{1,40}}\.){{1,8}}(?:hosts|host_?names?|machines)=)({NAME})(?![\w(\[])",
+        ".host",
+        ".machines=",
+    ),
+    place(
+        rf"((?<![A-Za-z])(?:cluster[._]?name{IS}|ClusterName=))(?!default\b)({NAME})(?![\w(\[])",
+        "cluster",
+        "ClusterName",
+    ),
     # slots of a hostfile
     place(rf"^()({NAME})(?= slots=\d)", " slots="),
 )

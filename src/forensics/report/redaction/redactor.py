@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
+from forensics.patterns import lazy
 from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
 from forensics.report.redaction.apart import apart, line_by_line
@@ -24,6 +26,7 @@ from forensics.report.redaction.tracked import tracked
 from forensics.report.redaction.variables import variables
 
 _MAX_PASSES = 6
+_NUMBERED = lazy(r"(?<=\w)(?:\.\d{1,6}){1,4}\Z", re.ASCII)
 # What ends here is not one value with what follows: an environment as the kernel keeps it, and headers of HTTP as
 # Python prints bytes.
 _BETWEEN = ("\0", "\\r\\n")
@@ -88,6 +91,7 @@ class Redactor:
         """`value` with stand-ins, as the value of a setting of that name: the name can say that it is a secret, also
         one of several words.
         """
+        name = _NUMBERED.sub("", name)  # of a list: what it is called tells what its parts are
         if any(char.isspace() for char in value) and is_secret(name, value):
             return self.memory.secret(value)
         return self.again(self.redact(f"{name}={value}")).removeprefix(f"{name}=")

@@ -43,11 +43,12 @@ _BUCKETS = (
     lazy(r"(\bobjectstorage\.[^\s\"'<>]{1,100}/b/)([\w.-]{1,255})", re.ASCII),  # Oracle
     lazy(r"(/(?:gcs|s3|mnt/(?:s3|gcs))/)([a-z0-9][a-z0-9._-]{2,62})(?=/)", re.ASCII),  # where they are mounted
 )
+_STORED = ("bucket", "container", "storage")
 _BUCKET_SETTINGS = (
     # settings: `data.bucket: x`, `s3_bucket=x`, `bucket_name: x`
     lazy(
         r"((?<![\w-])(?:[\w-]{1,40}\.){0,6}(?:(?:data(?:sets?)?|s3|gcs|gs|aws|minio|oss|cos|obs|tos|r2|b2|storage|remote|cloud"
-        r"|ckpts?|checkpoints?|uploads?|output|artifacts?|source|backup|logs?)[._-]bucket(?:[_-]?name)?|bucket[_-]?name)"
+        r"|ckpts?|checkpoints?|uploads?|output|artifacts?|source|backup|logs?)[._-](?:bucket|container)(?:[_-]?name)?|bucket[_-]?name|storage[_-]?account(?:[_-]?name)?)"
         r"\s?[:=]\s?)(?!(?:true|false|yes|no|on|off|str|none|null)\b)((?=[a-z0-9._-]*[a-z])[a-z0-9][a-z0-9._-]{2,62})(?![\w(\[])",
         re.ASCII,
     ),
@@ -280,7 +281,7 @@ def buckets(text: str, memory: Memory) -> str:
     text = second(_CONTAINER_AT, make, text)
     if "oci://" in text or "objectstorage." in text:
         text = second(_ORACLE, lambda name: memory.of("namespace", name), text)
-    for pattern in (*_BUCKETS, *(_BUCKET_SETTINGS if "bucket" in text else ())):
+    for pattern in (*_BUCKETS, *(_BUCKET_SETTINGS if any(word in text for word in _STORED) else ())):
         text = second(pattern, make, text)
     return text
 
