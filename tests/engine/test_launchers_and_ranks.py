@@ -347,3 +347,28 @@ def test_the_process_that_rays_memory_monitor_killed_is_of_the_rank_that_its_con
     )
     (root,) = analysed(tmp_path, {"driver.log": listed + trained + killed}).of_role(Role.ROOT)
     assert (root.name, root.ranks) == ("host-oom-ray-monitor", (1,))
+
+
+def test_who_waits_at_the_rendezvous_is_not_who_is_waited_for(tmp_path: Path) -> None:
+    waits = (
+        "[default0]:[rank0]: Traceback (most recent call last):\n"
+        '[default0]:[rank0]:   File "/x/train.py", line 22, in <module>\n'
+        "[default0]:[rank0]: torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. "
+        "4/8 clients joined.\n"
+    )
+    cannot = (
+        "[E319 21:17:46.220144110 socket.cpp:1019] [c10d] The client socket has timed out after 900000ms while trying to "
+        "connect to (192.0.2.21, 29500).\n"
+    )
+    (root,) = analysed(tmp_path, {"node0.log": waits, "node1.log": cannot}).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.local_ranks) == ("rendezvous-timeout", None, None)
+
+
+def test_all_but_one_that_report_at_a_barrier_of_the_store_wait_for_that_one(tmp_path: Path) -> None:
+    said = (
+        "[rank{0}]: torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank "
+        "{0}, for key: store_based_barrier_key:1 (world_size=4, num_workers_joined=3, timeout=0:30:00)\n"
+    )
+    text = "[rank2]: importing tokenizers\n" + "".join(said.format(n) for n in (0, 1, 3))
+    (root,) = analysed(tmp_path, {"train.log": text}).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("rendezvous-timeout", (2,))

@@ -153,7 +153,8 @@ class _Findings:
             stepped = self._with_last_step(c, told[0], rank)
         node = self._node(c, key) or self._only_host(c)
         clocked, how = self._clocked(c, key, rank)
-        unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and c.signature.culprit != "none"
+        about_itself = c.signature.culprit not in ("none", "silent")  # and not of those who wait for another
+        unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and about_itself
         locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None
         devices = _numbers(o.identity.device for o in c.observations) if unresolved and locals_ is None else None
         return Finding(
