@@ -148,7 +148,7 @@ STAYS = [
     "/mnt/data/v1000/bs4096/x.pt /home/conda/envs/pt/x /opt/ws/build-1/x /data/imagenet/imagenet_1k/x",
     "runs/Apr11_08-00-00 /x/Apr11_08-00-00_7/a megatron.core.models.gpt.3 core.12345 core dumped in 3.2 s",
     "nodes: [add, relu] nodes=[conv1, conv2] nodes: [add1, relu2] workers: [a, b] hosts=[h for h in x] servers=[3, 4]",
-    "cluster_name: default trainer.hosts=[3] docker.container: x storage: local cluster names are given",
+    "cluster_name: default, cluster_name: str, cluster_name=name, self.cluster_name = self.cluster.cluster_name trainer.hosts=[3] docker.container: x storage: local cluster names are given",
     "bucket=25 bucket: small grad_bucket=full ddp.bucket=x1 bucket=all-reduce length_bucket: short",
     "The specified bucket does not exist; serial number is required; batch 1562021004711, 3 steps",
     "socket.gethostname() == name; host = socket.gethostname(); getpass.getuser()",

@@ -203,7 +203,8 @@ PLACES = (
         ".machines=",
     ),
     place(
-        rf"((?<![A-Za-z])(?:cluster[._]?name{IS}|ClusterName=))(?!default\b)({NAME})(?![\w(\[])",
+        rf"((?<![A-Za-z])(?:cluster[._]?name|ClusterName)(?:=|: |\\?[\"']\s?:\s?)\\?[\"']?)"
+        rf"(?!(?:default|str|None|self|args|cfg|config|name|value|cluster)\b)({NAME})(?=[\"'\s,;)}}\\]|$)",
         "cluster",
         "ClusterName",
     ),
