@@ -107,6 +107,7 @@ GOES = [
      "permission denied to access account-1/project-1/run-1; wandb agent --count 5 account-1/project-1/run-2; wandb agent run-2"),
     ("project 'zai/moe' not found; artifact 'zai/moe/corp:v3' not found; run.use_artifact('moe/corp:latest')",
      "project 'account-1/project-1' not found; artifact 'account-1/project-1/repo-1:v3' not found; run.use_artifact('project-1/repo-1:latest')"),
+    ("api.run('zai/moe/p9q8r7s6'); wandb.Api().runs('zai/moe')", "api.run('account-1/project-1/run-1'); wandb.Api().runs('account-1/project-1')"),
     ("(wandb: Resuming run brave-lion-17)", "(wandb: Resuming run run-1)"),
     ("{'entityName': 'zai', 'projectName': 'moe'}", "{'entityName': 'account-1', 'projectName': 'project-1'}"),
     # users below groups
@@ -120,6 +121,9 @@ GOES = [
     # hosts
     ("runs/Apr11_08-00-00_zeta/events.out.tfevents.1700000000.zeta.4242.0",
      "runs/Apr11_08-00-00_host-1/events.out.tfevents.1700000000.host-1.4242.0"),
+    ('TF_CONFIG={"cluster": {"worker": ["zeta:2222", "zeta2:2222"]}}', 'TF_CONFIG={"cluster": {"worker": ["host-1:2222", "host-2:2222"]}}'),
+    ("/tmp/core-python-4242-zeta", "/tmp/core-python-4242-host-1"), ("SLURM_JOB_ACCOUNT       = zacct-7", "SLURM_JOB_ACCOUNT       = account-1"),
+    ('from "Zoe Zett (work) <z@zeta.example>", "Zed, Ann" <a@zeta.example>', 'from "user-1 <email-1>", "user-2" <email-2>'),
     ("x509: certificate is valid for zreg, zreg2, not other", "x509: certificate is valid for host-1, host-2, not other"),
     ("srun: error: timeout, started 7 of 8 tasks on zgpu[17-18]", "srun: error: timeout, started 7 of 8 tasks on nodes-1"),
     ('"hosts": ["zeta", "theta9"]; nodes=(z-17, z-18)', '"hosts": ["host-2", "host-3"]; nodes=(host-1, host-4)'),
@@ -146,7 +150,7 @@ STAYS = [
     "wandb: Run data is saved locally; wandb: Run history: loss; key 'x/y' not found in 'state_dict'",
     "/data/mds/shard.00042.mds /work/exp7/exp7/x.log /data/coco/coco2017/x.jpg",
     "/mnt/data/v1000/bs4096/x.pt /home/conda/envs/pt/x /opt/ws/build-1/x /data/imagenet/imagenet_1k/x",
-    "runs/Apr11_08-00-00 /x/Apr11_08-00-00_7/a megatron.core.models.gpt.3 core.12345 core dumped in 3.2 s",
+    "core.python.4242.gz runs/Apr11_08-00-00 /x/Apr11_08-00-00_7/a megatron.core.models.gpt.3 core.12345 core dumped in 3.2 s",
     "nodes: [add, relu] nodes=[conv1, conv2] nodes: [add1, relu2] workers: [a, b] hosts=[h for h in x] servers=[3, 4]",
     "cluster_name: default, cluster_name: str, cluster_name=name, self.cluster_name = self.cluster.cluster_name trainer.hosts=[3] docker.container: x storage: local cluster names are given",
     "bucket=25 bucket: small grad_bucket=full ddp.bucket=x1 bucket=all-reduce length_bucket: short",

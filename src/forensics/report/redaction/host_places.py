@@ -196,6 +196,10 @@ PLACES = (
         rf"((?<![\w.])core\.)(?=[\w-]*\d)({NAME}?)(?=\.(?:python[\d.]*|pt_main_thread|torchrun|ray|train\w*)\.\d{{2,8}})",
         "core.",
     ),
+    place(
+        rf"((?<![\w.])core[.-](?:python[\d.]*|pt_main_thread|torchrun|ray)[.-]\d{{2,8}}[.-])(?!(?:gz|xz|zst|lz4|bz2)\b)({NAME})(?=[\s\"'),:;]|$)",
+        "core",
+    ),
     # settings: `trainer.hosts=x` (an item of a list has the name of the list), `cluster.name: x`, `ClusterName=x`
     place(
         rf"((?<![\w.-])(?:[\w-]{{1,40}}\.){{1,8}}(?:hosts|host_?names?|machines)=)({NAME})(?![\w(\[])",

@@ -90,6 +90,7 @@ _BRACKETS = lazy(
     rf"{IS}\s?[\[(]\s?)({_LISTED}(?:\s?,\s?{_LISTED}){{0,400}})(?=\s?[\])])",
     re.ASCII,
 )
+_IN_SPEC = lazy(rf"(\\?[\"'])({NAME})(?=:\d{{2,5}}\\?[\"'])", re.ASCII)  # of TensorFlow's clusters
 _STEM = lazy(r"([A-Za-z][A-Za-z-]*?)-?\d+[a-z]?\Z", re.ASCII)
 _LAYERS = frozenset("conv linear layer relu add mul block stage fc norm bn head attn mlp op node cat view".split())
 
@@ -182,6 +183,8 @@ def host_names(text: str, memory: Memory) -> str:
         text = second(_WORLD_INFO, lambda names: memory.of("nodes", names), text)
     if "[" in text or "(" in text:
         text = _BRACKETS.sub(lambda match: _bracketed(match, memory), text)
+    if "TF_CONFIG" in text or "ClusterSpec" in text:
+        text = second(_IN_SPEC, lambda name: memory.host(name, everywhere=telling(name)), text)
     if "domain=" in text:
         text = second(DOMAINS, memory.account, text)
     text = with_ports(_in_places(text, memory), memory)

@@ -102,6 +102,7 @@ _FULL_NAME = (
     lazy(r"(\buser\.name(?:\s|\s?=\s?)[\"'])([^\n\"']{2,80})(?=[\"'])"),
     lazy(r"(\b(?:GIT_(?:AUTHOR|COMMITTER)_NAME=)[\"']?)([^\n\"';=]{2,80}?)(?=[\"';\n]|\Z|\s\w+=)"),
     lazy(r"((?<![A-Za-z])[cC][nN]=)([A-Za-z][^\n,=\"'<>]{1,79})(?=,\s?(?:[oO][uU]|[dD][cC]|[cC][nN])=)"),
+    lazy(r"([\"'])([A-Z\u00c0-\u00de\u0400-\u042f][^\"'<>\n]{1,80}?)(?=[\"']? <email-\d{1,9}>)"),
     # `Name Surname <mail>`, also where the address has its stand-in
     lazy(
         r"((?<![\w<]))([A-Z\u00c0-\u00de\u0400-\u042f][\w.'-]{1,40}"

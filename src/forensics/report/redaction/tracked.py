@@ -51,6 +51,7 @@ _PATHS = (
         rf"{NAME}/{NAME}(?:/{NAME})?(?![\w/])",
         re.ASCII,
     ),
+    lazy(rf"(\b[Aa]pi(?:\(\))?\.(?:runs?|sweep|project|report)\(\s?[\"']){NAME}/{NAME}(?:/{NAME})?(?![\w/])", re.ASCII),
     lazy(rf"(\b[Ss]weep [\"'`]?){NAME}/{NAME}/{NAME}(?![\w/])", re.ASCII),
     lazy(rf"(\b[Pp]roject [\"'`]){NAME}/{NAME}(?=[\"'`])", re.ASCII),
     lazy(

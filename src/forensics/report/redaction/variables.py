@@ -24,7 +24,8 @@ _WORD = r"[^\s\0\"'`,;&|<>(){}\[\]\\]"
 _PLAIN = rf"(?P<plain>{_WORD}{{1,400}}(?:,(?![A-Za-z_][\w.-]{{0,60}}=){_WORD}{{1,400}}){{0,200}})"
 # `N=v`, `export N="v"`, `N: v`, `"N": "v"`, `'N': 'v'`, `b'N': b'v'`, `os.environ['N'] = 'v'`.
 _ASSIGNED = lazy(
-    rf"(?<![A-Za-z0-9_%$]){_NAME}(?P<is>\\?[\"']?\]?[ \t]{{0,2}}[=:](?!=)[ \t]{{0,2}})(?:{_QUOTED}|{_PLAIN})", re.ASCII
+    rf"(?<![A-Za-z0-9_%$]){_NAME}(?P<is>\\?[\"']?\]?[ \t]{{0,40}}[=:](?!=)[ \t]{{0,40}})(?:{_QUOTED}|{_PLAIN})",
+    re.ASCII,
 )
 # `setenv N v`, `ENV N v`, `%env N v`, `set -gx N v`, `setx N v`.
 _SET = lazy(
@@ -148,7 +149,7 @@ _ANY = r"(?:[A-Z0-9]+_){0,6}"
 _OF = r"(?:[A-Z0-9]+_){1,6}"  # a bare `CLUSTER` or `TEAM` is a word
 # What variables hold, by their names; the first that fits counts.
 _KINDS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
-    (re.compile(rf"(?:{names})\Z", re.ASCII), reader)
+    (lazy(rf"(?:{names})\Z", re.ASCII), reader)
     for names, reader in (
         # storage: AZURE_STORAGE_ACCOUNT, S3_BUCKET, GCS_BUCKET_NAME
         (
