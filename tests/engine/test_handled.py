@@ -151,7 +151,7 @@ OOM_OF_RANK_1 = """[rank1]: Traceback (most recent call last):
         (f"{NO_SPACE} -- ignored, the tracker runs offline", "cuda-oom"),
         (f"WARNING cache not written (non-fatal): {NO_SPACE}", "cuda-oom"),
         (f"INFO ignoring {NO_SPACE}", "cuda-oom"),
-        (f"{NO_SPACE}, continuing without the cache", "cuda-oom"),
+        (f"{NO_SPACE}; continuing without", "disk-full"),
         (NO_SPACE, "disk-full"),
         (f"ERROR the ignored_paths could not be written: {NO_SPACE}", "disk-full"),
     ],

@@ -67,11 +67,11 @@ _DATA_KEY = lazy(
 _LOGGER_KEY = lazy(r'"(?:level|levelname|severity|lvl|log|stream|logger)"\s*:')
 # What a main thread raises that has waited in vain for another one: its queue stayed empty or full, its barrier broke.
 _IN_VAIN = frozenset({"Empty", "Full", "TimeoutError", "BrokenBarrierError"})
-# What a program adds to an error that it has caught: "-- ignored", "(non-fatal)", "ignoring OSError: ...". Skipping and
-# trying again are not among them, for what is skipped or tried once more can be what it ends of.
+# What a program adds to an error that it has caught: "-- ignored", "(non-fatal)", "ignoring OSError: ...". Skipping,
+# trying again and going on without are not among them: a program can end of what it skipped, or goes on without.
 _IGNORED = lazy(
     r"(?i)(?:^\W{0,4}|[-\u2013\u2014;:,.(\[]\s{0,4}|\b(?:is|was|are|were|been|error|exception|failure|it|info|warn|warning|debug)\s{1,4})"
-    r"(?:ignored|ignoring|(?:continuing|carrying on|going on) (?:anyway|without)|non-?fatal)\b"
+    r"(?:ignored|ignoring|non-?fatal)\b"
 )
 _KERNEL = lazy(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
@@ -126,7 +126,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     for c in live:
         if c.context is None:
             suffers = any(o.signature.name in SUFFERING for o in live if o is not c and o.attempt == c.attempt)
-            c.context = _survived(c, run, suffers=suffers)
+            c.context = _survived(c, run, suffers=suffers) or _waved_away(c)
             if c.context is None and not c.recovered:
                 c.outlived = _outlived_signs(c, run)
 
@@ -155,8 +155,6 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         if c.attempt < run.last and all(o.identity.attempt is not None for o in c.observations):
             return "the run was started again"
         return None
-    if _may_pass(c) and c.signature.area not in _OUTSIDE and all(_ignored(o) for o in c.observations):
-        return "the program says itself that it ignores it"
     if _may_pass(c) and all(any(_follows(t, o) for t in run.trials) for o in last_of_each_file(c)):
         return "the study went on with other trials and finished them, so it ended one trial alone"
     c.recovered = run.ended_after(last) and _started_between(c, last, run)
@@ -198,6 +196,14 @@ def _thread_was_missed(o: Observation, run: _Run) -> bool:
     if "thread" not in o.captures:
         return False
     return any(_follows(w, o) and not run.steps.goes_on_after(w, run.world.of(w)) for w in run.in_vain)
+
+
+def _waved_away(c: Candidate) -> str | None:
+    """Why a failure is context whose every sign says itself that the program goes on; None where it is not."""
+    ended = c.signature.verdict in ("failed", "hung") and not c.recovered and c.signature.area not in _OUTSIDE
+    if ended and _may_pass(c) and all(_ignored(o) for o in c.observations):
+        return "the program says itself that it ignores it"
+    return None
 
 
 def _ignored(o: Observation) -> bool:
