@@ -372,3 +372,40 @@ def test_all_but_one_that_report_at_a_barrier_of_the_store_wait_for_that_one(tmp
     text = "[rank2]: importing tokenizers\n" + "".join(said.format(n) for n in (0, 1, 3))
     (root,) = analysed(tmp_path, {"train.log": text}).of_role(Role.ROOT)
     assert (root.name, root.ranks) == ("rendezvous-timeout", (2,))
+
+
+CRASHED = [
+    "Traceback (most recent call last):",
+    '  File "t.py", line 8, in <module>',
+    "    x = a / n",
+    "ZeroDivisionError: division by zero",
+]
+
+
+def test_a_rank_is_on_the_host_of_the_attempt_in_which_it_failed(tmp_path: Path) -> None:
+    def started(first: int) -> list[str]:
+        return [f"[rank{n}]: up host=n{first + n // 2} world=4" for n in range(4)]
+
+    def trained(low: int) -> list[str]:
+        return [f"[rank0]: step {n} loss {3 - n / 500:.3f}" for n in range(low, low + 100, 10)]
+
+    restart = (
+        "I0914 08:20:14.300000 900 torch/distributed/elastic/agent/server/api.py:905] [default] Worker group FAILED. "
+        "1/1 attempts left; will restart worker group"
+    )
+    lines = [*started(0), *trained(10), restart, *started(3), *trained(110), *(f"[rank3]: {line}" for line in CRASHED)]
+    (root,) = analysed(tmp_path, {"run.log": "\n".join(lines) + "\n"}).of_role(Role.ROOT)
+    assert (root.ranks, root.node) == ((3,), "n4")
+
+
+def test_what_ranks_raise_when_the_launcher_stops_them_follows_from_what_one_raised_above(tmp_path: Path) -> None:
+    stops = (
+        "W0914 08:01:43.001000 77 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 120 closing signal "
+        "SIGTERM"
+    )
+    handler = ["Traceback (most recent call last):", '  File "t.py", line 44, in on_term', "RuntimeError: terminated"]
+    lines = [f"step {n} loss {3 - n / 50:.3f}" for n in range(20)]
+    lines += [*(f"[rank3]: {line}" for line in CRASHED), stops]
+    lines += [f"[rank{n}]: {line}" for n in range(8) if n != 3 for line in handler]
+    (root,) = analysed(tmp_path, {"run.log": "\n".join(lines) + "\n"}).of_role(Role.ROOT)
+    assert root.ranks == (3,)

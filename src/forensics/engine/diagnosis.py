@@ -126,7 +126,7 @@ class _Findings:
         self,
         world: World,
         steps: StepClock,
-        nodes: Mapping[int, str],
+        nodes: Mapping[int | None, Mapping[int, str]],  # attempt -> rank -> host; None: in any attempt
         tables: Mapping[int, str],
         over: Collection[int],
         exits: Sequence[Observation],
@@ -214,13 +214,16 @@ class _Findings:
     def _only_host(self, c: Candidate) -> str | None:
         """For a root that no sign places: the host of the whole run, or the only one of which srun says that a task
         exited by itself."""
-        placed = any(o.identity.node for o in c.observations) or any(_host_of(r, self.nodes) for r in c.ranks or ())
+        placed = any(o.identity.node for o in c.observations) or any(self._host_of(r, c) for r in c.ranks or ())
         if placed or c.explained_by is not None:
             return None
         if self.world.whole_host is not None or c.everywhere:
             return self.world.whole_host
         told = self.exited.get(c.attempt)
         return told[0] if told is not None and self._may_be_on(c, *told) else None
+
+    def _host_of(self, rank: int, c: Candidate) -> str | None:
+        return _host_of(rank, self.nodes.get(c.attempt, self.nodes[None]))
 
     def _may_be_on(self, c: Candidate, host: str, task: int | None) -> bool:
         """Whether nothing says that a candidate is of another host than the one on which a task exited."""
@@ -236,7 +239,7 @@ class _Findings:
             printed = {self.tables.get(r) for r in c.ranks}
             if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
                 return host
-            known = {host for r in c.ranks if (host := _host_of(r, self.nodes))}
+            known = {host for r in c.ranks if (host := self._host_of(r, c))}
             own = {
                 o.identity.node
                 for o in c.observations
@@ -400,7 +403,12 @@ def diagnose(
     over = {id(c) for c in top if c.signature.name in DEATHS and was_over(c, finished, steps, world)}
     exits = [o for o in data.observations if o.signature == WORKER_EXIT]
     srun = [o for o in data.observations if o.signature == SRUN_EXIT]
-    made = _Findings(world, steps, nodes_of_ranks(data, world), hosts_in_tables(data, world), over, exits, srun)
+    attempts = {o.identity.attempt for o in data.observations if o.identity.attempt is not None}
+    anywhere = nodes_of_ranks(data, world)
+    nodes: dict[int | None, Mapping[int, str]] = {None: anywhere}
+    if len(attempts) > 1:  # a rank may be started on another host
+        nodes.update((n, anywhere | nodes_of_ranks(data, world, n)) for n in attempts)
+    made = _Findings(world, steps, nodes, hosts_in_tables(data, world), over, exits, srun)
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))
@@ -558,10 +566,12 @@ def _advanced_in_few(rows: Sequence[Row]) -> bool:
     return most >= PROGRESS_RECORDS or max(losses.values(), default=0) >= PROGRESS_LOSSES
 
 
-def nodes_of_ranks(data: RunData, world: World) -> dict[int, str]:
-    """rank -> host, where something names both."""
+def nodes_of_ranks(data: RunData, world: World, attempt: int | None = None) -> dict[int, str]:
+    """rank -> host, where something names both; of one attempt, if any is asked for."""
     nodes: dict[int, str] = {}
     for identity in (*(s.identity for s in data.sources), *(o.identity for o in data.observations)):
+        if attempt is not None and identity.attempt != attempt:
+            continue
         rank = world.global_rank(identity)
         if rank is not None and identity.node:
             nodes.setdefault(rank, identity.node)

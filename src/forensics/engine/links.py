@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from forensics.engine import aftermath
 from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
-from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before
+from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before, stands_above
 from forensics.engine.hangs import LOST_PEER, hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
@@ -21,6 +21,7 @@ from forensics.signatures.schema import Signature
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
 _NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 LAUNCHERS_REPORT = "child-failed-error"
+STOPS = "sigterm-to-children"
 FIRST_SEEN = "failed (exitcode: "  # torchelastic's line for the process that it first saw dead, above its table
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
@@ -71,6 +72,20 @@ def reports(live: Sequence[Candidate]) -> None:
         own = next((o for o in errors if o.ranks and set(report.ranks) <= set(o.ranks)), None)
         if own is not None and any(o.ranks and not set(o.ranks) & set(report.ranks) for o in errors):
             link(own, report)
+
+
+def said_when_stopped(live: Sequence[Candidate]) -> None:
+    """Exceptions that ranks raise below the line in which a launcher stops them follow from the one above that line."""
+    for stop in (c for c in live if c.signature.name == STOPS):
+        for c in live:
+            if c.signature.name != GENERIC_EXCEPTION or c.explained_by is not None or not stands_above(stop, c):
+                continue
+            for o in live:
+                own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not is_hang(o)
+                apart = o.ranks and c.ranks and not set(o.ranks) & set(c.ranks)
+                if own and apart and o.attempt == c.attempt and stands_above(o, stop) and not depends_on(o, c):
+                    link(o, c)
+                    break
 
 
 def kills_by_agents(live: Sequence[Candidate], exits: Sequence[Candidate], world: World) -> None:
