@@ -726,3 +726,9 @@ def test_a_block_behind_a_label_has_the_step_of_its_head(label: str) -> None:
     lines = ["[batch=250/4800]:", "\t Train time/batch: 249", "\t Train loss/train/total: 1.9800"]
     frame = extract("".join(f"{label}{line}\n" for line in lines), ("srun", "compose"))
     assert frame.filter(name="loss").select("step", "value").rows() == [(250, 1.98)]
+
+
+def test_the_terms_of_adversarial_losses() -> None:
+    text = "(epoch: 1, iters: 100, time: 0.081, data: 0.002) G_GAN: nan G_L1: 22.1 D_real: 0.5 D_fake: 0.7 \n"
+    frame = extract(text).filter(name="loss_part")
+    assert frame["step"].to_list() == [100] * 4 and math.isnan(frame["value"][0])

@@ -210,6 +210,8 @@ _LR = lazy(
     r"[-_/]?(?:(?:group|pg|param_group)[-_/]?)?[01]?$"
 )
 _PART = lazy(r"^(?:loss_[a-z][a-z0-9_]*|[a-z][a-z0-9_]*_loss(?:_\d+)?|[a-z0-9_]+_loss_(?:step|epoch))$")
+# The terms of pix2pix and CycleGAN, which name the network and not that it is a loss.
+_ADVERSARIAL = frozenset("g_gan g_l1 d_real d_fake d_a d_b g_a g_b cycle_a cycle_b idt_a idt_b".split())
 _NOT_A_LOSS = lazy(r"scale|weight|coef|spike|ratio|best|type|fn|func|time|count|num_|ewm|ema|patience|lambda|scaler")
 _OTHER = lazy(r"[^a-z0-9@]+")
 
@@ -219,7 +221,7 @@ def _known(name: str) -> str | None:
         return _NAMES[name]
     if _DEVICE_MEMORY.fullmatch(name):
         return "memory"
-    if name in _OBJECTIVES or (_PART.match(name) and not _NOT_A_LOSS.search(name)):
+    if name in _OBJECTIVES or name in _ADVERSARIAL or (_PART.match(name) and not _NOT_A_LOSS.search(name)):
         return "loss_part"
     return None
 

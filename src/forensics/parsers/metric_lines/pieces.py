@@ -25,7 +25,7 @@ _NUMBER = r"(?:np[.]float[0-9]{2}[(]|tensor[(])?[-+]?(?:[0-9.]|nan|inf)"
 _LIKELY = (
     r"(?i-u:(?:loss|norm|accura|acc|perplex|ppl|reward|entropy|kl|rew_mean|explained|wer|skipped|timesteps|top1|margin"
     r"|clip_frac|\| +learning_rate|train lr-|logit|log_?z\b|dead_|zero_frac|frozen|recall"
-    r"|mse|nll|bce|elbo|\bcost|\bmae\b|_mae\b"
+    r"|mse|nll|bce|elbo|g_gan|d_real|cycle_a|\bcost|\bmae\b|_mae\b"
     r"|(?:\b|_)f1(?:\b|_)|(?:\b|_)m?ap(?:\b|[_0-9]))"
     r"[a-z0-9_@/().-]*(?: +[a-z0-9_@/().-]+){0,3}[\t -/:-@\[-`{-~]+" + _NUMBER + r")"
     r"|(?-u:[ ,|\t]ce[ :=]{1,3}[0-9.n])"
