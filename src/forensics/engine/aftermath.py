@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
 
 LIMIT = "scheduler-time-limit"
+UNDELIVERED = "nccl-network-timeout"
+LONGEST_RETRY = 900.0  # seconds
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 OF_OTHERS = frozenset({"nccl", "collectives", "network"})
 _LAUNCHERS = lazy(r"exitcode\s*: -6|Signal 6 \(SIGABRT\) received by PID")
@@ -48,6 +50,16 @@ def refused_by(c: Candidate, death: Candidate, world: World) -> bool:
         return of_other_processes(c.observations, death.observations, world)
     tried = {rank for o in c.observations if (rank := world.of(o)) is not None}
     return not tried & set(death.ranks)
+
+
+def unreachable_after(c: Candidate, death: Candidate) -> bool:
+    """Whether a link that stopped delivering (InfiniBand's status 12) is what peers see of a rank that died before.
+
+    An adapter sends a packet again for some seconds to minutes (NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT) until it says so.
+    """
+    if c.signature.name != UNDELIVERED or not death.ranks or set(c.ranks or ()) & set(death.ranks):
+        return False
+    return death.time is not None and c.time is not None and death.time <= c.time <= death.time + LONGEST_RETRY
 
 
 def waited_after(limit: Candidate, death: Candidate, steps: StepClock) -> bool:

@@ -244,7 +244,7 @@ def effects_of_deaths(live: Sequence[Candidate], steps: StepClock, world: World)
             continue
         for o in deaths:
             refused = aftermath.refused_by(c, o, world)
-            follows = refused or aftermath.waited_after(c, o, steps)
+            follows = refused or aftermath.unreachable_after(c, o) or aftermath.waited_after(c, o, steps)
             # A scheduler tells at the end of a step, without a time, which of its tasks had died.
             before = may_precede(o, c) or (refused and not any(sign.timed for sign in o.observations))
             if o is not c and o.attempt == c.attempt and follows and before and not depends_on(o, c):
