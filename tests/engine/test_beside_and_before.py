@@ -173,6 +173,18 @@ def test_a_warning_of_nccl_is_of_the_only_rank_that_ends_by_it(tmp_path: Path) -
     assert both[0].ranks is None
 
 
+@pytest.mark.parametrize(("clock", "own"), [("04:30:20", True), ("04:31:20", False)])
+def test_a_link_that_stopped_after_a_rank_had_died_is_its_effect(tmp_path: Path, clock: str, own: bool) -> None:
+    oom = f"[rank3]: 2026-04-03 {clock},000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has\n"
+    warns = (
+        "[2026-04-03 04:31:00] node2:4411:4620 [0] transport/net_ib.cc:1337 NCCL WARN NET/IB : Got completion from peer "
+        "10.12.0.5<51234> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3\n"
+    )
+    lines = sorted([oom, warns], key=lambda line: line[line.index("04:3") :])
+    found = roots(analysed(tmp_path, {"log": steps("[rank0]: ") + "".join(lines)}))
+    assert ("nccl-network-timeout" in [f.name for f in found]) is not own and "cuda-oom" in [f.name for f in found]
+
+
 def test_a_rank_that_its_monitor_killed_had_hung(tmp_path: Path) -> None:
     log = steps() + (
         "[2026-04-03 04:40:21,512] [ERROR] [ft_launcher@node-3] [rank_monitor_server] [RankMonitorServer:global_rank=37 "

@@ -55,7 +55,7 @@ def refused_by(c: Candidate, death: Candidate, world: World) -> bool:
 def unreachable_after(c: Candidate, death: Candidate) -> bool:
     """Whether a link that stopped delivering (InfiniBand's status 12) is what peers see of a rank that died before.
 
-    An adapter sends a packet again for some seconds to minutes (NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT) until it says so.
+    An adapter sends a packet again for seconds to minutes (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT) until it says so.
     """
     if c.signature.name != UNDELIVERED or not death.ranks or set(c.ranks or ()) & set(death.ranks):
         return False
