@@ -151,7 +151,7 @@ def explain(
         ]
         if reasons:
             link(reasons[0], c)
-    symptoms = sorted((c for c in live if c.signature.kind == "symptom" and c.explained_by is None), key=_symptom_order)
+    symptoms = _in_order([c for c in live if c.signature.kind == "symptom" and c.explained_by is None])
     if symptoms and is_stop(symptoms[0]):  # a launcher's own stop follows from what one rank raised above it
         stop = symptoms[0]
         raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and stands_above(c, stop)]
@@ -262,11 +262,21 @@ def _outlived(echo: Candidate, steps: StepClock, world: World, finished: Sequenc
     return None
 
 
-def _symptom_order(c: Candidate) -> tuple[object, ...]:
+def _in_order(symptoms: Sequence[Candidate]) -> list[Candidate]:
+    """Symptoms, the most telling first; one that bears no time comes before what is stamped below it in its file."""
+    known = [c for c in symptoms if c.time is not None]
+    above = {id(c) for c in symptoms if c.time is None and known and all(_stands_over(c, o) for o in known)}
+    return sorted(symptoms, key=lambda c: _symptom_order(c, float("-inf") if id(c) in above else c.time))
+
+
+def _stands_over(c: Candidate, o: Candidate) -> bool:
+    return o is c or stands_above(c, o)
+
+
+def _symptom_order(c: Candidate, time: float | None) -> tuple[object, ...]:
     # What a process says of itself comes before what it misses of its peers.
     about_peers = c.signature.area in ("collectives", "nccl")
-    time = c.time if c.time is not None else float("inf")
-    return (c.attempt, about_peers, -c.signature.specificity, -c.weight, time)
+    return (c.attempt, about_peers, -c.signature.specificity, -c.weight, time if time is not None else float("inf"))
 
 
 def roots(linked: Sequence[Candidate]) -> list[Candidate]:

@@ -68,16 +68,38 @@ def _earlier(c: Candidate, found: Sequence[Candidate], steps: StepClock) -> str 
 def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
     """Why what befell pods and nodes that nothing ties to the run is context; None where it is not.
 
-    That is so where the run's own code raised an exception and nothing in its logs shows a process that was killed, or
-    a peer that was lost. Such an exception is no effect of another pod's end.
+    That is so where the run's own code raised an exception, or met an error of its own such as a full card or disk, and
+    nothing in its logs shows a process that was killed, or a peer that was lost. Neither is an effect of another pod's
+    end, nor is the exit status 1 that a launcher reports of it.
     """
     from forensics.engine.kernel.relevance import OWN_EXCEPTIONS
 
     if any(LOG in o.captures or o.culprits or not _row_of_events(o) for o in c.observations):
         return None
-    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in OWN_EXCEPTIONS]
-    suffers = any(o.signature.name in SUFFERING or o.signature.name in DEATHS for o in others if o not in own)
+    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in OWN_EXCEPTIONS or _is_own_error(o)]
+    rest = [o for o in others if o not in own and not _reports_an_exception(o)]
+    suffers = any(o.signature.name in SUFFERING or o.signature.name in DEATHS for o in rest)
     return BESIDE if own and not suffers else None
+
+
+def _is_own_error(o: Candidate) -> bool:
+    """Whether it is a failure that a program met by itself: no loss of a peer, no death by a signal, no sign of others."""
+    s = o.signature
+    return (
+        s.kind == "cause"
+        and s.verdict == "failed"
+        and s.severity == "fatal"
+        and s.area in ("memory", "gpu", "wiring", "data", "checkpoints", "environment", "optimizer")
+        and s.name not in SUFFERING
+        and s.name not in DEATHS
+        and not any(map(_of_cluster, o.observations))
+    )
+
+
+def _reports_an_exception(o: Candidate) -> bool:
+    """Whether a launcher tells of exit status 1 alone, by which an exception ends a Python process."""
+    codes = {code for sign in o.observations if (code := sign.captures.get("exitcode")) is not None}
+    return o.signature.kind == "echo" and codes == {"1"}
 
 
 def _row_of_events(o: Observation) -> bool:

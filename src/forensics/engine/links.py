@@ -75,17 +75,39 @@ def reports(live: Sequence[Candidate]) -> None:
 
 
 def said_when_stopped(live: Sequence[Candidate]) -> None:
-    """Exceptions that ranks raise below the line in which a launcher stops them follow from the one above that line."""
+    """What ranks meet below the line in which a launcher stops them follows from the error of another rank above it.
+
+    Handlers of SIGTERM raise, save, and run out of memory or disk as they do.
+    """
     for stop in (c for c in live if c.signature.name == STOPS):
         for c in live:
-            if c.signature.name != GENERIC_EXCEPTION or c.explained_by is not None or not stands_above(stop, c):
+            if not _is_own_failure(c) or c.explained_by is not None or not _came_after(stop, c):
                 continue
             for o in live:
-                own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not is_hang(o)
                 apart = o.ranks and c.ranks and not set(o.ranks) & set(c.ranks)
-                if own and apart and o.attempt == c.attempt and stands_above(o, stop) and not depends_on(o, c):
+                own = _is_own_failure(o) and o.attempt == c.attempt and _came_after(o, stop)
+                if apart and own and o.signature.name not in (*LOST_PEER, *DEATHS) and not depends_on(o, c):
                     link(o, c)
                     break
+
+
+def _is_own_failure(c: Candidate) -> bool:
+    """Whether a program's own lines tell of a failure that is no wait for others."""
+    if c.signature.kind not in ("cause", "symptom") or c.signature.verdict != "failed" or is_hang(c) or c.of_peers:
+        return False
+    if c.signature.name == GENERIC_EXCEPTION:
+        return True
+    rules = [c.signature.evidence[o.rule] for o in c.observations if o.rule is not None]
+    return len(rules) == len(c.observations) and all(rule.source == "log" for rule in rules)
+
+
+def _came_after(a: Candidate, b: Candidate) -> bool:
+    """Whether all of b stands below the first sign of a in its file, or bears a later stamp."""
+    if stands_above(a, b):
+        return True
+    first = min((o.time for o in a.observations if o.timed and o.time is not None), default=None)
+    stamps = [o.time for o in b.observations if o.timed and o.time is not None]
+    return first is not None and len(stamps) == len(b.observations) and min(stamps) > first
 
 
 def kills_by_agents(live: Sequence[Candidate], exits: Sequence[Candidate], world: World) -> None:

@@ -49,6 +49,7 @@ LINE = 400  # bytes that a line is taken to have when a rule looks at its neighb
 TEXTS = 200  # lines of which is asked whether they stand in such a text as the run reads or writes
 SPEAKERS, FEW = 512, 12  # lines whose prefixes are looked at: in a file of several processes, and in any other
 AMONG = 4  # times as many lines, where those of other ranks may stand between
+SPEAKERS_KEPT = 1 << 16  # lines whose writers are remembered
 SPEAKER = 400  # bytes at the beginning of a line that hold its prefixes
 NEAR = 1 << 20  # bytes of neighbourhood looked at in either direction, at most
 _TROUBLES = ("cause", "symptom", "echo")
@@ -486,6 +487,7 @@ class _Lines:
         self._reference = reference
         self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
         self._near: dict[tuple[str, int, int, Identity], bool] = {}
+        self._wrote: dict[bytes, Identity] = {}
         self._programs: dict[int, bool] = {}
         self._texts: dict[int, bool] = {}
 
@@ -535,7 +537,7 @@ class _Lines:
         return unless_near is None or not self._within(rule, unless_near, hit, reach, writer)
 
     def _within(self, rule: Rule, expression: str, hit: Hit, reach: int, writer: Identity) -> bool:
-        own = Identity(rank=writer.rank, local_rank=writer.local_rank, task=writer.task, node=writer.node)
+        own = Identity(writer.rank, writer.local_rank, writer.node, pid=writer.pid, task=writer.task)
         key = (expression, hit.offset, reach, own)
         if key not in self._near:
             named = own != Identity()
@@ -557,7 +559,11 @@ class _Lines:
 
     def _may_be_of(self, own: Identity, line: bytes) -> bool:
         """Whether no prefix of a line says that another process wrote it."""
-        wrote, _ = speaker(line[:SPEAKER].decode("utf-8", "replace"), self._voted)
+        head = line[:SPEAKER]
+        if (wrote := self._wrote.get(head)) is None:  # the neighbourhoods of hits share most of their lines
+            wrote, _ = speaker(head.decode("utf-8", "replace"), self._voted)
+            if len(self._wrote) < SPEAKERS_KEPT:
+                self._wrote[head] = wrote
         return all(
             mine is None or its is None or mine == its
             for mine, its in (
@@ -565,6 +571,7 @@ class _Lines:
                 (own.local_rank, wrote.local_rank),
                 (own.task, wrote.task),
                 (own.node, wrote.node),
+                (own.pid, wrote.pid),
             )
         )
 

@@ -385,7 +385,8 @@ def _stacks(
         previous = last.get(prefix)
         if previous is not None and line <= previous[0]:
             continue  # a frame further down in the backtrace that was read from its first one
-        stack = _named(stack, above, before, previous[1] if previous else None)
+        own = _of_writer(before, prefix, voted, reference) if prefix.strip() else before
+        stack = _named(stack, above, own, previous[1] if previous else None)
         time = _time_before(read, searched, offset, reference) or time
         searched = offset
         if stack.time is None and time is not None:
@@ -407,6 +408,12 @@ def _above(before: str, prefix: str, voted: frozenset[str], reference: float) ->
         if line.prefix == prefix and line.text.strip():
             return line.text.rstrip()
     return ""
+
+
+def _of_writer(before: str, prefix: str, voted: frozenset[str], reference: float) -> str:
+    """The lines of one writer, without their prefixes."""
+    lines = (clean(raw, voted, reference) for raw in before.split("\n"))
+    return "\n".join(line.text for line in lines if line.prefix.strip() == prefix.strip())
 
 
 def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Stack:
@@ -433,7 +440,9 @@ def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Sta
         own = Identity(pid=int(m["pid"][:18]), local_rank=int(local[1]) if local else None)
         return stack._replace(identity=own.over(stack.identity))
     if stack.kind == "gdb" and (m := next(reversed(list(_LWP.finditer(before))), None)):
-        return stack._replace(thread=m["thread"])
+        stack = stack._replace(thread=m["thread"])
+        if m["thread"] == "1":  # gdb's first thread is the process's own
+            stack = stack._replace(identity=Identity(pid=int(m["pid"][:18])).over(stack.identity))
     return stack
 
 

@@ -167,7 +167,9 @@ _SAID = (
     ),
     lazy(r"(\bCRON\[\d+\]: \(|\bcrond?\[\d+\]: \()([A-Za-z_][\w.-]{0,31})(?=\) )", re.ASCII | re.I),
     lazy(
-        r"(\bhsperfdata_|/torchinductor_|/ray_|/pymp-|/tmux-|/nccl_)([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
+        r"(\bhsperfdata_|/torchinductor_|/(?:tmp|shm|scratch)/(?:ray_|nccl_)|/pymp-|/tmux-)"
+        r"(?!(?:trace|results?|debug|tests?|train|topo|tune|log|dump|fr|spill|session|current|plasma)s?(?:[_./\s\"'-]|\Z))"
+        r"([A-Za-z][\w.-]{1,31})(?=[/\s\"']|\Z)",
         re.ASCII,
     ),
 )
