@@ -83,7 +83,7 @@ def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
 
 
 def _is_own_error(o: Candidate) -> bool:
-    """Whether it is a failure that a program met by itself: no loss of a peer, no death by a signal, no sign of others."""
+    """Whether it is a failure that a program met by itself: no loss of a peer, and no death by a signal."""
     s = o.signature
     return (
         s.kind == "cause"

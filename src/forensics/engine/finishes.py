@@ -129,7 +129,7 @@ def _is_of(finish: Observation, o: Observation, world: World, steps: StepClock) 
         return True
     # Two files with steps of their own are of two processes; one without may be the other stream of the same.
     unknown = world.size == 1 or (mine is None and other is None)
-    return unknown and not (steps.marks.get(here) and steps.marks.get(there))
+    return unknown and not all(steps.marks.get(file) or steps.epochs.get(file) for file in (here, there))
 
 
 def _writes_no_steps(o: Observation, steps: StepClock, world: World) -> int | None:

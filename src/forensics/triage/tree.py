@@ -20,7 +20,9 @@ KEPT = 50_000  # listings that are remembered
 FIRST = 16  # jobs of a folder that are looked at for a training
 MOST_TOLD = 256  # files of a folder that are looked at where no name is that of a log
 _TRAINING = re.compile(
-    rb"(?i)\b(?:step|iter(?:ation)?|epoch)s?\b[^\n]{0,80}\bloss\b|^Traceback \(most recent call", re.M
+    rb"(?i)\b(?:step|iter(?:ation)?|epoch)s?\b[^\n]{0,80}\bloss\b|\bloss\b[^\n]{0,160}\bepoch['\": ]"
+    rb"|(?:^|[\]:|Z] ?)Traceback \(most recent call",
+    re.M,
 )
 
 
