@@ -369,3 +369,33 @@ def test_ranks_with_empty_files_are_those_that_did_not_come(tmp_path: Path, join
     files = {f"gpt_4410_{r}.out": steps(1, 2) + raised(late) if r not in (3, 4) else "" for r in range(8)}
     found = root(tmp_path, files)
     assert (found.name, found.ranks) == ("rendezvous-timeout", (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total", "cuda-oom"),
+        ("OSError: [Errno 28] No space left on device: '/data/out.pt'", "disk-full"),
+        ("KeyError: 'image'", "python-exception"),
+    ],
+)
+def test_what_befell_another_pod_is_not_why_a_program_met_an_error_of_its_own(
+    tmp_path: Path, error: str, name: str
+) -> None:
+    agent = (
+        "E1120 08:01:45.000000 77 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 3 "
+        "(pid: 123) of binary: /usr/bin/python\n"
+    )
+    log = steps(prefix="[rank0]: ") + raised(error, prefix="[rank3]: ") + agent
+    found = diagnosed(tmp_path, {"train.log": log, "events.txt": EVENTS.format(pod="jupyter-bob-0")})
+    first = found.of_role(Role.ROOT)[0]
+    assert (first.name, first.ranks) == (name, (3,))
+    assert "pod-evicted" not in [f.name for f in found.of_role(Role.ROOT)]
+
+
+def test_what_a_rank_meets_as_it_is_stopped_is_no_cause(tmp_path: Path) -> None:
+    stops = "W1120 08:01:43.000000 77 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 120 closing signal SIGTERM\n"
+    saving = "OSError: [Errno 28] No space left on device: '/data/last.pt'"
+    log = steps() + raised("KeyError: 'x'", prefix="[rank3]: ") + stops + raised(saving, prefix="[rank0]: ")
+    (only,) = diagnosed(tmp_path, {"train.log": log}).of_role(Role.ROOT)
+    assert (only.name, only.ranks) == ("python-exception", (3,))

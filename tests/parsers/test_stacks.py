@@ -340,6 +340,46 @@ def test_the_odd_process_of_one_file_is_named(tmp_path: Path) -> None:
     assert not any("The last line of rank 6" in note for note in root.notes)  # frames are no line of its log
 
 
+@pytest.mark.parametrize("label", ["gpu-a{}: ", "{}: ", "[pod/trainer-{}/main] ", "trainer-{}  | "])
+def test_the_odd_process_behind_labels_is_named(tmp_path: Path, label: str) -> None:
+    dumped(tmp_path / "run", [WAITS] * 6 + [READS, WAITS], named=True)
+    file = tmp_path / "run" / "pyspy_all.txt"
+    blocks = file.read_text().split("\nProcess ")
+    lines = [
+        label.format(n) + line
+        for n, block in enumerate(blocks)
+        for line in (block if n == 0 else f"Process {block}").split("\n")
+    ]
+    file.write_text("\n".join(lines) + "\n")
+    (root,) = analyse([str(tmp_path / "run")]).of_role(Role.ROOT)
+    assert root.name == "straggler-rank"
+    assert root.ranks == (6,) or (root.node or "").endswith("6")  # a label may be that of a host or a pod
+
+
+def test_the_first_thread_of_gdb_is_the_process(tmp_path: Path) -> None:
+    def frames(file: str, line: int, name: str) -> str:
+        return f'  File "{file}", line {line}, in {name}\n    call()\n  File "/w/train.py", line 160, in <module>\n    main()\n'
+
+    shown = []
+    for n in range(4):
+        place = (
+            frames("/w/tar_reader.py", 66, "read")
+            if n == 2
+            else frames("/t/distributed/distributed_c10d.py", 9, "barrier")
+        )
+        main = f'Thread 1 (Thread 0x7f12bb (LWP {5000 + n}) "python"):\nTraceback (most recent call first):\n{place}\n'
+        helper = (
+            f'Thread 2 (Thread 0x7f11aa (LWP {5100 + n}) "python"):\nTraceback (most recent call first):\n'
+            '  File "/usr/lib/python3.10/threading.py", line 324, in wait\n    gotit = waiter.acquire()\n\n'
+        )
+        shown += [f"n{n}: {line}" for line in (helper + main).split("\n")]
+        said = f"2026-01-07 11:00:00 rank {n} of 4 host n{n} pid {5000 + n}\n"
+        (tmp_path / f"rank{n}.log").write_text(said + "".join(f"step {k} loss {2 - k / 100}\n" for k in range(20)))
+    (tmp_path / "gdb_all.txt").write_text("\n".join(shown) + "\n")
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("straggler-rank", (2,))
+
+
 def test_native_frames_are_no_place_in_the_program(tmp_path: Path) -> None:
     native = (
         'Process 1: python train.py\n\nThread 1 (active): "MainThread"\n    pread64 (libc.so.6)\n    read (data.py:7)\n'

@@ -251,3 +251,22 @@ def test_lines_around_evidence_are_read_together_and_without_colours(tmp_path: P
     assert "DB_PASSWORD" in page
     assert "correcthorse" not in page
     assert "staple9x" not in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/tmp/nccl_trace_rank_7",
+        "run/dumps/nccl_trace_rank_0",
+        "/root/ray_results/mnist",
+        "/app/ray_train/loop.py",
+        "/logs/nccl_debug.log",
+        "/work/nccl_tests/",
+    ],
+)
+def test_names_that_nccl_and_ray_give_to_files_are_no_users(text: str) -> None:
+    assert "user-" not in Redactor().redact(text)
+
+
+def test_a_temporary_folder_of_rays_bears_its_user() -> None:
+    assert Redactor().redact("/tmp/ray_mkessler/session") == "/tmp/ray_user-1/session"
