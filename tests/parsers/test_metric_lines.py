@@ -732,3 +732,12 @@ def test_the_terms_of_adversarial_losses() -> None:
     text = "(epoch: 1, iters: 100, time: 0.081, data: 0.002) G_GAN: nan G_L1: 22.1 D_real: 0.5 D_fake: 0.7 \n"
     frame = extract(text).filter(name="loss_part")
     assert frame["step"].to_list() == [100] * 4 and math.isnan(frame["value"][0])
+
+
+@pytest.mark.parametrize("head", ["I1012 10:00:00.000000 139872 logging_writer.py:48] ", "INFO:absl:"])
+@pytest.mark.parametrize("said", ["loss=nan, steps_per_sec=3.1", "accuracy=0.5, loss=nan"])
+def test_what_clu_writes_behind_absls_head(head: str, said: str) -> None:
+    line = head + "[{}] " + said + "\n"
+    for text in (line.format(100), "".join(line.format(n) for n in range(100, 800))):
+        frame = extract(text).filter(name="loss")
+        assert frame["step"][0] == 100 and math.isnan(frame["value"][0])

@@ -263,9 +263,10 @@ def _outlived(echo: Candidate, steps: StepClock, world: World, finished: Sequenc
 
 
 def _in_order(symptoms: Sequence[Candidate]) -> list[Candidate]:
-    """Symptoms, the most telling first; one that bears no time comes before what is stamped below it in its file."""
+    """Symptoms, the most telling first; what a rank says without a time comes before what is stamped below it."""
     known = [c for c in symptoms if c.time is not None]
-    above = {id(c) for c in symptoms if c.time is None and known and all(_stands_over(c, o) for o in known)}
+    unstamped = [c for c in symptoms if c.time is None and c.ranks and known]
+    above = {id(c) for c in unstamped if all(_stands_over(c, o) for o in known)}
     return sorted(symptoms, key=lambda c: _symptom_order(c, float("-inf") if id(c) in above else c.time))
 
 

@@ -111,6 +111,10 @@ _RANKS = tuple(
 )
 _MESSAGE = re.compile(rf'\s*\{{(?:".{{0,400}}?)?"(?:{"|".join(MESSAGES)})": ?"(?P<said>(?:[^"\\]|\\.){{1,2000}})"')
 
+# CLU's LoggingWriter behind absl's head, before `[100] loss=2.31, ..`: Flax' examples, T5X, Scenic.
+_CLU = re.compile(
+    r"(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} +\d{1,20} logging_writer\.py:\d{1,6}\] |INFO:absl:)(?=\[\d)", re.A
+)
 # What speaks of an earlier step: `best checkpoint so far: step 300 loss 1.92`, `no improvement since step 300`.
 _RECALLS = re.compile(
     r"(?i)(?<!new )\b(?:best|since|previous)\b[^\d\n{}]{0,30}?\b(?:global[ _])?(?:step|iter|iteration)\b\W{1,3}\d"
@@ -231,6 +235,8 @@ def read(text: str, voted: frozenset[str]) -> Reading | None:
     if (earlier := _RECALLS.search(text, at)) and not _COUNTS.search(text, at, earlier.start()):
         return None
     when, zone = _when(text)
+    if head := _CLU.match(text, at):
+        at = head.end()
     found = (
         _read_program(text)
         or _read_table(text, at)
