@@ -399,3 +399,10 @@ def test_what_a_rank_meets_as_it_is_stopped_is_no_cause(tmp_path: Path) -> None:
     log = steps() + raised("KeyError: 'x'", prefix="[rank3]: ") + stops + raised(saving, prefix="[rank0]: ")
     (only,) = diagnosed(tmp_path, {"train.log": log}).of_role(Role.ROOT)
     assert (only.name, only.ranks) == ("python-exception", (3,))
+
+
+def test_who_was_killed_for_its_hosts_memory_may_have_been_evicted_for_it(tmp_path: Path) -> None:
+    kernel = "2026-11-20T08:00:30.000000+00:00 node-1 kernel: Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:8kB"
+    files = {"train.log": steps(), "kern.log": kernel + "\n", "events.txt": EVENTS.format(pod="train-0")}
+    found = diagnosed(tmp_path, files)
+    assert not any("nothing ties this pod" in f.why for f in found.of_role(Role.CONTEXT))

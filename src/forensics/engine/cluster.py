@@ -83,13 +83,17 @@ def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
 
 
 def _is_own_error(o: Candidate) -> bool:
-    """Whether it is a failure that a program met by itself: no loss of a peer, and no death by a signal."""
+    """Whether it is a failure that a program tells of itself: no loss of a peer, and no end that others brought about.
+
+    Who is killed for the memory of its host says nothing, and may have been evicted for it.
+    """
     s = o.signature
     return (
         s.kind == "cause"
         and s.verdict == "failed"
         and s.severity == "fatal"
-        and s.area in ("memory", "gpu", "wiring", "data", "checkpoints", "environment", "optimizer")
+        and s.culprit == "self"
+        and s.area in ("memory", "gpu", "wiring", "data", "checkpoints")
         and s.name not in SUFFERING
         and s.name not in DEATHS
         and not any(map(_of_cluster, o.observations))
