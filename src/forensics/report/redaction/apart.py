@@ -1,26 +1,18 @@
-"""Secrets whose name stands apart from them: in pairs of name and value, lists of arguments, tables and elements."""
+"""Secrets whose name stands apart from them: in lists of arguments, tables, elements, and on the line above."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
-from forensics.report.redaction.named import is_secret
+from forensics.report.redaction.named import called_secret
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.tables import tables
 
 _TELLING = r"(?=[\w. /-]{0,80}(?:pass|pwd|secret|token|key|cred|auth|salt|dsn|cookie))"
 _TELLING_WORD = _TELLING.replace(r"[\w. /-]", r"[\w.-]")
 _QUOTED = r"b?(?P<quote>\\?[\"'])(?P<quoted>(?:(?!(?P=quote))[^\n]){1,1000})(?=(?P=quote))"
-# `- name: DB_PASSWORD` and `value: x` as Kubernetes has them: in YAML (also on two lines of a log), a dict, or JSON.
-_PAIR = lazy(
-    rf"(?i)\b(?:name|key)\\?[\"']?\s?[:=]\s?b?\\?[\"']?{_TELLING}(?P<name>[\w./-]{{2,80}})\\?[\"']?"
-    r"(?:\s?,\s{0,40}|[ \t]{1,20}|[ \t\r]*\n(?:[^\n]{0,80}?[\s\]|>:])??[ \t-]*)\\?[\"']?value\\?[\"']?\s?[:=][ \t]{0,3}"
-    rf"(?:{_QUOTED}|(?P<plain>[^\s\"'{{}},\[\]][^\s,{{}}\"']{{0,1000}}))",
-    re.ASCII,
-)
 # `'--api-key', 'x'`: a list of arguments as Python and JSON write it.
 _ARGUMENTS = lazy(
     rf"(?i)(?P<mark>\\?[\"'])--?{_TELLING}(?P<name>[\w.-]{{2,80}})(?P=mark)\s{{0,3}},\s{{0,40}}{_QUOTED}", re.ASCII
@@ -137,17 +129,10 @@ def _alone(name: str, value: str) -> bool:
     return any(char.isdigit() for char in value) and called_secret(name, value)
 
 
-def called_secret(name: str, value: str) -> bool:
-    """Whether the value of that name, an option's too, is a secret; the value may be several words."""
-    value = value.replace('"', "'")
-    return is_secret(name.lstrip("-"), value) or (" " in value and is_secret(name.lstrip("-"), value.split()[0]))
-
-
 def apart(text: str, memory: Memory) -> str:
     """`text` without secrets whose name stands before them, and not right before them; also on the line above."""
     lowered = text.lower()
     if "value" in lowered:
-        text = _replaced(_PAIR, called_secret, text, memory)
         text = _replaced(_VALUE, called_secret, text, memory)
     if "'--" in text or '"--' in text or "'-" in text:
         text = _replaced(_ARGUMENTS, called_secret, text, memory)
@@ -170,11 +155,3 @@ def apart(text: str, memory: Memory) -> str:
         if _SECRET_KIND.search(text):
             text = _DATA_BLOCK.sub(lambda match: match[1] + second(_ENTRY, memory.secret, match[3]), text)
     return text
-
-
-def line_by_line(lines: Sequence[str], memory: Memory) -> tuple[str, ...]:
-    """Consecutive lines of a file without what only a line above tells: secrets by their name, and cells of a table by
-    its head; as many lines as before.
-    """
-    found = apart("\n".join(lines), memory).split("\n")
-    return tuple(tables(found if len(found) == len(lines) else lines, memory))

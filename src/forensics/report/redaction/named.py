@@ -259,3 +259,9 @@ def named_secrets(text: str, memory: Memory) -> str:
 def is_secret(name: str, value: str) -> bool:
     """Whether a setting of that name and value holds a secret."""
     return named_secrets(f"{name}={value}", Memory()).startswith(f"{name}=secret-")
+
+
+def called_secret(name: str, value: str) -> bool:
+    """Whether the value of that name, an option's too, is a secret; the value may be several words."""
+    value = value.replace('"', "'")
+    return is_secret(name.lstrip("-"), value) or (" " in value and is_secret(name.lstrip("-"), value.split()[0]))

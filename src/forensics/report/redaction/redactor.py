@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from forensics.patterns import lazy
 from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
-from forensics.report.redaction.apart import apart, line_by_line
+from forensics.report.redaction.apart import apart
 from forensics.report.redaction.commands import commands
+from forensics.report.redaction.consecutive import line_by_line
 from forensics.report.redaction.customs import customary_homes
 from forensics.report.redaction.groups import groups
 from forensics.report.redaction.homes import shared_homes
@@ -18,6 +19,7 @@ from forensics.report.redaction.letters import as_seen
 from forensics.report.redaction.listings import listings
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.named import is_secret, named_secrets
+from forensics.report.redaction.pairs import paired
 from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
@@ -34,9 +36,9 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
-    shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, named_secrets, variables, chats,
-    repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users, listings, phones,
-    hardware, addresses, node_lists, pods, host_names,
+    shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets, variables,
+    chats, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users, listings,
+    phones, hardware, addresses, node_lists, pods, host_names,
 )  # fmt: skip
 
 

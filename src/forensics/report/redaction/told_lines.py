@@ -13,6 +13,7 @@ from itertools import islice
 from forensics.files import opened
 from forensics.model import Fact, Kind, RunData, Source
 from forensics.patterns import lazy
+from forensics.report.redaction.pairs import named_in_pairs
 from forensics.report.redaction.settings import pairs
 from forensics.report.redaction.tables import named_in_tables
 
@@ -112,8 +113,10 @@ def _lines(source: Source) -> Iterator[str]:
     lines = _ends(source)
     yield from _accounts(lines)
     yield from _listed(lines)
+    if any(b"alue" in line or b"VALUE" in line for line in lines):
+        yield from islice(named_in_pairs("\n".join(_text(line) for line in lines)), _OF_FILE)
     if any(word in line for line in lines for word in _HEADS):
-        yield from islice(named_in_tables([line[:_LONGEST].decode("utf-8", "replace") for line in lines]), _ROWS)
+        yield from islice(named_in_tables([_text(line) for line in lines]), _ROWS)
     for line in lines:
         match = _TELLING.search(line) if left else None
         if match is None:
@@ -122,7 +125,7 @@ def _lines(source: Source) -> Iterator[str]:
         seen[word] = seen.get(word, 0) + 1
         if seen[word] <= _EACH:
             left -= 1
-            yield line[:_LONGEST].decode("utf-8", "replace")
+            yield _text(line)
 
 
 def _accounts(lines: Sequence[bytes]) -> Iterator[str]:
@@ -150,8 +153,12 @@ def _listed(lines: Sequence[bytes]) -> Iterator[str]:
             yield f"HOSTNAME={host[1].decode()}"
 
 
+def _text(line: bytes) -> str:
+    return line[:_LONGEST].decode("utf-8", "replace")
+
+
 def _cells(line: bytes) -> list[str]:
-    text = line[:_LONGEST].decode("utf-8", "replace")
+    text = _text(line)
     return [cell.strip() for cell in text.split("|")] if "|" in text else text.split()
 
 

@@ -35,12 +35,10 @@ _SET = lazy(
 )
 # `('N', 'v')`: an item of a dictionary, `setdefault` and the like.
 _ITEM = lazy(rf"\(b?(?P<mark>\\?[\"']){_NAME}(?P<is>(?P=mark),\s?){_QUOTED}", re.ASCII)
-# `name: N` and `value: v`, as Kubernetes has them, in YAML, a dict and JSON.
-_PAIR = lazy(
-    rf"\b(?:name|key)\\?[\"']?\s?[:=]\s?b?\\?[\"']?{_NAME}\\?[\"']?"
-    r"(?P<is>(?:\s?,\s{0,40}|[ \t]{1,20}|[ \t\r]*\n(?:[^\n]{0,80}?[\s\]|>:])??[ \t-]*)"
-    r"\\?[\"']?value\\?[\"']?\s?[:=][ \t]{0,3})"
-    rf"(?:{_QUOTED}|{_PLAIN})",
+# `N:` with the value alone on the next line, further in.
+_BELOW = lazy(
+    rf"(?<![A-Za-z0-9_%$]){_NAME}(?P<is>\\?[\"']?[ \t]?:[ \t\r]*\n[ \t]+(?:-[ \t]+)?)(?:{_QUOTED}|{_PLAIN})"
+    r"(?=[\"']?,?[ \t\r]*(?:\n|\Z))",
     re.ASCII,
 )
 _BARS = "|\u2502\u2503\u2506\u250a\u2551"
@@ -55,6 +53,7 @@ _NOTHING = frozenset(
     "undefined empty str int float bool bytes optional final any list dict tuple path string number is was must and or "
     "for local localhost self".split()
 )
+_SIGNS = lazy(r"[./-]+")
 _PROSE_AFTER = lazy(r" [a-z]{2,}\b(?![=:.])", re.ASCII)
 _CODE_AFTER = lazy(r"[(\[]|\.[A-Za-z_]", re.ASCII)
 _TRIPLE = lazy(r"(?:x86|i\d86|amd64|aarch64|arm\w*|ppc\w*|s390x|riscv\w*)[\w.-]*-(?:linux|gnu|darwin|apple)", re.ASCII)
@@ -208,23 +207,48 @@ def _said(match: re.Match[str]) -> bool:
     return ":" not in between or telling(plain) or not _PROSE_AFTER.match(match.string, match.end())
 
 
+def _replaced(match: re.Match[str], memory: Memory) -> str:
+    reader = _reader(match["name"])
+    if reader is None:
+        return match[0]
+    groups = match.groupdict()
+    group = "quoted" if groups.get("quoted") is not None else "plain"
+    whole = groups[group]
+    value = whole.rstrip(".,:") if group == "plain" else whole
+    if not _names(value) or (group == "plain" and not _said(match)):
+        return match[0]
+    at = match.start(group) - match.start()
+    return match[0][:at] + reader(value, memory) + match[0][at + len(value) :]
+
+
+def _names(value: str) -> bool:
+    """Whether a value may be the name of anything, and not yet a stand-in."""
+    return (
+        bool(value)
+        and value.lower() not in _NOTHING
+        and not (value.isupper() and "_" in value)
+        and not is_stand_in(value)
+    )
+
+
+def held(name: str, value: str, memory: Memory) -> str:
+    """`value` without whom or what it names, as the value of a variable of that name; `mlflow.user` is one too."""
+    parts = _SIGNS.sub("_", name).upper()
+    plain = name.islower() and "_" not in parts and parts not in ("USER", "USERNAME", "HOSTNAME")
+    reader = _reader(parts) if not plain else None  # `key: nodes` is sooner a word
+    return reader(value, memory) if reader is not None and _names(value) else value
+
+
+def values_below(text: str, memory: Memory) -> str:
+    """`text` without what variables hold that stands on the line below their names."""
+    return _BELOW.sub(lambda match: _replaced(match, memory), text) if "\n" in text else text
+
+
 def variables(text: str, memory: Memory) -> str:
     """`text` without what variables of an environment hold by whose names they say so."""
 
     def replace(match: re.Match[str]) -> str:
-        reader = _reader(match["name"])
-        if reader is None:
-            return match[0]
-        groups = match.groupdict()
-        group = "quoted" if groups.get("quoted") is not None else "plain"
-        whole = groups[group]
-        value = whole.rstrip(".,:") if group == "plain" else whole
-        if not value or value.lower() in _NOTHING or (value.isupper() and "_" in value) or is_stand_in(value):
-            return match[0]
-        if group == "plain" and not _said(match):
-            return match[0]
-        at = match.start(group) - match.start()
-        return match[0][:at] + reader(value, memory) + match[0][at + len(value) :]
+        return _replaced(match, memory)
 
     if "=" in text or ":" in text:
         text = _ASSIGNED.sub(replace, text)
@@ -232,8 +256,6 @@ def variables(text: str, memory: Memory) -> str:
         text = _SET.sub(replace, text)
     if "('" in text or '("' in text or "(b" in text or '(\\"' in text:
         text = _ITEM.sub(replace, text)
-    if "value" in text:
-        text = _PAIR.sub(replace, text)
     if "|" in text or "\u2502" in text or "\u2503" in text:
         text = _CELLS.sub(replace, text)
-    return text
+    return values_below(text, memory)
