@@ -134,7 +134,7 @@ _IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", r
 _ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
 _SAID = (
     lazy(
-        r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{1,63})",
+        r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{0,62}\w)",
         re.ASCII,
     ),
     lazy(r"(\bAuthenticating to \S{1,253} as '|\bauthenticating user |\bUser name: )([A-Za-z_][\w.-]{0,31})", re.ASCII),

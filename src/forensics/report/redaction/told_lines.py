@@ -54,6 +54,7 @@ _TELLING = lazy(
     rb"|\b[a-z]\w*_(?:cluster(?:_name)?|addr(?:ess)?|endpoint|server|hosts?|workspace|organi[sz]ation|task_id|container)\\?[\"']?\s?[=:]"
     rb"|\bwandb agent |\bentity [\"']?[\w.-]+[\"']? not found|denied to access "
     rb"|\bartifact |resuming run |\bruns/[a-z]{3}\d\d_\d\d-"
+    rb"|new run with run id |\bview run [^\n]{1,128} at: |\bexperiment with name '"
     rb"|/rech/|/var/spool/mail/|serial number|gethostname\(\)|requested job |slurm(?:stepd|d)-"
     rb"|\bhead -> | type (?:nfs|cifs)|->[\w.-]+:\w+ \(|sky-[0-9a-f]{4}-|secrets\.\w|securestring|secretstring"
 )

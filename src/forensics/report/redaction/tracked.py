@@ -41,6 +41,24 @@ _RUN_SAID = (
         r"(?=:|\.?(?:\s*$|[)\]\"'`,;|]))",
         re.ASCII | re.M,
     ),
+    # W&B: offline with `resume`; a run that is used after its end; one whose id was used and deleted
+    lazy(r"(\b[Ss]tarting a new run with run id:? )((?!\d+\b)[\w.-]{2,128}?)(?=\.?(?:[\s\"'`,;)]|\Z))", re.ASCII),
+    lazy(r"(\bRun \()([\w.-]{2,128})(?=\) is finished)", re.ASCII),
+    lazy(rf"(\brun ){NAME}(?= was previously created and deleted)", re.ASCII),
+    # MLflow: `View run NAME at: URL`, where a name may be several words; runs that are not found
+    lazy(r"(\bView run )((?!run-\d+ at: )[^\s\"'<>][^\n\"'<>]{0,127}?)(?= at: [a-z]+://)", re.ASCII),
+    lazy(r"(\b[Rr]un (?:with (?:id|ID|run_id|uuid)[= :]\s?|id )?[\"'`]?)([0-9a-f]{32})\b", re.ASCII),
+)
+# MLflow's experiments and models: `Experiment with name 'x' does not exist`, `Created version '3' of model 'x'`.
+_EXPERIMENT_SAID = lazy(
+    r"(\b(?:[Ee]xperiment with name|[Ee]xperiment) ')([^'\n]{1,200})(?=' (?:does not exist|already exists|exists))",
+    re.ASCII,
+)
+# Ids of an account at Databricks: elsewhere MLflow counts its experiments from 0, or takes 18 digits at random.
+_EXPERIMENT_ID = lazy(r"((?:\bexperiments/|/\?o=|\d\?o=))(\d{10,20})\b", re.ASCII)
+_MODEL_SAID = lazy(
+    r"(\b(?:[Rr]egistered (?:[Mm]odel|[Mm]odel with name)|[Vv]ersion '?\d+'? of model)[ =]')([^'\n]{1,200})(?=')",
+    re.ASCII,
 )
 _OPTIONS = r"(?: --?[\w-]{1,40}(?:[= ][\w.]{1,40})?){0,6}"
 # ENTITY/PROJECT/RUN, and ENTITY/PROJECT alone.
@@ -53,6 +71,7 @@ _PATHS = (
     ),
     lazy(rf"(\b[Aa]pi(?:\(\))?\.(?:runs?|sweep|project|report)\(\s?[\"']){NAME}/{NAME}(?:/{NAME})?(?![\w/])", re.ASCII),
     lazy(rf"(\b[Ss]weep [\"'`]?){NAME}/{NAME}/{NAME}(?![\w/])", re.ASCII),
+    lazy(rf"(\brun ){NAME}/{NAME}/{NAME}(?= was previously created and deleted)", re.ASCII),
     lazy(rf"(\b[Pp]roject [\"'`]){NAME}/{NAME}(?=[\"'`])", re.ASCII),
     lazy(
         r"(\b(?:[Aa]rtifact|[Cc]ollection|[Mm]embership|[Rr]egistry|[Ss]weep|[Rr]un)\b[^\n]{1,160}?"
@@ -110,6 +129,10 @@ def tracked(text: str, memory: Memory) -> str:
         text = second(_PROJECT_SAID, project, text)
     for pattern in _RUN_SAID:
         text = second(pattern, run, text)
+    if "xperiment" in text:
+        text = second(_EXPERIMENT_ID, project, second(_EXPERIMENT_SAID, project, text))
+    if "model" in text.lower():
+        text = second(_MODEL_SAID, lambda name: memory.of("repo", name), text)
     if "/" in text:
         for pattern in _PATHS:
             text = pattern.sub(lambda match: _path(match, memory), text)
