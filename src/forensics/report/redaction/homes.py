@@ -6,7 +6,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
-from forensics.report.redaction.words import ORDINARY
+from forensics.report.redaction.words import FOLDERS, ORDINARY
 
 # The first folders of paths on file systems of clusters; behind them come names of volumes, then a word of those below.
 _PATH = lazy(
@@ -81,13 +81,6 @@ _STRUCTURE = lazy(
     re.ASCII,
 )
 _NAME = lazy(r"[a-z][a-z0-9._-]{1,31}\Z", re.ASCII)
-# Folders that lie beside those of users; `scratch` alone is one too.
-_FOLDERS = frozenset(
-    "configs conf results outputs notebooks docs tests apps etc venv env envs launch shared common utils misc sources "
-    "containers images repos software modules jobs slurm sbatch weights wandb runs tmp scratch home build dist lib bin "
-    "datasets models checkpoints hub huggingface public group all users projects".split()
-)  # fmt: skip
-
 
 # Folders of a site that are no group's.
 _SHARED = frozenset("data datasets models shared public modules software containers checkpoints".split())
@@ -100,7 +93,7 @@ def is_user(name: str) -> bool:
         return False  # a stand-in, also with something behind it
     file = name.rpartition(".")[2] in _SUFFIXES
     named = _NAME.match(name) is not None and _STRUCTURE.match(name) is None
-    return named and name not in ORDINARY and name not in _FOLDERS and not file
+    return named and name not in ORDINARY and name not in FOLDERS and not file
 
 
 def of_users(name: str) -> bool:

@@ -9,7 +9,7 @@ from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.people_places import PEOPLE
 from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import ORDINARY
+from forensics.report.redaction.words import FOLDERS, ORDINARY, TURNS
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `recall@10.mean`, `acc@top1.val`: a metric at a cut, and a part of it. `163.com` and the like are mail.
@@ -60,10 +60,7 @@ _GROUP = lazy(
     r"(/)([a-z][a-z0-9_-]{2,31})(?=[/\s\"']|\Z)",
     re.ASCII,
 )
-_FOLDERS = frozenset(
-    "configs conf results outputs notebooks docs tests apps etc venv env envs launch shared common utils misc sources "
-    "containers images repos software modules jobs slurm sbatch weights wandb runs tmp scratch home build dist".split()
-)
+_OF_A_JOB = lazy(r"(?:job|slurm|pbs|lsf|tmp)[._-]?\d+\Z", re.ASCII)  # the scratch space of one
 # The same, percent-encoded in an address.
 _ENCODED_HOME = lazy(r"(?i)(%2F(?:home\d?|Users)%2F)([a-z_][\w.-]{0,31})(?=%|[\s\"'&]|\Z)", re.ASCII)
 # Places that are a user's own by custom. `/scratch/x` may also be a project: it is replaced all the same.
@@ -89,6 +86,8 @@ _USER_KEY = lazy(
     r"(?:\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?|\\?[\"']:\\?[\"']))([A-Za-z_][\w.-]{1,31})(?![\w(/])",
     re.ASCII,
 )
+# `Quantum physics is hard`: a capital, then words, and no other field.
+_SENTENCE = lazy(r"[A-Z][a-z']*,?(?: [a-z][a-z']*,?){2,}(?![^\n]*[:=])", re.ASCII)
 # Of a connection string: `Uid=x;`. Of a directory: `uid=x,ou=people,dc=example`.
 _UID = lazy(
     r"(?i)((?<![A-Za-z])(?:uid|user id|userid)\s?=\s?\{?)([A-Za-z_][\w.@-]{1,63})(?=\}?;|,\s?(?:ou|dc|cn|o)=)", re.ASCII
@@ -208,9 +207,22 @@ def emails(text: str, memory: Memory) -> str:
 
 
 def _allocation(match: re.Match[str], memory: Memory) -> str:
-    if match[4] in ORDINARY or match[4] in _FOLDERS:
+    if match[4] in ORDINARY or match[4] in FOLDERS:
         return match[0]
     return match[1] + memory.account(match[2]) + match[3] + memory.user(match[4])
+
+
+def _own_place(match: re.Match[str], memory: Memory) -> str:
+    if match[2] in FOLDERS or _OF_A_JOB.match(match[2]):
+        return match[0]
+    return match[1] + memory.user(match[2])
+
+
+def _keyed(match: re.Match[str], memory: Memory) -> str:
+    """Who stands behind `user:` and the like; a turn of a chat does as well."""
+    if "=" not in match[1] and (match[2].lower() in TURNS or _SENTENCE.match(match.string, match.start(2))):
+        return match[0]
+    return match[1] + memory.user(match[2])
 
 
 def users(text: str, memory: Memory) -> str:
@@ -218,8 +230,9 @@ def users(text: str, memory: Memory) -> str:
     if "/" in text or "\\" in text or "~" in text:
         for pattern in (_WINDOWS_HOME, _BY_LETTER):
             text = pattern.sub(lambda match: match[1] + memory.user(match["user"]), text)
-        for pattern in (_HOME, _SHARE_HOME, _OWN_PLACE, _MAILBOX, _TILDE):
+        for pattern in (_HOME, _SHARE_HOME, _MAILBOX, _TILDE):
             text = second(pattern, memory.user, text)
+        text = _OWN_PLACE.sub(lambda match: _own_place(match, memory), text)
         if "OneDrive - " in text:
             text = second(_ONEDRIVE, memory.account, text)
         if "/project" in text:
@@ -229,7 +242,8 @@ def users(text: str, memory: Memory) -> str:
     if ":" in text or "=" in text or "user.name" in text or "<email-" in text:
         for pattern in (_PASSWD, *_FULL_NAME, _WHOAMI, _UID):
             text = second(pattern, memory.user, text)
-    for pattern in (_USER_KEY, _USER_OPTION, _IDS, _ID_PAIR, *_SAID):
+    text = _USER_KEY.sub(lambda match: _keyed(match, memory), text)
+    for pattern in (_USER_OPTION, _IDS, _ID_PAIR, *_SAID):
         text = second(pattern, memory.user, text)
     for pattern, words in PEOPLE:
         if any(word in text for word in words):

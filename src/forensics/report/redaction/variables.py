@@ -15,7 +15,7 @@ from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME as HOST
 from forensics.report.redaction.memory import Memory, telling
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import PUBLIC_OWNERS
+from forensics.report.redaction.words import PUBLIC_OWNERS, TURNS
 
 _NAME = r"(?P<name>[A-Z][A-Z0-9_]{2,60})"
 _QUOTED = r"b?(?P<quote>\\?[\"'])(?P<quoted>(?:(?!(?P=quote))[^\n]){1,1000})(?=(?P=quote)|\Z)"
@@ -113,7 +113,7 @@ def _account(value: str, memory: Memory) -> str:
 
 
 def _user(value: str, memory: Memory) -> str:
-    return memory.user(value) if _WORD_ONLY.match(value) else value
+    return memory.user(value) if _WORD_ONLY.match(value) and value.lower() not in TURNS else value
 
 
 def _person(value: str, memory: Memory) -> str:

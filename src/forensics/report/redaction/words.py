@@ -28,6 +28,27 @@ ORDINARY = frozenset(
     "validation version vision wandb weight weights will world zero".split()
 )
 
+# Folders that lie beside those of users, on disks where each has their own.
+FOLDERS = frozenset(
+    "configs conf results outputs output notebooks docs tests apps etc venv env envs launch shared common utils "
+    "misc sources containers images repos software modules jobs slurm sbatch weights wandb runs tmp scratch home "
+    "build dist lib bin src code datasets dataset data models model checkpoints checkpoint ckpts ckpt logs log "
+    "experiments exps artifacts traces profiles dumps cache caches hub huggingface hf_cache hf_home torch_cache "
+    "triton_cache tensorboard tb_logs slurm_tmpdir public group all users projects project local train eval "
+    "workspace imagenet".split()
+)
+
+# How a turn of a chat begins, where `user:` says whose it is: greetings, questions, and what a model is asked to do.
+TURNS = frozenset(
+    "a about above add analyze analyse and answer are as ask assume based be can classify compare complete compute "
+    "calculate consider continue convert correct could create define describe did does draft edit evaluate explain "
+    "extract fill find fix for from generate give given good great have hello help here hey hi how i i'd i'm "
+    "identify if imagine implement improve in is it let let's list make many me more name need no now ok okay on "
+    "paraphrase please predict prove provide question read rephrase rewrite say select should show simplify solve "
+    "sorry sort suggest summarise summarize tell thank thanks that the there these they think this to translate use "
+    "using was we were what what's when where which who whose why with would write yes you your".split()
+)
+
 # The same holds of names of optimizers, models, libraries and GPUs, which are also called after people; machines are
 # named so as well, and of those such a name does go.
 PROGRAMS = frozenset(
