@@ -38,8 +38,23 @@ _POD = lazy(
     r"(?<![\w-])([a-z][a-z0-9-]{0,60}-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5})(?![\w-])",
     re.ASCII,
 )
+# Jobs of Kubernetes call their pods after themselves, a role and numbers: `lora-vega-worker-3` (Kubeflow's operators),
+# `lora-vega-launcher-x7x7x` (MPI), `lora-vega-node-0-0-x7x7x` (JobSet). Of one word before the role it may be a thread.
+_ROLE_POD = lazy(
+    r"(?<![\w./-])(?:(?P<job>[a-z][a-z0-9]*(?:-[a-z0-9]+){1,12})-(?:worker|master|launcher|chief|ps|evaluator)-\d{1,5}"
+    r"|[a-z][a-z0-9-]{2,50}-launcher-[bcdfghjklmnpqrstvwxz2456789]{5}"
+    r"|[a-z][a-z0-9-]{2,50}-\d{1,5}-\d{1,5}-(?=\d*[a-z])[bcdfghjklmnpqrstvwxz2456789]{5})(?![\w-])",
+    re.ASCII,
+)
+_THREADS = frozenset(
+    "actor async background cache checkpoint core cpu data dataloader dataset dist engine executor gpu grpc host "
+    "http io kv llm load loader local log logging main memory model mp node parallel param parameter pin pipeline "
+    "pool prefetch process queue rank ray read reader rollout rpc sampler save stage tensor the thread torch "
+    "train trainer worker write writer".split()
+)
 _POD_PLACE = lazy(
-    rf"((?<![\w-])(?:\[pod/|pods?/|pod\s?[=:]\s?[\"']?|pods? \\?[\"'`]|pod[_-]?name{IS}"
+    rf"((?<![\w-])(?:\[pod/|pods?/|[Pp]ods? (?=[a-z][a-z0-9.-]*-[a-z]*\d+(?![\w.-]))"
+    rf"|pod\s?[=:]\s?[\"']?|pods? \\?[\"'`]|pod[_-]?name{IS}"
     r"|POD_NAME=|Successfully assigned [\w.-]{1,63}/))"
     r"([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,
@@ -123,6 +138,11 @@ def node_lists(text: str, memory: Memory) -> str:
     return _NODE_LIST_PLACE.sub(place, text)
 
 
+def _of_a_job(match: re.Match[str], memory: Memory) -> str:
+    threads = match["job"] is not None and all(part in _THREADS or part.isdigit() for part in match["job"].split("-"))
+    return match[0] if threads else memory.host(match[0])
+
+
 def pods(text: str, memory: Memory) -> str:
     """`text` without names of Kubernetes pods and namespaces."""
 
@@ -136,6 +156,8 @@ def pods(text: str, memory: Memory) -> str:
         text = second(_POD_PATH, lambda name: memory.of("pod", name), text)
         text = second(_POD_PLACE, pod, text)
     text = _POD.sub(lambda match: memory.host(match[0]), text)
+    if "-" in text:
+        text = _ROLE_POD.sub(lambda match: _of_a_job(match, memory), text)
     if "amespace" in text or "system:serv" in text or " -n " in text or "NAMESPACE" in text or "Successfully" in text:
         text = second(_NAMESPACE, lambda n: n if n in _PLAIN_NAMESPACE else memory.of("namespace", n), text)
     return text

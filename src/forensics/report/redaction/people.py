@@ -199,7 +199,8 @@ def emails(text: str, memory: Memory) -> str:
         return match[1] + f"{memory.user(match[2])}@{memory.host(match[3])}"
 
     def prompt(match: re.Match[str]) -> str:
-        if match[1] == "git" or is_stand_in(match[2]) or _METRIC.match(match[0]):
+        digest = match[2] in ("sha256", "sha512")  # of a container image
+        if match[1] == "git" or digest or is_stand_in(match[2]) or _METRIC.match(match[0]):
             return match[0]
         return f"{memory.user(match[1])}@{memory.host(match[2])}"
 

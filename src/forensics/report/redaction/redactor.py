@@ -15,6 +15,7 @@ from forensics.report.redaction.customs import customary_homes
 from forensics.report.redaction.groups import groups
 from forensics.report.redaction.homes import shared_homes
 from forensics.report.redaction.hosts import host_names, node_lists, pods
+from forensics.report.redaction.images import images
 from forensics.report.redaction.letters import as_seen
 from forensics.report.redaction.listings import listings
 from forensics.report.redaction.memory import Memory
@@ -37,8 +38,8 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
     shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets, variables,
-    chats, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users, listings,
-    phones, hardware, addresses, node_lists, pods, host_names,
+    chats, images, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users,
+    listings, phones, hardware, addresses, node_lists, pods, host_names,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from forensics.patterns import lazy
+from forensics.report.redaction.images import PUBLIC_ACCOUNTS
 from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.shapes import HOST, IS, NAME, TO
 from forensics.report.redaction.stand_ins import is_stand_in
@@ -63,7 +64,7 @@ _ORACLE = lazy(r"(\boci://[^\s/@\"'<>]{1,255}@|\bobjectstorage\.[\w.-]{1,80}/n/)
 
 _ARN = lazy(r"\barn:aws[\w-]{0,12}:[^\s\"'<>,)\]}]{4,300}", re.ASCII)
 _ACCOUNT = (
-    lazy(r"()(?<![\w.])(\d{12})(?=\.dkr\.ecr\.)", re.ASCII),
+    lazy(rf"()(?<![\w.])(?!{PUBLIC_ACCOUNTS})(\d{{12}})(?=\.dkr\.ecr\.)", re.ASCII),
     lazy(
         r"(?i)(\b(?:aws_?)?account(?:[ _-]?(?:id|number))?\\?[\"']?\s?[=:#]?\s?\\?[\"']?)(\d{4}-?\d{4}-?\d{4})"
         r"(?![\w.])",

@@ -96,7 +96,7 @@ PUBLIC_HOSTS = frozenset(
     "numpy.org scipy.org github.com githubusercontent.com github.io githubassets.com gitlab.com bitbucket.org "
     "huggingface.co hf.co wandb.ai wandb.me comet.com comet.ml neptune.ai mlflow.org clear.ml nvidia.com "
     "nvcr.io amd.com intel.com deepspeed.ai lightning.ai readthedocs.io readthedocs.org ray.io anyscale.com "
-    "kubernetes.io k8s.io docker.com docker.io ghcr.io quay.io gcr.io google.com googleapis.com youtube.com "
+    "kubernetes.io k8s.io docker.com docker.io ghcr.io quay.io gcr.io pkg.dev google.com googleapis.com youtube.com "
     "microsoft.com azure.com windows.net amazon.com amazonaws.com aws.dev cloudflare.com openai.com "
     "anthropic.com stackoverflow.com stackexchange.com wikipedia.org arxiv.org doi.org kaggle.com slack.com "
     "discord.com discord.gg medium.com apache.org mozilla.org w3.org ietf.org opensource.org gnu.org "
