@@ -275,6 +275,7 @@ class Finding:
     why: str  # what happened here, in words
     notes: tuple[str, ...] = ()
     see_also: tuple[str, ...] = ()  # slugs that are the usual next question: `forensics explain SLUG`
+    stopped_first: int | None = None  # of several ranks that others waited for, the one whose log ends long before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

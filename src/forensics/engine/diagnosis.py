@@ -20,6 +20,7 @@ from forensics.engine.environment import environment, printed_versions, saved_pr
 from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.few import Row, few
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
+from forensics.engine.first_silent import stopped_first
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World, task_list
 from forensics.engine.kernel import FACT as KERNEL_LOG
@@ -27,6 +28,7 @@ from forensics.engine.kernel import KILLED
 from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
+from forensics.engine.stalls import spell
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, STEPS_AFTER_DEATH
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
@@ -412,7 +414,8 @@ def diagnose(
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))
-        findings.append(made.finding(c, n, Role.ROOT, confidence(c, rivals), ids))
+        finding = made.finding(c, n, Role.ROOT, confidence(c, rivals), ids)
+        findings.append(_with_first(finding, data, steps))
     for n, c in enumerate(rest, len(top) + 1):
         findings.append(made.finding(c, n, Role.CASCADE, confidence(c, 0), ids))
     for n, c in enumerate(context, len(top) + len(rest) + 1):
@@ -431,6 +434,15 @@ def diagnose(
         coverage=data.coverage,
         environment=environment((*data.facts, *printed_versions(data.sources, data.facts))),
     )
+
+
+def _with_first(finding: Finding, data: RunData, steps: StepClock) -> Finding:
+    """The finding, with the rank that stopped first of several that others waited for, where the logs tell it."""
+    first = stopped_first(finding.ranks, data, steps, finding.attempt) if finding.name in WAITED_FOR else None
+    if first is None:
+        return finding
+    note = f"Of these, rank {first.rank} stopped first: its log ends {spell(first.before)} before that of the next"
+    return replace(finding, stopped_first=first.rank, notes=(note, *finding.notes))
 
 
 def _rivals(c: Candidate, other: Candidate) -> bool:

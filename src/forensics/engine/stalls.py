@@ -106,7 +106,7 @@ def told(
 def _with_doubt(stop: Observation, lasted: float) -> Observation:
     """A stop, with a note of the silence before it that may be one, or a difference between time zones."""
     note = (
-        f"No log holds anything for the {_spell(lasted)} before it, unless their clock and the one of this line are in "
+        f"No log holds anything for the {spell(lasted)} before it, unless their clock and the one of this line are in "
         "different time zones; if they are in one, the run hung"
     )
     return replace(stop, note=f"{stop.note}; {note}" if stop.note else note)
@@ -271,10 +271,10 @@ def _silent(stop: Observation, last: float, rhythm: _Rhythm, clock: StepClock, a
     previous = {end[1] for rank, end in ends.items() if rank not in odd}
     behind = len(ends) > 2 and isinstance(usual, int) and {ends[r][0] for r in odd} == previous
     culprits = odd if behind and max(previous) < usual else ()  # type: ignore[operator]
-    pause = f"no more than {_spell(rhythm.longest)} apart" if rhythm.longest else "in one go"
+    pause = f"no more than {spell(rhythm.longest)} apart" if rhythm.longest else "in one go"
     note = (
-        f"Steps were recorded every {_spell(rhythm.usual)} ({pause}); then no log holds anything for "
-        f"{_spell((stop.time or last) - last)}, until the run was stopped."
+        f"Steps were recorded every {spell(rhythm.usual)} ({pause}); then no log holds anything for "
+        f"{spell((stop.time or last) - last)}, until the run was stopped."
     )
     shown = [final]
     if culprits:
@@ -298,7 +298,7 @@ def _silent(stop: Observation, last: float, rhythm: _Rhythm, clock: StepClock, a
 
 
 def _teardown(end: Observation, stop: Observation, lasted: float) -> Observation:
-    note = f"The end was said, then no log holds anything for {_spell(lasted)}, until the time limit ended the job."
+    note = f"The end was said, then no log holds anything for {spell(lasted)}, until the time limit ended the job."
     return Observation(
         signature=TEARDOWN,
         weight=0.75,
@@ -312,7 +312,7 @@ def _teardown(end: Observation, stop: Observation, lasted: float) -> Observation
     )
 
 
-def _spell(seconds: float) -> str:
+def spell(seconds: float) -> str:
     """ "3 s", "13 min", "2 h 13 min"."""
     if seconds < 120:
         return f"{seconds:.3g} s"

@@ -158,6 +158,8 @@ def where(finding: Finding, run: RunSummary) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if finding.ranks:
         rows.append(("rank" if len(set(finding.ranks)) == 1 else "ranks", rank_ranges(finding.ranks, limit=SHORT)))
+        if finding.stopped_first is not None:
+            rows.append(("stopped first", f"rank {finding.stopped_first}"))
     elif run.world_size != 1:
         rows.append(("rank", "no single rank is to blame, or none is proven"))
     if finding.local_ranks:
