@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
 
 from forensics.archives.formats import RECORDS, format_of, without_compression
 
@@ -26,13 +28,24 @@ _RANK_OF = re.compile(
 
 
 # A rank without the size of its world: torch's and Lightning's prefixes, `local_rank=2`.
-_OF_A_RANK = re.compile(rb"\[(?:[Rr]ank|default)[: ]? ?\d|\b(?:global_|local_)?rank[\"']?[=:] ?\d", re.I)
-
-# What PyTorch puts before an exception and a line of its logs ("[rank0]: "), and Determined before every line of a
-# trial, behind the time and the container ("[2026-01-05T08:00:00.100Z] 003f2a1b [rank=0] || ").
-_PREFIX = re.compile(
-    rb"^(?:\[?[\dTZ:.,+ -]{8,40}\]? )?(?:[0-9a-f]{6,16} )?\[[Rr]ank[=: ]?(\d{1,6})\](?= \|\||[: ])", re.M
+_OF_A_RANK = re.compile(
+    rb"(?:\[rank[=: ]? ?|\b(?:global_|local_)?rank[\"']?[=:] ?)(?:0(?!\d)|(?P<other>\d))|(?P<local>\[default[: ]? ?\d)",
+    re.I,
 )
+
+# What PyTorch puts before an exception and a line of its logs ("[rank0]: "), Lightning before what it tells
+# ("[rank: 0] Seed set to 42"), Determined before every line of a trial, behind the time and the container
+# ("[2026-01-05T08:00:00.100Z] 003f2a1b [rank=0] || "), and programs before what they print ("Rank 0: ", "[Rank 0] ").
+_BEFORE = rb"^(?:\[?[\dTZ:.,+ -]{8,40}\]? )?(?:(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)[: ] ?)?"
+_PREFIX = re.compile(
+    _BEFORE + rb"(?:[0-9a-f]{6,16} )?(?:\[default\d{1,3}\]: ?)?"
+    rb"(?:\[[Rr]ank[=: ]{0,2}(?P<a>\d{1,6})\](?= \|\||[: ])|[Rr]ank[=: ]?(?P<b>\d{1,6})(?=[\]:, |]))",
+    re.M,
+)
+# torchrun --tee: the number of a process on its own machine.
+_LOCAL_PREFIX = re.compile(rb"^\[default(\d{1,3})\]:", re.M)
+_TIME = re.compile(rb"(?<!\d)(20\d\d)-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d)(?!\d)")
+APART = 900  # seconds between the starts of jobs; the machines of one wait for each other for ten minutes (torchrun)
 
 
 def is_read(head: bytes, name: str) -> bool:
@@ -81,12 +94,62 @@ def runs_of_one(heads: Iterable[bytes]) -> bool:
 
 
 def are_all_rank_zero(heads: Sequence[bytes]) -> bool:
-    """Whether the first bytes of each of several logs hold lines of a rank 0, and none speaks of a larger world.
+    """Whether each of several logs holds lines of a rank 0, and none speaks of a world of more ranks than it has.
 
-    The ranks of one job have one such log among them. The prefixes are global ranks: torch's, and Determined's.
+    The ranks of one job have one such log among them. The prefixes are global ranks, as those of torch, Lightning and
+    Determined are.
     """
-    ranks = [{int(m[1]) for m in _PREFIX.finditer(head)} for head in heads]
-    return len(heads) > 1 and all(0 in found for found in ranks) and not any(world_of(head) > 1 for head in heads)
+    ranks = [_prefixed(head) for head in heads]
+    whole = all(world_of(head) <= max(len(found), 1) for head, found in zip(heads, ranks, strict=True))
+    return len(heads) > 1 and all(0 in found for found in ranks) and whole
+
+
+def may_be_jobs(heads: Sequence[bytes], *, of_a_sweep: bool) -> bool:
+    """Whether logs under names of their own can be jobs by what their first bytes say of ranks.
+
+    They are the machines of one job where a log tells of ranks, unless these are of a rank 0 alone, or two logs hold
+    the same ranks. of_a_sweep: the logs are named by settings, which no machine is.
+    """
+    if not any(map(_speaks, heads)) or writers(heads, len(heads)) is Writers.JOBS:
+        return True
+    told = [_prefixed(head) for head in heads]
+    if all(found <= {0} for found in told) and not any(map(_tells_of_others, heads)):
+        return True
+    telling = [found for found in told if found]
+    if len(telling) > 1 and all(len(found) > 1 for found in telling) and frozenset.intersection(*telling):
+        return True
+    stated = writers(heads, len(heads), stated=True) is Writers.RANKS or _are_counted(telling, len(heads))
+    if of_a_sweep and not stated:
+        return True
+    local = {frozenset(int(m[1]) for m in _LOCAL_PREFIX.finditer(head)) for head in heads}
+    return len(local) == 1 and all(1 < len(found) >= max(map(world_of, heads)) for found in local) and _apart(heads)
+
+
+def _prefixed(head: bytes) -> frozenset[int]:
+    """The global ranks that a log has lines of."""
+    return frozenset(int(m["a"] or m["b"]) for m in _PREFIX.finditer(head))
+
+
+def _tells_of_others(head: bytes) -> bool:
+    """Whether a log tells of a process that is not a rank 0, or of a world of several."""
+    if any(size > 1 for size in _sizes(head)):
+        return True
+    return any(m["other"] or m["local"] for m in _OF_A_RANK.finditer(head))
+
+
+def _are_counted(telling: Sequence[frozenset[int]], count: int) -> bool:
+    """Whether each of several logs tells of one rank, and each of another one."""
+    return len(telling) == count and all(len(found) == 1 for found in telling) and len(set(telling)) == count
+
+
+def _apart(heads: Sequence[bytes]) -> bool:
+    """Whether the first times in several logs are too far from each other for the machines of one job."""
+    firsts = [m for head in heads if (m := _TIME.search(head)) is not None]
+    try:
+        times = sorted(datetime(*map(int, m.groups()), tzinfo=UTC).timestamp() for m in firsts)  # type: ignore[arg-type]
+    except ValueError:
+        return False
+    return len(times) == len(heads) and all(later - earlier > APART for earlier, later in pairwise(times))
 
 
 def world_of(head: bytes) -> int:
@@ -96,13 +159,23 @@ def world_of(head: bytes) -> int:
 
 def tells_a_rank(head: bytes) -> bool:
     """Whether the first bytes of a log say that a process of several wrote some of it."""
-    return _OF_A_RANK.search(head) is not None or any(size > 1 for size in _sizes(head))
+    return _speaks(head) and (_OF_A_RANK.search(head) is not None or any(size > 1 for size in _sizes(head)))
+
+
+def _speaks(head: bytes) -> bool:
+    """Whether any word is in a head that the expressions above look for; most logs have none, and those take long."""
+    words = head.lower()
+    return any(word in words for word in (b"rank", b"[default", b"world", b"slurm_ntasks", b"num_processes", b"member"))
 
 
 def _sizes(head: bytes) -> list[int]:
+    if not _speaks(head):
+        return []
     return [int(m[1] or m[2] or m[3]) for m in _WORLD.finditer(head)]
 
 
 def _ranks(head: bytes) -> set[tuple[int, int]]:
     """(rank, size of its world) of each statement."""
+    if not _speaks(head):
+        return set()
     return {(int(m["a"] or m["b"]), int(m["size"] or m["before"])) for m in _RANK_OF.finditer(head)}

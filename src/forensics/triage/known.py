@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from forensics.triage import folders as names
-from forensics.triage import layouts
+from forensics.triage import layouts, processes
 from forensics.triage.accounts import with_accounts
 from forensics.triage.found import Found, Rows, total
-from forensics.triage.heads import Writers, are_all_rank_zero, runs_of_one, tells_a_rank, writers
+from forensics.triage.heads import Writers, are_all_rank_zero, may_be_jobs, runs_of_one, writers
 from forensics.triage.layouts import Cut, Listing, natural
 from forensics.triage.model import Job
 from forensics.triage.tree import FIRST, HEAD, Files, Tree, of_training
@@ -50,11 +50,9 @@ class Known:
         runs = [n for n in listing.folders if layouts.is_wandb_run(n)]
         if runs and all(n in runs or n.startswith((".", "sweep-")) for n in listing.folders):
             return self._make.each(path, runs, "wandb")
-        if pods := layouts.operator_jobs(listing.files):
+        if pods := processes.operator_jobs(listing.files):
             taken = {entry for cut in pods for entry in cut.entries}
-            return self._make.cut(path, pods, "pods") + self._make.archives(
-                path, [n for n in listing.files if n not in taken]
-            )
+            return self._make.cut(path, pods, "pods") + self._others(path, [n for n in listing.files if n not in taken])
         layout, launched = layouts.launched_jobs(listing.files)
         heads = self._tree.heads(self._joined(path, cut.entries[0]) for cut in launched)
         if launched and writers(heads, len(launched)) is not Writers.RANKS:
@@ -221,8 +219,8 @@ class Known:
         several. What is numbered from 0 or 1 without a gap may be ranks; trials and notebooks are not.
         """
         logs = [n for n in self._tree.logs(path, Listing((), tuple(files))) if not layouts.is_study_log(n)]
-        if ranked := layouts.ranks_of_jobs(logs):
-            left = [name for name in files if name not in logs]
+        left = [name for name in files if name not in logs]
+        if ranked := self._numbered(path, logs):
             return self._make.cut(path, ranked, "file") + self._make.archives(path, left)
         cuts = layouts.by_stem(logs)
         stems = [cut.name for cut in cuts]
@@ -236,10 +234,30 @@ class Known:
             return Found()
         heads = [self._tree.head(self._joined(path, cut.entries[0])) for cut in cuts[:FIRST]]
         trained = sum(map(of_training, heads))
-        if trained < 2 or 2 * trained < len(heads) or any(map(tells_a_rank, heads)):
+        settings = 2 * sum(names.is_trial(n) or bool(names.settings(n)) for n in stems) >= len(stems)
+        if trained < 2 or 2 * trained < len(heads) or not may_be_jobs(heads, of_a_sweep=settings):
             return Found()
-        left = [name for name in files if name not in logs]
         return self._make.cut(path, cuts, "file") + self._make.archives(path, left)
+
+    def _numbered(self, path: str, logs: Sequence[str]) -> tuple[Cut, ...]:
+        """Jobs of which each process or machine wrote a log; () where names and first bytes do not show them."""
+        found = processes.numbered_jobs(logs)
+        if found.sure or not found.cuts:
+            return found.cuts
+        heads = [self._tree.head(self._joined(path, cut.entries[0])) for cut in found.cuts[:FIRST]]
+        trained = sum(map(of_training, heads))
+        if trained < 2 or 2 * trained < len(heads):
+            return ()
+        # A name in place of a job's can be a machine's, of one world.
+        return () if found.local and writers(heads, len(logs)) is Writers.RANKS else found.cuts
+
+    def _others(self, path: str, files: Sequence[str]) -> Found:
+        """Logs beside those of jobs by their pods: a job each where its name is of no kind of log, and it trained."""
+        logs = [n for n in files if layouts.may_be_log(n) and not layouts.is_study_log(n)]
+        own = [cut for cut in layouts.by_stem(logs) if not layouts.is_kind_of_log(cut.name)][:FIRST]
+        cuts = [cut for cut in own if self._tree.trains(path, cut.entries[0])]
+        taken = {entry for cut in cuts for entry in cut.entries}
+        return self._make.cut(path, cuts, "file") + self._make.archives(path, [n for n in files if n not in taken])
 
 
 _JOBS: tuple[tuple[Callable[[Listing], bool], str], ...] = (

@@ -19,9 +19,6 @@ Sources of the forms:
 - Jenkins: `builds/<n>/` with `build.xml` and `log`.
 - Guild AI (guild/run.py): `runs/<id>/.guild/` with `opref`, `output` and `attrs/`.
 - Azure ML: a run's download has `user_logs/` and `system_logs/`, earlier `azureml-logs/`.
-- kubelet: `/var/log/containers/<pod>_<namespace>_<container>-<64 hexadecimals>.log`; Kubeflow's operators name the pods
-  of a job `<job>-<role>-<n>`, JobSet `<job>-<role>-<n>-<index>-<five characters>` (which are of the alphabet of
-  k8s.io/apimachinery, pkg/util/rand: no vowels, no 0, 1 and 3).
 """
 
 from __future__ import annotations
@@ -116,28 +113,11 @@ _SETTINGS = re.compile(
     r"\.(?:json|ya?ml|toml|cfg|ini)\Z|training_args\.bin\Z",
     re.I,
 )
-# A pod of a JobSet. Roles have names of the user's, or of Kubeflow's trainer, which has initializers beside `node`.
-_OF_JOBSET = (
-    r"(?P<set>[a-z0-9][a-z0-9-]*?)-(?:(?:dataset|model)-initializer|[a-z][a-z0-9]*)-\d+-\d+"
-    r"-[bcdfghj-np-tv-xz2456789]{5}"
-)
-_CONTAINER_LOG = re.compile(
-    rf"(?:(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler)-\d+|{_OF_JOBSET})"
-    r"_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{64}\.log\Z"
-)
-# What `kubectl logs` of such pods is written to, under the pods' names.
-_POD_LOG = re.compile(
-    r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head)-\d+\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z"
-)
-_JOBSET_LOG = re.compile(rf"{_OF_JOBSET}\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z")
 # supervisord's (supervisor/options.py): <program>-stdout---supervisor-<random>.log. Ray's dashboard (job_manager.py):
 # job-driver-<submission id>.log.
 _LAUNCHED = (
     ("supervisor", re.compile(r"(?P<job>.+)-(?:stdout|stderr)---[\w-]+-\w{6,12}\.log(?:\.\d{1,4})?\Z")),
     ("ray-job", re.compile(r"job-driver-(?P<job>[\w.-]{1,128})\.log\Z")),
-)
-_RANK_OF_JOB = re.compile(
-    r"(?P<job>.*[A-Za-z].*?)[-_.](?:global_?)?rank[-_.=]?(?P<rank>\d{1,6})(?:\.(?:log|out|err|txt))?(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
 _PREVIOUS = re.compile(r"[-_.]prev(?:ious)?\Z", re.I)
 _ARCHIVE = re.compile(r"\.(?:tar(?:\.(?:gz|xz|bz2|zst))?|t(?:gz|xz|bz2|zst)|zip|7z|rar)\Z", re.I)
@@ -290,28 +270,6 @@ def tasks_of(folder: str, files: Sequence[str]) -> tuple[Cut, ...]:
     )
 
 
-def operator_jobs(files: Sequence[str]) -> tuple[Cut, ...]:
-    """The jobs whose pods left logs in the kubelet's folder, by the names that operators give; () where not two.
-
-    Also of logs under the names of pods alone, unless what stands for a job there is a kind of log or a stage of a run.
-    """
-    found: dict[tuple[str, str], list[str]] = {}
-    for file in files:
-        if m := _CONTAINER_LOG.match(file):
-            found.setdefault((m["namespace"], m["job"] or m["set"]), []).append(file)
-        elif m := _JOBSET_LOG.match(file):
-            found.setdefault(("", m["set"]), []).append(file)
-        elif (m := _POD_LOG.match(file)) and not is_kind_of_log(m["job"]):
-            found.setdefault(("", m["job"]), []).append(file)
-    if len(found) < 2:
-        return ()
-    spaces = {namespace for namespace, _ in found}
-    return tuple(
-        Cut(job if len(spaces) == 1 else f"{namespace}/{job}", tuple(members))
-        for (namespace, job), members in sorted(found.items())
-    )
-
-
 def launched_jobs(files: Sequence[str]) -> tuple[str, tuple[Cut, ...]]:
     """(layout, jobs) of what one daemon started and wrote a log each of; ("", ()) where these are not two."""
     for layout, shape in _LAUNCHED:
@@ -326,23 +284,6 @@ def launched_jobs(files: Sequence[str]) -> tuple[str, tuple[Cut, ...]]:
 
 def _by_job(item: tuple[str, list[str]]) -> list[tuple[int, int, str]]:
     return natural(item[0])
-
-
-def ranks_of_jobs(logs: Sequence[str]) -> tuple[Cut, ...]:
-    """Jobs of which each rank wrote a log under the job's name (`bert_rank0.log`); () where that is not sure.
-
-    Then there are two names or more, those of no kind of log, and each has the same ranks, from 0 on.
-    """
-    found: dict[str, dict[int, str]] = {}
-    for file in logs:
-        m = _RANK_OF_JOB.match(file)
-        if m is None or is_kind_of_log(m["job"]) or is_host(m["job"]):
-            return ()
-        found.setdefault(m["job"], {})[int(m["rank"])] = file
-    ranks = {tuple(sorted(members)) for members in found.values()}
-    if len(found) < 2 or len(ranks) != 1 or (numbers := ranks.pop()) != tuple(range(max(len(numbers), 2))):
-        return ()
-    return tuple(Cut(job, tuple(members.values())) for job, members in found.items())
 
 
 def by_stem(files: Sequence[str]) -> tuple[Cut, ...]:
