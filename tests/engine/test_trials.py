@@ -65,16 +65,26 @@ def test_a_trial_that_failed_and_came_to_its_end_later_recovered(tmp_path: Path,
     assert not dated or (first.step, first.step_is) == (4, "last_seen")
 
 
+@pytest.mark.parametrize("last", [5, 20])
+def test_a_trial_that_went_on_after_its_failure_and_was_stopped_recovered(tmp_path: Path, last: int) -> None:
+    trial(tmp_path, failure(1, "09-04-07"), results(last=last, done=False))
+    found = diagnose(tmp_path)
+    first = found.of_role(Role.ROOT)[0]
+    assert (found.verdict, first.name, first.step) == (Verdict.RECOVERED, "python-exception", 4)
+
+
 @pytest.mark.parametrize(
     ("errors", "rows"),
     [
-        (failure(1, "09-04-07"), results(last=9, done=False)),
+        (failure(1, "09-09-07"), results(last=9, done=False)),
+        (failure(1, "09-04-07") + failure(2, "09-09-07"), results(last=9, done=False)),
+        (failure(1, "09-04-07"), results(last=9, done=False, dated=False)),
         (failure(1, "09-21-00"), results(last=20, done=True)),  # it failed after all that it reports
         (failure(1, "09-04-07").partition("\n")[2], results(last=20, done=True)),  # no file of Tune's
         (failure(1, "09-04-07"), '{"step": 3, "loss": 1.5, "done": true}\n'),
         (failure(1, "09-04-07"), ""),
     ],
-    ids=["not done", "failed after its last result", "no failure of Tune's", "no result of Tune's", "no result"],
+    ids=["not done", "not done the second time", "not done, without dates", "failed after its last result", "no failure of Tune's", "no result of Tune's", "no result"],
 )
 def test_a_trial_that_did_not_come_back_failed(tmp_path: Path, errors: str, rows: str) -> None:
     trial(tmp_path, errors, rows)

@@ -191,3 +191,11 @@ def test_a_space_in_a_path_is_part_of_the_file() -> None:
     (found,) = group([raised(1, "KeyError", "x", ("/home/ü/tr äin.py", 4, "schritt"))])
     assert found.title.startswith("KeyError in schritt (tr äin.py)")
     assert found.name.startswith("keyerror-schritt-")
+
+
+def test_what_a_job_got_over_is_no_failure() -> None:
+    rows = [raised(n, "KeyError", "'x'", ("/w/data.py", 3, "load")) for n in range(3)]
+    recovered = replace(rows[1], verdict="recovered")
+    assert is_unknown(rows[1]) and not is_unknown(recovered)
+    (only,) = group([rows[0], recovered, rows[2]])
+    assert only.jobs == (rows[0].path, rows[2].path)

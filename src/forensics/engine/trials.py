@@ -3,7 +3,9 @@
 Tune appends each failure of a trial to its `error.txt` and never takes one out (ray/tune/experiment/trial.py,
 `handle_error`: "Failure # 1 (occurred at 2026-01-05_08-08-07)"). A trial that is tried again appends to the same
 `result.json`, whose rows say whether the trial is over (`done`, ray/air/constants.py). Only the last of them says so,
-and a trial whose last failure was its end has none.
+and a trial whose last failure was its end has none. A trial that was paused and then stopped (HyperBand), or whose
+experiment came to its limit of time or was ended by hand, has none either (ray/tune/execution/tune_controller.py,
+`_process_trial_result` and `stop_trial`): then it came back where it has results of after its last failure.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _FAILURE = re.compile(rb"^Failure # \d{1,6} \(occurred at (\d{4}-\d\d-\d\d_\d\d-
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One that failed and came to its end later."""
+    """One that failed and came to its end later, or went on at least."""
 
     folder: str  # of its files, with "/" at its end; "" for the run's own
     end: Observation
@@ -49,7 +51,10 @@ class Trial:
 
 
 def came_back(sources: Sequence[Source]) -> tuple[Trial, ...]:
-    """The trials among a run's files that failed, were tried again, and have a last result that says they are done."""
+    """The trials among a run's files that failed and were tried again.
+
+    Their last result says that they are done, or is of a later time than their last failure.
+    """
     errors = [s for s in sources if s.path.rpartition("/")[2] == ERRORS]
     if not errors:
         return ()
@@ -108,11 +113,12 @@ def _trial(errors: Source, results: Source) -> Trial | None:
     last, said = rows[-1]
     date = last.get("date") or ""
     # Both are the local time of machines of one cluster.
-    if last.get("training_iteration") is None or last.get("done") != TRUE or (date and date < failures[-1][1]):
+    done, failed = last.get("done") == TRUE, failures[-1][1]
+    if last.get("training_iteration") is None or not (date > failed or (done and date in ("", failed))):
         return None
     dated = [(row.get("date"), row.get("training_iteration")) for row, _ in rows]
     counted = tuple(sorted((d, int(n)) for d, n in dated if d and n and n.isdecimal()))
-    note = "its last result says that the trial is done"
+    note = f"its last result says that the trial {'is done' if done else 'went on after its last failure'}"
     end = Observation(
         signature=FINISHED,
         weight=WEIGHT,

@@ -64,7 +64,12 @@ def slug(text: str) -> str:
 
 
 def is_unknown(result: JobResult) -> bool:
-    """Whether a job failed of something that has no signature, and left something to group it by."""
+    """Whether a job failed of something that has no signature, and left something to group it by.
+
+    What got over it did not fail.
+    """
+    if result.verdict == "recovered":
+        return False
     rest = result.unexplained
     vague = result.root is None or result.root in VAGUE or result.root in BY_WORDS or result.root == IN_A_WORKER
     if rest is None or result.error is not None or not vague:
