@@ -24,6 +24,20 @@ from forensics.patterns import lazy
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
 _ANSI = lazy(ANSI)
 
+# What a kernel's line begins with in the forms of `parsers.kernel.lines`, and other lines seldom do: printk's stamp, the
+# tag of the system's log, or the words of drivers and of the memory killer, behind any stamp in brackets.
+_LOGGED = (
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) [A-Za-z0-9][\w.-]{0,252} "
+)
+_KERNELS = (
+    rf"(?:\[ *\d{{1,10}}\.\d{{6}}\] |{_LOGGED}kernel: |(?:\[[^\]]{{1,40}}\] ?)?(?:NVRM: |Out of memory: Killed process"
+    r"|oom-kill:constraint=|Memory cgroup out of memory: |nvidia-nv(?:link|switch)\d*: |mlx5_core \d{4}:"
+    r"|pcieport \d{4}:|amdgpu \d{4}:|mce: \[Hardware Error\]))"
+)
+_NUMBERED_HOST = r"[A-Za-z][A-Za-z_.-]{0,60}\d[\w.-]{0,60}"
+_LINE = r":(?:\d{1,9}[:-])?"  # behind the name of a file that grep names, its line where it was asked for (-n)
+
 # name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
 ALWAYS: dict[str, str] = {
     # "-": of a stream that a collector did not keep (archives.records)
@@ -58,7 +72,24 @@ ALWAYS: dict[str, str] = {
         r"(?:<[0-3]>)?"
     ),
     "pasted_number": r"^\s*(?:\d{1,7}|\[\d{1,7}\]) (?P<rest>\[rank\d+\]:)",
+    # pdsh or clush, of a few lines of kernels that were looked for: too few for a vote, and unmistakable
+    "gathered": rf"^(?P<host>{_NUMBERED_HOST}|\d{{1,3}}(?:\.\d{{1,3}}){{3}}): (?P<rest>{_KERNELS}|/var/log/\S)",
+    # grep, of the logs of systems below /var/log, and of dmesg's output that bears a host in its name
+    "grep_dmesg_of": (
+        rf"^(?:[\w.+@-]{{1,64}}/|/){{0,12}}dmesg[-_.](?P<host>{_NUMBERED_HOST}?)(?:\.(?:txt|log|out))?"
+        rf"{_LINE}(?P<rest>{_KERNELS})"
+    ),
+    "grep_dmesg": (
+        rf"^(?:[\w.+@-]{{1,64}}/|/){{0,12}}(?P<host>{_NUMBERED_HOST}?)[-_./]dmesg(?:\.(?:txt|log|out))?"
+        rf"{_LINE}(?P<rest>{_KERNELS})"
+    ),
+    "grep_log": (
+        r"^(?:[\w.+@-]{1,64}/|/){0,12}(?:kern|messages|syslog|dmesg|journal)[\w.+@-]{0,64}"
+        rf"{_LINE}(?P<rest>{_KERNELS}|{_LOGGED}[\w./-]{{1,64}}(?:\[\d{{1,10}}\])?: )"
+    ),
 }
+# Words with numbers in the names of files that are no hosts': dmesg-boot1.txt.
+_NO_HOST_OF_FILE = lazy(r"(?i)(?:rank|run|job|boot|attempt|try|part|step|xid|log|gpu|v|old|prev\w*)[-_.]?\d+$")
 
 # Prefixes that need the file's vote: what `host`, or else the first group, holds must look like it over the file.
 VOTED: dict[str, str] = {
@@ -91,7 +122,7 @@ _NEVER_A_HOST = {
     "steps", "iters", "iteration", "iterations", "epochs", "ep", "batch", "global_step", "num_updates", "train_loss",
     "val_loss", "eval_loss", "total_loss", "training", "validation", "valid", "lr", "progress", "critical", "notice",
     "srun", "slurmstepd", "sbatch", "salloc", "mpirun", "mpiexec", "orterun", "prterun", "torchrun", "make",
-    "stderr", "stdout",
+    "stderr", "stdout", "kernel", "dmesg",
 }  # fmt: skip
 
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
@@ -105,6 +136,7 @@ def _any_of(patterns: Mapping[str, str], flags: int = 0) -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in plain.items()), flags)
 
 
+_OF_KERNELS = lazy(_KERNELS)
 _SOME = _any_of(ALWAYS)
 _VOTED = {name: re.compile(pattern) for name, pattern in VOTED.items()}
 
@@ -237,6 +269,7 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
         if name == "srun" and values:
             labelled = [Labelled(int(m.group(1)), line[m.end() :]) for line in sample if (m := pattern.match(line))]
             usual = are_tasks(labelled, sample, launchers, usual=usual)
+        usual = usual or (name == "pdsh" and _before_kernels(sample, pattern))
         if not usual and not _before_traceback(sample, pattern, value):
             continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
@@ -247,6 +280,11 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted)
+
+
+def _before_kernels(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    """Whether a label stands before every line, and each of them is a kernel's."""
+    return bool(sample) and all((m := pattern.match(line)) and _OF_KERNELS.match(line, m.end()) for line in sample)
 
 
 def _before_traceback(sample: Sequence[str], pattern: re.Pattern[str], value: str | int) -> bool:
@@ -436,6 +474,8 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
         name, m = found
         voted -= {name}  # each once: behind `node-1: `, `KeyError: ` is no other host
         groups = m.groupdict()
+        if name.startswith("grep_") and _NO_HOST_OF_FILE.match(groups.get("host") or ""):
+            del groups["host"]
         _take(groups, fields)
         stamp = groups.get("ts") or stamp
         end = m.start("rest") if "rest" in groups else m.end()
