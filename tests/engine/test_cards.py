@@ -94,3 +94,19 @@ def test_another_hosts_card_in_the_same_slot_is_not_meant(tmp_path: Path) -> Non
     (tmp_path / "gpu-a02/train.log").write_text(second.format(host="gpu-a02") + STEPS)
     root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
     assert root.name == "gpu-fell-off-bus" and "serial" not in root.captures
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "GPU1: 0000:1C:00.0: Unknown Error",
+        "GPU 0000:1C:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "gpu 0000:1C:00.0: Unknown Error",
+        "GPU0000:1C:00.0: Unknown Error",
+    ],
+)
+def test_nvidia_smi_names_the_card_that_it_cannot_reach(tmp_path: Path, said: str) -> None:
+    (tmp_path / "train.log").write_text(INITS.format(host="n1") + STEPS)
+    (tmp_path / "smi.txt").write_text(f"Unable to determine the device handle for {said}\n")
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.ranks) == ("gpu-fell-off-bus", (1,))
