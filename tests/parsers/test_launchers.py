@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
-from forensics.model import Identity, Role
+from forensics.model import Identity, Observation, Role
 from forensics.parsers import launchers
 
 STEPS = "".join(f"step: {n} loss: {3 - n / 100:.3f}\n" for n in range(30))
@@ -110,11 +110,15 @@ def test_hydras_block_names_the_rank_of_the_signal(tmp_path: Path, signal: str, 
     assert (root.name, root.ranks, root.node) == (name, (5,), "cn0412")
 
 
-@pytest.mark.parametrize(
-    "text", [HYDRA.format(6, "9 (Killed)"), "=   RANK 6 PID 9 RUNNING AT n1\n=   EXIT STATUS: 1\n"]
-)
-def test_a_process_that_hydra_stopped_is_not_blamed(text: str) -> None:
-    assert row(text) is None
+def test_a_block_of_hydras_without_a_signal_is_no_crash() -> None:
+    assert row("=   RANK 6 PID 9 RUNNING AT n1\n=   EXIT STATUS: 1\n") is None
+
+
+def test_a_process_that_hydra_may_have_stopped_is_not_blamed() -> None:
+    told = row(HYDRA.format(6, "9 (Killed)"))
+    assert isinstance(told, Observation)
+    assert launchers.without_cleanup([told], blocks=2) == []
+    assert launchers.without_cleanup([told], blocks=1) == [told]
 
 
 KNOWN = [  # a record, and the process that it is about
@@ -153,3 +157,64 @@ def test_a_record_is_found_among_any_lines(above: list[bytes], known: tuple[str,
             assert one.evidence[0].text.split("\n")[0][:4] in data[m.start() :].decode("utf-8", "replace")
     rows = [o for o in found if len(before) <= o.evidence[0].offset < len(before) + len(known[0].encode())]
     assert known[1] in [o.identity for o in rows]
+
+
+@pytest.mark.parametrize(
+    ("signal", "name"), [("9 (core dumped)", "sigkill-unknown-sender"), ("11", "rank-segfault"), ("6", "rank-sigabrt")]
+)
+def test_jsrun_names_the_rank_that_it_noticed_first(tmp_path: Path, signal: str, name: str) -> None:
+    told = f"ERROR:  One or more process (first noticed rank 7) terminated with signal {signal}\n"
+    (tmp_path / "out.log").write_text(STEPS + told)
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == (name, (7,))
+
+
+def test_jsruns_words_of_a_stop_or_of_a_status_name_no_signal() -> None:
+    for end in ("terminated with signal 15", "terminated with a status of 1"):
+        assert row(f"ERROR:  One or more process (first noticed rank 7) {end}\n") is None
+
+
+RULE = "=" * 83 + "\n"
+BAD = f"\n{RULE}=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+
+
+def hydra(rank: int, node: str, end: str) -> str:
+    return f"{BAD}=   RANK {rank} PID {1230 + rank} RUNNING AT {node}\n=   {end}\n{RULE}"
+
+
+KILLED, ASKED = "KILLED BY SIGNAL: 9 (Killed)", "KILLED BY SIGNAL: 15 (Terminated)"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "ranks", "node"),
+    [
+        ([(5, "node-2", KILLED), (4, "node-2", ASKED)], (5,), "node-2"),
+        ([(4, "node-1", ASKED), (5, "node-2", KILLED)], (5,), "node-2"),
+        ([(5, "node-2", KILLED), (4, "node-1", KILLED)], None, None),
+        ([(5, "node-2", "EXIT STATUS: 1"), (4, "node-1", KILLED)], None, None),
+    ],
+)
+def test_the_one_that_hydra_did_not_end_itself(
+    tmp_path: Path, blocks: list[tuple[int, str, str]], ranks: tuple[int, ...] | None, node: str | None
+) -> None:
+    (tmp_path / "out.log").write_text(STEPS + "".join(hydra(*block) for block in blocks))
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.ranks, root.node) == ("sigkill-unknown-sender", ranks, node)
+
+
+@pytest.mark.parametrize("who", ["PID 1234", "RANK 5 PID 1234"])
+@pytest.mark.parametrize(
+    ("code", "end", "name"),
+    [("9", "Killed (signal 9)", "sigkill-unknown-sender"), ("139", "Segmentation fault (signal 11)", "rank-segfault")],
+)
+def test_mpichs_block_names_the_host_and_its_last_words_the_signal(
+    tmp_path: Path, who: str, code: str, end: str, name: str
+) -> None:
+    told = (
+        f"{BAD}=   {who} RUNNING AT node-2\n=   EXIT CODE: {code}\n=   CLEANING UP REMAINING PROCESSES\n"
+        f"=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES\n{RULE}"
+        f"YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {end}\n"
+    )
+    (tmp_path / "out.log").write_text(STEPS + told)
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.node, root.ranks) == (name, "node-2", (5,) if "RANK" in who else None)

@@ -28,12 +28,18 @@ Hydra (MPICH, Intel MPI) has a block for each process that ended badly, with its
     =   RANK 5 PID 22019 RUNNING AT node-2
     =   KILLED BY SIGNAL: 11 (Segmentation fault)
 
+MPICH's prints its status in place of the signal, which stands below the block; jsrun (LSF) has one line:
+
+    YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)
+    ERROR:  One or more process (first noticed rank 7) terminated with signal 11 (core dumped)
+
 The process itself prints `[node-2:22019] *** Process received signal ***` before.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from forensics.model import Evidence, Identity, Observation
 from forensics.parsers.prefixes import parse_time, strip_ansi
@@ -44,6 +50,7 @@ ROW = (
     r"rank      : \d+ \(local_rank: \d+\)|\brank: \d+ \(local_rank: \d+\)"
     r"|noticed that process rank \d+ with PID \d+ on node \S+ exited[ \t]*(?:on)?[ \t\r]*\n"
     r"|=   (?:RANK \d+ )?PID \d+ RUNNING AT \S+"
+    r"|\(first noticed rank \d+\) terminated with signal \d+"
 )
 BEFORE, AFTER = 400, 600  # bytes around it that hold the rest of the row
 SIGNATURE = "worker-exit"
@@ -66,8 +73,15 @@ _HYDRA = lazy(
     r"^=   (?:RANK (?P<rank>\d{1,9}) )?PID (?P<pid>\d{1,9}) RUNNING AT (?P<node>\S+)\s*\n"
     r"=   KILLED BY SIGNAL: (?P<signal>\d{1,2})\b"
 )
-# Hydra kills all others once a process has ended, and has the same block for each of those.
-_BY_HYDRA = "9"
+_MPICH = lazy(
+    r"^=   (?:RANK (?P<rank>\d{1,9}) )?PID (?P<pid>\d{1,9}) RUNNING AT (?P<node>\S+)\s*\n=   EXIT CODE: \d{1,5}\s*\n"
+    r"(?:=[^\n]*\n){0,6}YOUR APPLICATION TERMINATED WITH THE EXIT STRING: [^\n]{0,80}\(signal (?P<signal>\d{1,2})\)"
+)
+_JSRUN = lazy(r"\(first noticed rank (?P<rank>\d{1,9})\) terminated with signal (?P<signal>\d{1,2})\b")
+# Hydra ends all others once a process has ended, and has the same block for each of those: with SIGTERM first, and with
+# SIGKILL what does not go.
+_BY_HYDRA, _ASKED = "9", lazy(rb"^=   [^\n]{1,300}\n=   KILLED BY SIGNAL: 15\b")
+_IN_HYDRAS = "=   KILLED BY SIGNAL: 9 "
 _RECEIVED = lazy(r"\s*\[(?P<node>[A-Za-z][\w.-]*):(?P<pid>\d{1,9})\] \*\*\* Process received signal \*\*\*")
 
 IN_ROW = lazy(r"traceback : Traceback")  # of a worker that was wrapped with @record
@@ -89,7 +103,10 @@ def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, re
     if b"noticed that process" in row.split(b"\n", 1)[0]:
         return _noticed(_NOTICED, row, path=path, offset=offset, line=line)
     if b" RUNNING AT " in row.split(b"\n", 1)[0]:
-        return _noticed(_HYDRA, row, path=path, offset=offset, line=line)
+        intels = _noticed(_HYDRA, row, path=path, offset=offset, line=line)
+        return intels or _noticed(_MPICH, row, path=path, offset=offset, line=line, lines=10)
+    if b"(first noticed rank" in row.split(b"\n", 1)[0]:
+        return _noticed(_JSRUN, row, path=path, offset=offset, line=line, lines=1)
     head = strip_ansi(before.decode("utf-8", "replace")).split("\n")[-4:]
     tail = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:4]
     rank = _ROW.search(tail[0])
@@ -116,23 +133,43 @@ def read_row(before: bytes, row: bytes, *, path: str, offset: int, line: int, re
     )
 
 
-def _noticed(form: re.Pattern[str], row: bytes, *, path: str, offset: int, line: int) -> Observation | None:
-    """A process that an MPI launcher saw end by a signal. PID 0 stands for one that it does not know."""
-    lines = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:2]
-    m = form.search("\n".join(lines))
-    if m is None or m["signal"] not in _OF_SIGNALS or (form is _HYDRA and m["signal"] == _BY_HYDRA):
+def _noticed(
+    form: re.Pattern[str], row: bytes, *, path: str, offset: int, line: int, lines: int = 2
+) -> Observation | None:
+    """A process that an MPI launcher saw end by a signal. PID 0 stands for one that it does not know.
+
+    lines: in which the form stands, from the first one on.
+    """
+    told = strip_ansi(row.decode("utf-8", "replace")).split("\n")[:lines]
+    m = form.search("\n".join(told))
+    if m is None or m["signal"] not in _OF_SIGNALS:
         return None
-    pid = int(m["pid"]) or None
+    groups = m.groupdict()
+    pid = int(groups.get("pid") or 0) or None
     rank = None if m["rank"] is None else int(m["rank"])
-    said = {name: text for name, text in m.groupdict().items() if text is not None and (name != "pid" or pid)}
+    said = {name: text for name, text in groups.items() if text is not None and (name != "pid" or pid)}
     return Observation(
         signature=_OF_SIGNALS[m["signal"]],
         weight=0.85,
-        evidence=(Evidence(path, line, offset, " ".join(text.strip() for text in lines)),),
-        identity=Identity(rank=rank, node=m["node"], pid=pid),
+        evidence=(Evidence(path, line, offset, " ".join(text.strip() for text in told[:2])),),
+        identity=Identity(rank=rank, node=groups.get("node"), pid=pid),
         culprits=None if rank is None else (rank,),
         captures=said,
     )
+
+
+def is_ended_by_hydra(row: bytes) -> bool:
+    """Whether a row is a block of Hydra's for a process that it asked to end when another one had ended."""
+    return _ASKED.match(row) is not None
+
+
+def without_cleanup(rows: Sequence[Observation], blocks: int) -> list[Observation]:
+    """The rows of a file without kills that can be Hydra's own.
+
+    blocks: of Hydra's, how many are of processes that it did not ask to end. A process that SIGKILL ended is the one
+    that all others were stopped for where it is alone in that.
+    """
+    return [r for r in rows if blocks == 1 or _IN_HYDRAS not in r.evidence[0].text]
 
 
 def crashed(text: str) -> Identity:

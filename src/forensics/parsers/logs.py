@@ -420,11 +420,14 @@ def _observations(
 
 def _worker_rows(source: Source, scan: Scan, reader: _Reader, reference: float) -> tuple[Observation, ...]:
     rows = []
+    blocks = 0
     for hit in [h for h in scan.hits if h.pattern == WORKER_ROW]:
         start = max(0, hit.offset - launchers.BEFORE)
+        data = reader.read(hit.offset, launchers.AFTER)
+        blocks += b" RUNNING AT " in hit.data and not launchers.is_ended_by_hydra(data)
         row = launchers.read_row(
             reader.read(start, hit.offset - start),
-            reader.read(hit.offset, launchers.AFTER),
+            data,
             path=source.path,
             offset=hit.offset,
             line=hit.line,
@@ -432,7 +435,7 @@ def _worker_rows(source: Source, scan: Scan, reader: _Reader, reference: float) 
         )
         if row is not None:
             rows.append(replace(row, identity=row.identity.over(source.identity)))
-    return tuple(rows)
+    return tuple(launchers.without_cleanup(rows, blocks))
 
 
 def _speakers(source: Source, head: bytes, tail: bytes, voted: frozenset[str]) -> tuple[Observation, ...]:
@@ -634,7 +637,7 @@ def _observation(
         )
     culprits = () if policy == "none" else _ranks(captures)
     time, zone_known = line.time, line.zone_known
-    if time is None and not _SINCE_BOOT.match(printed):
+    if time is None and not _SINCE_BOOT.match(line.text) and not _SINCE_BOOT.match(printed):
         time, zone_known = _time_before(reader, hit.offset, reference)
     step = _number(captures.get("step"))
     return Observation(
