@@ -409,3 +409,35 @@ def test_what_ranks_raise_when_the_launcher_stops_them_follows_from_what_one_rai
     lines += [f"[rank{n}]: {line}" for n in range(8) if n != 3 for line in handler]
     (root,) = analysed(tmp_path, {"run.log": "\n".join(lines) + "\n"}).of_role(Role.ROOT)
     assert root.ranks == (3,)
+
+
+RAISED_BY_ONE = (
+    'Traceback (most recent call last):\n  File "/w/train.py", line 5, in <module>\n    x = rows[key]\nKeyError: 1004\n'
+)
+EXITED = "srun: error: n3: task 6: Exited with exit code 1\n"
+ENDED = "".join(f"srun: error: n{n}: tasks {2 * n}-{2 * n + 1}: {{0}}\n" for n in range(3))
+ALSO = "srun: error: n3: task 7: {0}\n"
+
+
+@pytest.mark.parametrize("end", ["Terminated", "Killed", "Exited with exit code 143"])
+def test_the_only_traceback_is_that_of_the_task_that_exited_with_1(tmp_path: Path, end: str) -> None:
+    told = EXITED + "srun: Terminating StepId=77.0\n" + (ENDED + ALSO).format(end)
+    (tmp_path / "slurm-77.out").write_text("step: 3 loss: 2.1\n" + RAISED_BY_ONE + told)
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.ranks, root.node) == ("python-exception", (6,), "n3")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        RAISED_BY_ONE + EXITED + (ENDED + ALSO).format("Killed"),
+        "srun: error: n3: tasks 6-7: Exited with exit code 1\n" + ENDED.format("Killed"),
+        EXITED + "srun: error: n0: task 1: Exited with exit code 1\n" + ENDED.format("Killed"),
+        EXITED.replace("code 1", "code 2") + (ENDED + ALSO).format("Killed"),
+    ],
+    ids=["two raised", "two exited in one line", "two exited", "another status"],
+)
+def test_whose_it_is_stays_open_where_two_can_have_raised(tmp_path: Path, told: str) -> None:
+    (tmp_path / "slurm-77.out").write_text("step: 3 loss: 2.1\n" + RAISED_BY_ONE + told)
+    found = next(f for f in analyse([str(tmp_path)]).findings if f.name == "python-exception")
+    assert found.ranks is None

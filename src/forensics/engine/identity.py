@@ -646,7 +646,9 @@ def place_ranks(data: RunData, world: World) -> RunData:
     observations = [_with(o, placed(o.identity, *place_of(o))) for o in map(sections.quoted, observations)]
     ends = {(t.final.file, t.final.line): n for n, t in enumerate(tracebacks)}
     told = {ends[at]: rank for o in observations if (at := place_of(o)) in ends and (rank := world.of(o)) is not None}
-    for n, worker in whose.failed_workers(tracebacks, observations).items():
+    failed = whose.failed_workers(tracebacks, observations)
+    failed |= whose.failed_tasks(tracebacks, observations) if world.tasks_are_ranks else {}
+    for n, worker in failed.items():
         if told.get(n, worker.rank) == worker.rank:
             tracebacks[n] = replace(tracebacks[n], identity=tracebacks[n].identity.over(replace(worker, pid=None)))
     raised = whose.last_lines(tracebacks)

@@ -34,6 +34,13 @@ LAUNCHERS_OWN = frozenset(
 _WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$")
 _STREAM = re.compile(r"^(.*\.(?:std)?)(out|err)$")
 
+# What srun says of tasks that ended with a status; those above this one stand for signals.
+_TASKS_EXITED = re.compile(
+    r"srun: error: (?P<node>[^\s:]{1,255}): tasks? (?P<tasks>[\d,\[\]-]{1,400}): Exited with exit code (?P<code>\d{1,3})\b"
+)
+OF_SIGNALS = 128
+_LINKS = ("ignored", "cause", "context")  # of a traceback that is part of another, or of nobody's concern
+
 Place = tuple[str | None, int]  # (node, local rank or pid)
 
 
@@ -353,7 +360,7 @@ def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation])
                 if t.header.file == file
                 and above < (t.header.line or 0) < begin
                 and t.exception.rpartition(".")[2] not in LAUNCHERS_OWN
-                and t.chained not in ("ignored", "cause", "context")
+                and t.chained not in _LINKS
             ]
             above = end
             raised = {(o.identity.rank, o.identity) for o in table if o.captures.get("exitcode") == "1"}
@@ -364,6 +371,34 @@ def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation])
             if any(t.identity.rank == worker.rank for _, t in printed):
                 continue
             found[nameless[0]] = worker
+    return found
+
+
+def failed_tasks(tracebacks: Sequence[Traceback], told: Iterable[Observation]) -> dict[int, Identity]:
+    """Tracebacks that nothing places (by index) with the one Slurm task that can have printed them.
+
+    An uncaught exception ends a Python process with exit code 1. Where srun says so of one task alone, and that
+    signals ended the others, the one traceback above is that task's.
+    """
+    ended: dict[str, list[tuple[int, str, str, int]]] = defaultdict(list)
+    for o in told:
+        if (m := _TASKS_EXITED.search(o.evidence[0].text)) and o.evidence[0].line is not None:
+            ended[o.evidence[0].file].append((o.evidence[0].line, m["node"], m["tasks"], int(m["code"])))
+    found: dict[int, Identity] = {}
+    for file, lines in ended.items():
+        failed = {(node, tasks, code) for _, node, tasks, code in lines if code <= OF_SIGNALS}
+        node, tasks, code = next(iter(failed), ("", "", 0))
+        if len(failed) != 1 or code != 1 or not tasks.isdigit():
+            continue
+        first = min(line for line, *_ in lines)
+        above = [(n, t) for n, t in enumerate(tracebacks) if t.header.file == file and t.chained not in _LINKS]
+        if len(above) != 1:
+            continue
+        n, t = above[0]
+        i = t.identity
+        nameless = i.rank is None and i.local_rank is None and i.task is None and i.node in (None, node)
+        if nameless and (t.header.line or 0) < first and t.exception.rpartition(".")[2] not in LAUNCHERS_OWN:
+            found[n] = Identity(rank=int(tasks), node=node, task=int(tasks))
     return found
 
 
