@@ -20,6 +20,8 @@ _ERROR_FILE_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/error\.json$")
 _RANK_IN_NAME = re.compile(r"(?:global[_-]?rank|(?<![a-z])rank|(?<![a-z])worker_?rank)[_\-.=]?(\d{1,6})(?!\d)", re.I)
 _LOCAL_RANK_IN_NAME = re.compile(r"local[_-]?rank[_\-.=]?(\d{1,4})(?!\d)", re.I)
 _LOG_DOT_RANK = re.compile(r"\.log\.(\d{1,5})$|(?:^|/)log\.(\d{1,5})$")
+# Paddle's launcher counts the processes of its host.
+_OF_PADDLE = re.compile(r"(?:^|/)workerlog\.(\d{1,4})$")
 # What Python's RotatingFileHandler and logrotate rename `train.log` to. Both count from 1; ranks have a 0.
 _ROTATED = re.compile(r"(?P<base>(?:.*/)?(?:[^/]+\.)?log)\.(?P<number>\d{1,4})$")
 _NODE_IN_PATH = re.compile(
@@ -80,7 +82,7 @@ def identity_of(path: str) -> Identity:
     if m := _WITHIN_ATTEMPT.match(path):
         return Identity(local_rank=int(m[1]), stream=m[2])
     name = path.rsplit("/", 1)[-1]
-    local = _LOCAL_RANK_IN_NAME.search(name)
+    local = _LOCAL_RANK_IN_NAME.search(name) or _OF_PADDLE.search(path)
     rank = _RANK_IN_NAME.search(re.sub(_LOCAL_RANK_IN_NAME, "", name)) or _RANK_IN_NAME.search(
         path.rsplit("/", 1)[0] if "/" in path else ""
     )

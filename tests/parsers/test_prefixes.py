@@ -212,3 +212,20 @@ def test_a_containers_stamp_before_nccls_own_head() -> None:
     line = "2025-10-11T08:21:30.100000000Z gpu-1:91:291 [1] transport/net_ib.cc:2290 NCCL WARN NET/IB: Got async fatal event"
     found = clean(line)
     assert (found.identity.node, found.identity.pid, found.identity.device) == ("gpu-1", 91, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "node"),
+    [
+        ("2026-11-28 10:00:02,123 [ERROR] [trainer] Rank=11 Node=hgx02 CUDA error", 11, "hgx02"),
+        ("2026-11-28 10:00:02.123 | ERROR    | [Rank 9 | gpu-node-2] CUDA out of memory", 9, "gpu-node-2"),
+        ("[gpu-06] rank=48 step=3 loss=2.1", 48, "gpu-06"),
+        ("2026-11-28 10:00:02 [gpu-06] rank=48 ready", 48, "gpu-06"),
+        ("[Rank 9 | cuda0] loss 2.1", 9, None),
+        ("[Rank 9 | epoch3] loss 2.1", 9, None),
+        ("[stage-2] rank=1 ready", None, None),
+        ("lost the connection to Rank=11 Node=hgx02", None, None),
+    ],
+)
+def test_the_host_that_a_logger_names_beside_the_rank(line: str, rank: int | None, node: str | None) -> None:
+    assert (clean(line).identity.rank, clean(line).identity.node) == (rank, node)

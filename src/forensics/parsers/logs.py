@@ -249,7 +249,7 @@ def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit) 
     if _FAILURE.search(above[:300]):
         said = clean(above[:1000])
         if said.identity.rank is not None:
-            return own.over(Identity(rank=said.identity.rank, pid=said.identity.pid))
+            return own.over(Identity(rank=said.identity.rank, node=said.identity.node, pid=said.identity.pid))
     return own
 
 

@@ -24,8 +24,8 @@ from forensics.patterns import lazy
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
 _ANSI = lazy(ANSI)
 
-# What a kernel's line begins with in the forms of `parsers.kernel.lines`, and other lines seldom do: printk's stamp, the
-# tag of the system's log, or the words of drivers and of the memory killer, behind any stamp in brackets.
+# What a kernel's line begins with in the forms of `parsers.kernel.lines`, and other lines seldom do: printk's stamp,
+# the tag of the system's log, or the words of drivers and of the memory killer, behind any stamp in brackets.
 _LOGGED = (
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) [A-Za-z0-9][\w.-]{0,252} "
@@ -162,6 +162,9 @@ HEADS: dict[str, str] = {
 _HEADS = {name: lazy(pattern, re.S) for name, pattern in HEADS.items()}
 _SOME_HEAD = _any_of(HEADS, re.S)
 
+# What stands before the place of a process that a logger names: nothing, a bracket, a stamp or a level.
+_HEAD_ENDS = r"(?:^|[\[\]|,:\d] ?|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL) +)"
+
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
 IN_TEXT_RANK: tuple[str, ...] = (
     r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d+)\]",
@@ -173,12 +176,31 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r"^[Rr]ank[ :=]{1,2}(\d+)[ ,:|\]]",
     r"^.{0,60}\[[\w.-]+\.py:\d+\] \((\d+)/\d+\) ",  # icefall: rank/world size
     r"\| *[Rr]ank[ :=]{0,2}(\d+) *\|",
+    # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
+    rf"{_HEAD_ENDS}[Rr]ank[=:] ?(\d+),? [Nn]ode[=:] ?[A-Za-z]",
+    r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d+) ?[|,@] ?[A-Za-z][\w.-]{0,120}\]",
+    rf"{_HEAD_ENDS}\[(?!(?i:stage|epoch|step|iter|[tdpce]p|group|local))[A-Za-z][A-Za-z_.-]{{0,60}}\d[\w.-]{{0,60}}\]"
+    r" ?(?:[Rr]ank|RANK)[=: ]{1,2}(\d+)\b",
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
     # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
     r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"
     r"[ =:]{1,2}(\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
 )
 _IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
+# Those of them that name the host beside the rank.
+_IN_TEXT_HOST = tuple(
+    lazy(pattern)
+    for pattern in (
+        rf"{_HEAD_ENDS}[Rr]ank[=:] ?\d+,? [Nn]ode[=:] ?({_NUMBERED_HOST})(?:[\s,\]|]|: |$)",
+        rf"\[(?:[Rr]ank|RANK)[ :=]{{0,2}}\d+ ?[|,@] ?({_NUMBERED_HOST})\]",
+        rf"{_HEAD_ENDS}\[({_NUMBERED_HOST})\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}\d+\b",
+    )
+)
+# What a program numbers as well, and loggers print in the same places.
+_NO_HOST_BESIDE = lazy(
+    r"(?i)(?:(?:step|epoch|iter\w*|cuda|[cnx]pu|v|local\w*|pid|device|dev|stage|phase|[tdpce]p|run|seed|fold|worker|shard"
+    r"|rank|batch|mb|microbatch|chunk|thread|main)[-_.]?\d|gpu[-_]?\d$)"
+)
 # What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
 # `[PG 1 (dp) Rank 0]`, `[PG ID 2 PG GUID 5(dp) Rank 0]` (createLogPrefix of ProcessGroupNCCL, torch 2.3 to 2.14).
 _SUBGROUP = lazy(
@@ -494,8 +516,17 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
             for pattern in _IN_TEXT_RANK:
                 if (said := pattern.search(near)) and len(said.group(1)) < LONG_NUMBER:
                     fields["rank"] = int(said.group(1))
+                    _beside(near, fields)
                     break
     return _Peeled(text, message, Identity(**fields), "".join(taken), stamp)  # type: ignore[arg-type]
+
+
+def _beside(text: str, fields: dict[str, object]) -> None:
+    """Fold in the host that a text names beside its rank."""
+    for pattern in _IN_TEXT_HOST if "node" not in fields else ():
+        if (said := pattern.search(text)) and not _NO_HOST_BESIDE.match(said.group(1)):
+            fields["node"] = said.group(1)
+            return
 
 
 def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.0) -> CleanLine:
