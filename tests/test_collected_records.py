@@ -329,3 +329,19 @@ def test_what_vertex_says_itself_is_of_no_task(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text("\n".join(lines) + "\n")
     (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
     assert root.name == "host-oom-cgroup" and root.node != "service"
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "node"),
+    [("gce_instance", "a3-node-7", "a3-node-7"), ("gce_instance", "a b", None), ("gcs_bucket", "a3-node-7", None)],
+)
+def test_entries_of_a_machine_bear_its_name(tmp_path: Path, resource: str, name: str, node: str | None) -> None:
+    lost = "[12345.678901] NVRM: Xid (PCI:0000:04:00): 79, pid=1, name=python, GPU has fallen off the bus."
+    entry = {
+        **google(0, textPayload=lost),
+        "resource": {"type": resource, "labels": {"instance_id": "12"}},
+        "labels": {"compute.googleapis.com/resource_name": name},
+    }
+    (tmp_path / "serial.json").write_text(json.dumps([entry], indent=2))
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.node) == ("gpu-fell-off-bus", node)

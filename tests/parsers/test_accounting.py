@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
 from forensics.model import Diagnosis, Role
-from forensics.parsers.accounting import ended, rows
+from forensics.parsers.accounting import ended, places, rows
 
 STEPS = "".join(f"step {n} loss {2 - n / 100:.3f}\n" for n in range(20))
 HEAD = "JobID|JobName|Partition|Account|AllocCPUS|State|ExitCode\n"
@@ -173,3 +173,13 @@ def test_a_cancelled_job_is_told_at_its_end(tmp_path: Path, columns: str) -> Non
     assert root.captures["uid"] == "50123"
     assert root.time is not None
     assert root.time.startswith("2026-11-05T11:02:03")
+
+
+def test_the_one_host_of_a_row() -> None:
+    piped = "JobID|JobName|NodeList|State\n77|train|n3|NODE_FAIL\n78|train|n[1-4]|NODE_FAIL\n79|train|n1,n2|FAILED\n80|t|None assigned|FAILED\n"
+    assert places(piped) == {2: "n3"}
+    table = (
+        "JobID           JobName        NodeList      State\n------------ ---------- --------------- ----------\n"
+        "77                train            n[3]  NODE_FAIL\n78                train        n[03-05]  NODE_FAIL\n"
+    )
+    assert places(table) == {3: "n3"}

@@ -139,6 +139,7 @@ def google(record: Object) -> list[Said]:
     labels = _at(record, "resource", "labels")
     said = [v for key in ("pod_name", "task_name", "container_name") if isinstance(v := _at(labels, key), str)]
     names = [name for name in said if name != "service"]  # what Vertex AI itself says of the tasks
+    names = names or _instance(record)
     whose = "/".join(names[:2]) if len(names) > 1 else f"{names[0]}/log" if names else ""
     time = stamp(record.get("timestamp"))
     if isinstance(text := record.get("textPayload"), str):
@@ -147,6 +148,14 @@ def google(record: Object) -> list[Said]:
     if not isinstance(payload, dict):
         return []
     return [_payload(payload, "Payload", time, whose)]
+
+
+def _instance(record: Object) -> list[str]:
+    """The name of the machine that an entry is of: its serial console, or what an agent on it has sent."""
+    name = _at(_at(record, "labels"), "compute.googleapis.com/resource_name")
+    if _at(record, "resource", "type") != "gce_instance" or not isinstance(name, str):
+        return []
+    return [name] if re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name) else []
 
 
 # Of LogEntry (googleapis: google/logging/v2/log_entry.proto), as JSON names them.

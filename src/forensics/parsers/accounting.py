@@ -36,6 +36,8 @@ _JOB_ID = lazy(r"JobId=(?P<base>\d{1,12})\b", re.ASCII)
 _JOB_STATE = "JobState="
 _HEAD = lazy(r"\bJobID(?:Raw)?\b.*\bState\b")  # above a table; without one, blanks alone make no row
 _RULE = lazy(r"\s{0,40}-{2,}(?: -{2,})*\s*")  # below it: a column as wide as each group of its dashes
+# A list of several hosts has commas, or a range in brackets; where nothing ran Slurm prints "None assigned".
+_ONE_HOST = lazy(r"(?<!\S)(?!None\b)[A-Za-z][\w.-]{0,63}(?:\[\d{1,6}\])?(?!\S)")
 _TIME = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
@@ -85,18 +87,31 @@ def of_this_job(
     words += stated
     dropped: set[int] = set()
     told: dict[int, str] = {}
+    placed: dict[int, str] = {}
     for path, signs in listed.items():
         text = _read(files.get(path))
         if text is None:
             continue
-        counting, ends = _counting(text, words), ended(text)
+        counting, ends, hosts = _counting(text, words), ended(text), places(text)
         dropped |= {id(o) for o in signs if not counting.get(o.evidence[0].line or 0, True)}
         told |= {id(o): end for o in signs if (end := ends.get(o.evidence[0].line or 0)) is not None}
-    return [_ended(o, told.get(id(o))) for o in observations if id(o) not in dropped]
+        placed |= {id(o): host for o in signs if (host := hosts.get(o.evidence[0].line or 0)) is not None}
+    return [_on(_ended(o, told.get(id(o))), placed.get(id(o))) for o in observations if id(o) not in dropped]
 
 
 def ended(text: str) -> dict[int, str]:
     """Line -> the time under "End" of the rows of `sacct` below a head that names that column, where it is known."""
+    # A cell that is wider than its column, as by hand, moves those behind it.
+    return _under(text, "End", _TIME, last=True)
+
+
+def places(text: str) -> dict[int, str]:
+    """Line -> the host under "NodeList" of the rows of `sacct`, of those that were on one host alone."""
+    return {line: re.sub(r"[\[\]]", "", host) for line, host in _under(text, "NodeList", _ONE_HOST).items()}
+
+
+def _under(text: str, column: str, form: re.Pattern[str], *, last: bool = False) -> dict[int, str]:
+    """Line -> what stands under the name of a column in that form: the whole cell, or the first or `last` word there."""
     found: dict[int, str] = {}
     piped: int | None = None  # index of the column
     span: tuple[int, int] | None = None
@@ -104,17 +119,16 @@ def ended(text: str) -> dict[int, str]:
     for number, line in enumerate(text.split("\n"), 1):
         if _HEAD.search(line):
             names = line.strip().split("|")
-            piped, span, head = (names.index("End") if "End" in names else None), None, line
+            piped, span, head = (names.index(column) if column in names else None), None, line
         elif head and _RULE.fullmatch(line):
             columns = [m.span() for m in re.finditer(r"-+", line)]
-            span, head = next((c for c in columns if head[slice(*c)].strip() == "End"), None), ""
+            span, head = next((c for c in columns if head[slice(*c)].strip() == column), None), ""
         else:
             cells = line.strip().split("|") if piped is not None else []
             cell = cells[piped] if piped is not None and piped < len(cells) else ""
-            # A cell that is wider than its column, as by hand, moves those behind it.
-            under = [m[0] for m in _TIME.finditer(line) if span and m.start() < span[1] and m.end() > span[0] + 1]
-            if _TIME.fullmatch(cell) or under:
-                found[number] = cell or under[-1]
+            under = [m[0] for m in form.finditer(line) if span and m.start() < span[1] and m.end() > span[0] + 1]
+            if form.fullmatch(cell) or under:
+                found[number] = cell or under[-1 if last else 0]
     return found
 
 
@@ -122,6 +136,12 @@ def _ended(o: Observation, end: str | None) -> Observation:
     """An observation of a row with the time of the job's end, where that is told."""
     time, zone_known = parse_time(end, o.time or 0.0) if end is not None else (None, False)
     return o if time is None else replace(o, time=time, zone_known=zone_known, timed=True)
+
+
+def _on(o: Observation, host: str | None) -> Observation:
+    """An observation of a row on the one host of its job."""
+    known = host is None or o.identity.node is not None
+    return o if known else replace(o, identity=replace(o.identity, node=host))
 
 
 def _is_row(text: str) -> bool:
