@@ -360,3 +360,10 @@ def test_metrics_of_a_store(tmp_path, name, metric):
 )
 def test_what_is_no_metric_of_a_store(text, name):
     assert not looks_like_metrics(text.encode(), name)
+
+
+def test_a_step_that_says_of_how_many(tmp_path):
+    rows = [{"iter": f"{40 * n}/4000", "loss": 3 - n / 10} for n in range(5)]
+    file = written(tmp_path, "m.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    frame, problem = read(file, Source("m.jsonl", file, Kind.METRICS, file.stat().st_size))
+    assert problem is None and frame["step"].to_list() == [0, 40, 80, 120, 160]

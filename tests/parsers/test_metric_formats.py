@@ -152,3 +152,10 @@ def test_the_blocks_of_rsl_rl(key: str) -> None:
 def _rows(text: str) -> pl.DataFrame:
     source = Source("train.log", Path("train.log"), Kind.LOG, len(text))
     return extract([LogText(source, [(f"{text}\n".encode(), 1)], frozenset(), 1.78e9)])
+
+
+def test_a_record_whose_step_says_of_how_many() -> None:
+    found = read('{"iter": "880/4000", "loss": 2.95, "accuracy": "3/10"}', frozenset())
+    assert found is not None
+    text = '{"iter": "880/4000", "loss": 2.95, "accuracy": "3/10"}'
+    assert [(f.role, text[f.start : f.end]) for f in found.fields] == [("step", "880"), ("value", "2.95")]

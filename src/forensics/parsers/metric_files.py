@@ -278,6 +278,12 @@ def _whole(value: object) -> int | None:
     return _integer(_number(value))
 
 
+def _count(value: object) -> int | None:
+    """A step, also as the one of so many: `"880/4000"`."""
+    done, of, total = value.partition("/") if isinstance(value, str) else (value, "", "")
+    return _whole(done) if not of or _whole(total) is not None else None
+
+
 def _integer(number: float | None) -> int | None:
     return (
         int(number)
@@ -289,7 +295,7 @@ def _integer(number: float | None) -> int | None:
 def _rows(line: int | None, record: Mapping[str, Any]) -> Iterator[_Row]:
     """The rows of one record: all at one line, for what stands at one place is what is looked at together."""
     flat = _flatten(record)
-    step = next((s for key in _STEP_KEYS if key in flat and (s := _whole(flat[key])) is not None), None)
+    step = next((s for key in _STEP_KEYS if key in flat and (s := _count(flat[key])) is not None), None)
     rank = next((r for key in RANKS if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None)
     epoch = next((e for key in flat if canonical(key) == "epoch" and (e := _number(flat[key])) is not None), None)
     if step is None:
@@ -537,7 +543,7 @@ class _Plan(NamedTuple):
         """
         cells = list(zip(*table, strict=True))
         nothing: list[None] = [None] * len(lines)
-        steps = _first([[_integer(x) for x in _numbers(cells[i])] for i in self.steps]) or nothing
+        steps = _first([_steps(cells[i]) for i in self.steps]) or nothing
         ranks = _first([[_as_rank(x) for x in _numbers(cells[i])] for i in self.ranks]) or nothing
         epochs = _first([_numbers(cells[i]) for i in self.epochs]) or nothing
         times = self._times(cells) if self.times else nothing
@@ -579,6 +585,13 @@ def _numbers(cells: Sequence[Any]) -> list[float | None]:
     except (ValueError, OverflowError):
         pass
     return [_number(cell) for cell in cells]
+
+
+def _steps(cells: Sequence[Any]) -> list[int | None]:
+    """`_count` of each of the cells."""
+    if isinstance(cells[0], str) and "/" in cells[0]:
+        return [_count(cell) for cell in cells]
+    return [_integer(number) for number in _numbers(cells)]
 
 
 def _first(columns: Sequence[list[_T | None]]) -> list[_T | None] | None:

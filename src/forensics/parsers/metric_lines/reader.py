@@ -33,7 +33,8 @@ _VALUE = (
 # A number that is no part of a name (`Acc@1`, `mtp_1`), of a unit in a key (`lr(1e-4):`) or of the words around it.
 _NUMBER = re.compile(rf"(?<![\w.@])((?>{_VALUE}))(?!\)\s*[:=])(?!\s+iterations)", re.A)
 _PAIR = re.compile(
-    rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}])""", re.A
+    rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}]|/\d{{1,12}}["'])""",
+    re.A,
 )
 _DICT = re.compile(r"\{(?=\s*['\"])[^{}]*\}?")
 _IN_DICT = re.compile(r"loss|mse|nll|elbo|rew|norm|acc|logit|log_?z|dead|zero_frac|recall|(?i:f1|ap\b|ap[_@\d])")
@@ -328,6 +329,8 @@ def _read_dicts(text: str, at: int) -> Reading | None:
             name = name_of(m.group(1))
             start, end = whole.start() + m.start(2), whole.start() + m.end(2)
             if name is None or name == "total_steps" or (name in names and name != "loss_part"):
+                continue
+            if text.startswith("/", end) and name != "step":  # `"iter": "880/4000"`
                 continue
             if name in ("step", "epoch"):
                 position = True
