@@ -132,3 +132,36 @@ def test_hosts_of_ranks_in_json_records(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("".join(rows))
     run = analyse([str(tmp_path)], Options(threads=1))
     assert (run.findings[0].ranks, run.findings[0].node, run.run.nodes) == ((3,), "p5-01", 2)
+
+
+@pytest.mark.parametrize(("first", "second"), [("hgx11", "hgx12"), ("gn-011", "gn-012"), ("gpu11", "gpu12")])
+def test_logs_that_are_called_as_machines_are_of_hosts(tmp_path: Path, first: str, second: str) -> None:
+    files = {f"{first}.log": steps(), f"{second}.log": steps() + RAISED}
+    assert analysed(tmp_path, files).findings[0].node == second
+
+
+@pytest.mark.parametrize(("first", "second"), [("gpu00", "gpu01"), ("hgx1", "hgx2"), ("bert11", "bert12")])
+def test_names_of_cards_and_of_anything_else_are_no_hosts(tmp_path: Path, first: str, second: str) -> None:
+    files = {f"{first}.log": steps(), f"{second}.log": steps() + RAISED}
+    assert analysed(tmp_path, files).findings[0].node is None
+
+
+def test_a_process_says_which_of_its_hosts_local_ranks_it_is(tmp_path: Path) -> None:
+    files = {f"r{g}.log": f"starting on g{g:02d} (local rank 0/8, world 16)\n" + steps() for g in range(2)}
+    files["r1.log"] += RAISED
+    run = analysed(tmp_path, files)
+    found = run.findings[0]
+    assert (found.node, found.ranks, found.local_ranks, run.run.world_size) == ("g01", None, (0,), 16)
+
+
+def test_a_program_prints_the_card_of_each_rank(tmp_path: Path) -> None:
+    told = "".join(f"rank {r} on n{1 + r // 4}, GPU bus id 0000:{r % 4 + 1}b:00.0\n" for r in range(16))
+    lost = "n3: [12345.678901] NVRM: Xid (PCI:0000:2b:00): 79, GPU has fallen off the bus.\n"
+    found = analysed(tmp_path, {"o.log": told + steps(), "x.txt": lost}).findings[0]
+    assert (found.name, found.node, found.ranks) == ("gpu-fell-off-bus", "n3", (9,))
+
+
+def test_the_logs_of_paddles_launcher_are_of_local_ranks(tmp_path: Path) -> None:
+    files = {f"workerlog.{n}": steps() for n in range(4)}
+    files["workerlog.2"] += RAISED
+    assert analysed(tmp_path, files).findings[0].ranks == (2,)

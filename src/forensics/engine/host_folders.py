@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.identity import kernel_sources, stated_size
-from forensics.engine.whose import scheme
+from forensics.engine.whose import ANNOUNCED, scheme
 from forensics.model import Identity, Kind, RunData, Source
 from forensics.patterns import lazy
 
@@ -27,6 +27,8 @@ _OTHER = lazy(
 )
 # A process on this device, or a host: gpu-14, gpu003. Only what is in it tells.
 _GPU = lazy(r"(?<![a-z])gpu(?![a-z])", re.I)
+# Machines of clusters, and two digits at least: hgx11, gn-012.
+_MACHINE = lazy(r"(?P<kind>(?:gpu|gn|gpunode|hgx|dgx|cn|nid|compute|srv|ws)[-_]?)(?P<number>\d{2,6})", re.I)
 _DIGIT = lazy(r"\d")
 _FIRST_WORD = lazy(r"[A-Za-z]{2,}[-_](?=[A-Za-z]{1,10}$)")
 # What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
@@ -39,15 +41,48 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
     logs = [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
     if len(logs) < 2 or any(s.identity.node is not None for s in logs):
         return {}
+    told = _announced(logs, data)
     for name_of in (_folders(logs), _names(logs)):
         groups: dict[str, list[Source]] = defaultdict(list)
         for s in logs:
             if (name := name_of.get(s.path)) is not None:
                 groups[name].append(s)
+        if told and told.isdisjoint(map(str.lower, groups)):
+            continue  # the processes call their hosts by other names
+        if len(groups) > 1 and "/" not in "".join(groups) and _called_as_machines(groups, data):
+            return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
         named = len(groups) > 1 and _repeated(groups)
         if len(groups) > 1 and _are_hosts(groups, data, named):
             return {s.path: _on(name, s.identity, named) for name, own in groups.items() for s in own}
     return {}
+
+
+def _announced(logs: Sequence[Source], data: RunData) -> set[str]:
+    """The first labels of the hosts that processes name as their own in these logs."""
+    paths = {s.path for s in logs}
+    nodes = (o.identity.node for o in data.observations if o.signature == ANNOUNCED and o.evidence[0].file in paths)
+    return {node.lower().partition(".")[0] for node in nodes if node}
+
+
+def _called_as_machines(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
+    """Whether all are called as machines are, of one kind and with other numbers, and nothing in them names a process.
+
+    Names of cards and of processes are numbered from 0 or 1 without a gap.
+    """
+    words = [_MACHINE.fullmatch(name) for name in groups]
+    if not all(words) or len({m["kind"] for m in words if m}) > 1:
+        return False
+    numbers = sorted(int(m["number"]) for m in words if m)
+    if numbers[0] < 2 and words[0] and words[0]["kind"].lower().startswith("gpu"):
+        return False
+    paths = {s.path for own in groups.values() for s in own}
+    said = [(s.path, s.identity) for own in groups.values() for s in own]
+    said += [(o.evidence[0].file, o.identity) for o in data.observations]
+    said += [(t.header.file, t.identity) for t in data.tracebacks]
+    places = (i.rank is not None or i.local_rank is not None for path, i in said if path in paths)
+    if any(places) or (data.metrics.height and data.metrics["rank"].drop_nulls().len() > 0):
+        return False
+    return _at_once(groups, data)
 
 
 def _are_hosts(groups: Mapping[str, Sequence[Source]], data: RunData, named: bool) -> bool:

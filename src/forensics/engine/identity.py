@@ -249,6 +249,14 @@ def know_world(data: RunData) -> World:
             rank_of_pid.setdefault((o.identity.node, o.identity.pid), rank_in_world)
         if bus := pci_bus(o.captures.get("bus", "")):
             rank_of_bus.setdefault((o.identity.node, bus), rank_in_world)
+    for o in data.observations:
+        # A program that prints the card of its rank.
+        if (
+            o.signature == whose.ANNOUNCED
+            and o.identity.rank is not None
+            and (bus := pci_bus(o.captures.get("bus", "")))
+        ):
+            rank_of_bus.setdefault((o.identity.node, bus), o.identity.rank)
     stated = max(stated or 0, largest) or None
     for table in (rank_of_pid, rank_of_bus):
         _without_node(table)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from forensics.archives.formats import without_compression
-from forensics.engine import declared, host_folders, numbered
+from forensics.engine import declared, host_folders, numbered, whose
 from forensics.engine.environment import stated_world
 from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.kernel import namesakes
@@ -48,6 +48,8 @@ def confirmed(data: RunData) -> RunData:
     """The run with hosts of logs and ranks of workers that only their files' names bear."""
     if whole := _whole_names(data):
         data = _with(data, whole)
+    if announced := _announced(data):
+        data = _with(data, announced)
     if hosts := host_folders.of_hosts(data):
         data = _with(data, hosts)
     if processes := declared.of_processes(data):
@@ -60,6 +62,30 @@ def confirmed(data: RunData) -> RunData:
     if workers and not hosts and (hosts := host_folders.of_hosts(data)):  # their names stood for hosts before
         data = _with(data, hosts)
     return data
+
+
+def _announced(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of logs in which one process alone says which local rank of which host it is.
+
+    Only beside others that say so as well: one log alone may hold what others wrote after it.
+    """
+    told: dict[str, set[tuple[str | None, int | None]]] = defaultdict(set)
+    for o in data.observations:
+        if o.identity.node is not None and o.signature in (whose.ANNOUNCED, whose.SEEN):
+            told[o.evidence[0].file].add((o.identity.node, o.identity.local_rank))
+    alone = {path: next(iter(places)) for path, places in told.items() if len(places) == 1}
+    if len(alone) < 2 or len(set(alone.values())) < len(alone) or len(alone) < len(told):
+        return {}
+    return {
+        s.path: replace(s.identity, node=node, local_rank=local, task=None)
+        for s in data.sources
+        if (place := alone.get(s.path)) is not None
+        and (node := place[0]) is not None
+        and (local := place[1]) is not None
+        and s.identity.rank is None
+        and s.identity.local_rank in (None, local)
+        and s.identity.node in (None, node)
+    }
 
 
 def _whole_names(data: RunData) -> dict[str, Identity]:

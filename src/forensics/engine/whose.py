@@ -36,7 +36,8 @@ _STREAM = re.compile(r"^(.*\.(?:std)?)(out|err)$")
 
 # What srun says of tasks that ended with a status; those above this one stand for signals.
 _TASKS_EXITED = re.compile(
-    r"srun: error: (?P<node>[^\s:]{1,255}): tasks? (?P<tasks>[\d,\[\]-]{1,400}): Exited with exit code (?P<code>\d{1,3})\b"
+    r"srun: error: (?P<node>[^\s:]{1,255}): tasks? (?P<tasks>[\d,\[\]-]{1,400}): "
+    r"Exited with exit code (?P<code>\d{1,3})\b"
 )
 OF_SIGNALS = 128
 _LINKS = ("ignored", "cause", "context")  # of a traceback that is part of another, or of nobody's concern
