@@ -66,3 +66,56 @@ def test_lines_of_other_ranks_are_not_counted(tmp_path: Path, rank: int, found: 
     between = [line for n in range(9) for line in said_by(2 + n % 3, f"step {n} loss {2 - n / 10}")]
     crash = [*CRASH[:-1], "RuntimeError: widget did not spin"]
     assert roots(tmp_path, [*said_by(rank, "spin motor cold"), *between, *said_by(1, *crash)], own) == found
+
+
+OWN_READER = [
+    "Traceback (most recent call last):",
+    '  File "/w/train.py", line 140, in <module>',
+    "    main()",
+    '  File "/w/text/shards.py", line 31, in next_shard',
+    "    return pickle.load(fh)",
+    "EOFError: Ran out of input",
+]
+HANDLED = [
+    *CRASH[:3],
+    '  File "/opt/torch/serialization.py", line 900, in load',
+    "    return pickle_module.load(f, **pickle_load_args)",
+    "EOFError: Ran out of input",
+    "",
+    "During handling of the above exception, another exception occurred:",
+    "",
+    "Traceback (most recent call last):",
+    '  File "/w/train.py", line 61, in resume',
+    "    state = fall_back(path)",
+    '  File "/w/train.py", line 44, in fall_back',
+    "    return pickle.load(fh)",
+    "EOFError: Ran out of input",
+]
+
+
+def test_what_was_said_before_the_traceback_is_not_in_it(tmp_path: Path) -> None:
+    assert roots(tmp_path, [WARNS, SOURCE, "step 1 loss 2.10", "step 2 loss 2.00", *OWN_READER]) == ["python-exception"]
+
+
+def test_nor_what_another_traceback_says(tmp_path: Path) -> None:
+    other = [*HANDLED[:5], "KeyError: 'scheduler'", "falling back to a fresh scheduler", "step 2 loss 2.0"]
+    assert "checkpoint-corrupt" not in roots(tmp_path, [*other, *OWN_READER])
+
+
+def test_the_chain_of_a_traceback_is(tmp_path: Path) -> None:
+    assert roots(tmp_path, ["step 1 loss 2.10", *HANDLED]) == ["checkpoint-corrupt"]
+
+
+def test_a_workers_traceback_is_quoted_below_the_error_that_passes_it_on(tmp_path: Path) -> None:
+    """What says "DataLoader worker" stands in the traceback above the one that the worker's error ends."""
+    worker = [
+        *CRASH[:3],
+        '  File "/opt/torch/utils/data/dataloader.py", line 700, in __next__',
+        "    data = self._next_data()",
+        "RuntimeError: Caught RuntimeError in DataLoader worker process 3.",
+        "Original Traceback (most recent call last):",
+        '  File "/w/text/shards.py", line 31, in read',
+        "    return torch.load(self.files[i])",
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+    ]
+    assert "checkpoint-corrupt" not in roots(tmp_path, ["step 1 loss 2.10", *worker])

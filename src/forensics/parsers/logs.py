@@ -20,6 +20,7 @@ from forensics.files import opened
 from forensics.model import MAX_RANKS, QUOTED, Evidence, Identity, Observation, Source, Traceback, Writer
 from forensics.parsers import launchers, program_text, quoted_text, severity
 from forensics.parsers import tracebacks as tb
+from forensics.parsers.chains import chain_of, chains
 from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
     CleanLine,
@@ -379,7 +380,7 @@ def _observations(
     found: Sequence[Traceback],
     patience: Patience,
 ) -> tuple[Observation, ...]:
-    lines = _Lines(reader, voted, reference, patience)
+    lines = _Lines(reader, voted, reference, patience, found)
     results: list[Observation] = []
     kept: dict[int, int] = {}
     matched: dict[tuple[int, int], tuple[int, int]] = {}  # (pattern, rule) -> (matches, index of the last observation)
@@ -483,13 +484,21 @@ def _within_a_text(reader: _Reader, offset: int) -> bool:
 class _Lines:
     """The lines that were hit, cleaned when first asked for, and what stands near them."""
 
-    def __init__(self, reader: _Reader, voted: frozenset[str], reference: float, patience: Patience) -> None:
+    def __init__(
+        self,
+        reader: _Reader,
+        voted: frozenset[str],
+        reference: float,
+        patience: Patience,
+        tracebacks: Sequence[Traceback],
+    ) -> None:
         self._reader = reader
         self._patience = patience
         self._voted = voted
         self._reference = reference
         self._cleaned: dict[int, list[tuple[CleanLine, str]]] = {}
-        self._near: dict[tuple[str, int, int, Identity], bool] = {}
+        self._chains = chains(tracebacks)
+        self._near: dict[tuple[str, int, int, str | None, Identity], bool] = {}
         self._wrote: dict[bytes, Identity] = {}
         self._programs: dict[int, bool] = {}
         self._texts: dict[int, bool] = {}
@@ -541,18 +550,22 @@ class _Lines:
 
     def _within(self, rule: Rule, expression: str, hit: Hit, reach: int, writer: Identity) -> bool:
         own = Identity(writer.rank, writer.local_rank, writer.node, pid=writer.pid, task=writer.task)
-        key = (expression, hit.offset, reach, own)
+        key = (expression, hit.offset, reach, rule.evidence.within, own)
         if key not in self._near:
             named = own != Identity()
             size = min(reach * LINE * (AMONG if named else 1), NEAR)
             start = max(0, hit.offset - size)
-            before = _some(self._reader.read(start, hit.offset - start))
-            after = _some(self._reader.read(hit.offset, size))
-            before, after = (before, after) if named else (before[-reach - 1 :], after[: reach + 1])
-            found = self._matches(rule, expression, before, after)
+            before, after = self._reader.read(start, hit.offset - start), self._reader.read(hit.offset, size)
+            chain = chain_of(self._chains, hit.line, writer) if rule.evidence.within == "traceback" else None
+            if chain is not None:
+                before = b"\n".join(before.split(b"\n")[chain.first - hit.line - 1 :])
+                after = b"\n".join(after.split(b"\n")[: chain.last - hit.line + 1])
+            above, below = _some(before), _some(after)
+            above, below = (above, below) if named else (above[-reach - 1 :], below[: reach + 1])
+            found = self._matches(rule, expression, above, below)
             if found and named:
-                before, after = ([line for line in part if self._may_be_of(own, line)] for part in (before, after))
-                found = self._matches(rule, expression, before[-reach - 1 :], after[: reach + 1])
+                above, below = ([line for line in part if self._may_be_of(own, line)] for part in (above, below))
+                found = self._matches(rule, expression, above[-reach - 1 :], below[: reach + 1])
             self._near[key] = found
         return self._near[key]
 

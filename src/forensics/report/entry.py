@@ -83,10 +83,11 @@ def _parameters(rule: EvidenceRule) -> str:
 def _rules(signature: Signature) -> Iterator[tuple[str, str, str]]:
     """(source, what, conditions) of each evidence rule."""
     for rule in signature.evidence:
+        near = f"near, in its {rule.within}," if rule.within else "near"
         more = [
             f"not with {rule.unless}" if rule.unless else "",
-            f"near {rule.near}" if rule.near else "",
-            f"not near {rule.unless_near}" if rule.unless_near else "",
+            f"{near} {rule.near}" if rule.near else "",
+            f"not {near} {rule.unless_near}" if rule.unless_near else "",
             f"at least {rule.at_least} times" if rule.at_least > 1 else "",
             _parameters(rule),
         ]

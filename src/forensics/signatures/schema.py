@@ -33,6 +33,7 @@ STATUSES = ("experimental", "stable")
 VERDICTS = ("failed", "hung", "diverged", "suspect", "interrupted")
 # Whom a sign blames: the rank that shows it, the ranks that it names in a capture, those that never spoke, or nobody.
 CULPRITS = ("self", "named", "silent", "none")
+WITHIN = ("traceback",)  # what bounds the neighbourhood of a line beside near_lines
 SOURCES = ("log", "metrics", "collectives", "exception", "file")
 BUILT_IN = Path(__file__).resolve().parent  # the built-in signatures, a folder an area
 INDEX = BUILT_IN / "index.toml"  # other words for them, and which of one code comes first
@@ -71,6 +72,9 @@ class EvidenceRule:
     near: str | None = None  # regex that must match some line within near_lines of it, before or after
     unless_near: str | None = None
     near_lines: int = 30
+    # "traceback": near and unless_near see no further than the traceback that the line is part of and those that it
+    # hangs on. Lines in no traceback have what is around them.
+    within: str | None = None
     at_least: int = 1  # matches in the whole run before it counts
     culprit: str | None = None  # overrides the signature's
     # metrics, collectives: the name of a detector and its parameters
@@ -132,7 +136,7 @@ _TOP = frozenset(
 )
 _RULE: Mapping[str, type] = {
     "source": str, "weight": float, "pattern": str, "anchor": str, "unless": str, "near": str, "unless_near": str,
-    "near_lines": int, "at_least": int, "culprit": str, "detector": str,
+    "near_lines": int, "within": str, "at_least": int, "culprit": str, "detector": str,
 }  # fmt: skip
 _EXAMPLE: Mapping[str, type] = {"log": str, "is_not": bool, "captures": dict, "seen_in": str, "root": str}
 _LOOKALIKE: Mapping[str, type] = {"name": str, "tell": str, "pattern": str}
@@ -202,6 +206,8 @@ def _validate_rule(where: str, n: int, table: Mapping[str, Any]) -> None:
     _checked(where, "evidence", n, known, _RULE, ())
     if "culprit" in known:
         _choice(where, "evidence.culprit", known["culprit"], CULPRITS, (*place, "culprit"))
+    if "within" in known:
+        _choice(where, "evidence.within", known["within"], WITHIN, (*place, "within"))
     if not 0 < known.get("weight", 0.9) <= 1:
         raise SignatureError(f"{where}: weight must lie in (0, 1]", (*place, "weight"))
     for key, least, largest in (("near_lines", 0, WIDEST), ("at_least", 1, 1 << 31)):
