@@ -88,6 +88,7 @@ class _Run:
     trials: Sequence[Observation]  # of a study, that came to their end
     last: int  # the last attempt in which it trained, or met trouble of its own
     in_vain: Sequence[Observation] = ()  # exceptions of a wait for another thread
+    ends: Sequence[Candidate] = ()  # named causes of which no process trained on
     died: AbstractSet[int] = frozenset()  # attempts of which something says that a process of theirs died
 
     def ended_after(self, o: Observation) -> bool:
@@ -120,6 +121,9 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         trials=[o for c in found if c.signature.name == TRIAL_FINISHED for o in c.observations],
         last=max([*own, *steps.reached], default=0),
         in_vain=[o for c in live for o in c.observations if _waited_in_vain(o)],
+        ends=[c for c in live if c.context is None and _ends_programs(c, steps, world)]
+        if any(c.captured("thread") for c in live)
+        else (),
     )
     died = {c.attempt for c in live if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, run)}
     run = replace(run, died=died)
@@ -160,6 +164,8 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     c.recovered = run.ended_after(last) and _started_between(c, last, run)
     if c.recovered:
         return None
+    if _ended_a_thread_alone(c, run):
+        return "it ended a thread alone, and the process ended later of something else"
     if c.attempt in run.died:
         # Steps that others had under way when it died are few; a process that records more outlived what it said.
         outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in last_of_each_file(c))
@@ -196,6 +202,36 @@ def _thread_was_missed(o: Observation, run: _Run) -> bool:
     if "thread" not in o.captures:
         return False
     return any(_follows(w, o) and not run.steps.goes_on_after(w, run.world.of(w)) for w in run.in_vain)
+
+
+def _ends_programs(c: Candidate, steps: StepClock, world: World) -> bool:
+    """Whether a candidate is a cause with a name of its own, told by a main thread after which no step follows."""
+    if c.signature.kind != "cause" or c.signature.verdict != "failed" or c.signature.name == GENERIC_EXCEPTION:
+        return False
+    return any("thread" not in o.captures and not steps.goes_on_after(o, world.of(o)) for o in c.observations)
+
+
+def _ended_a_thread_alone(c: Candidate, run: _Run) -> bool:
+    """Whether all signs are exceptions of threads whose processes said below them of what else they ended.
+
+    The exception of a thread ends no process. What ended it must be of another kind, and nothing that the first can
+    bring about; a wait for the thread, or an error without a name, may well come of it.
+    """
+    if c.signature.area in _OUTSIDE or not all("thread" in o.captures for o in c.observations):
+        return False
+    others = [
+        o
+        for end in run.ends
+        if end.signature.area != c.signature.area and end.signature.name not in c.signature.causes
+        for o in end.observations
+        if "thread" not in o.captures
+    ]
+    return all(any(_follows(end, o) and _same_process(end, o, run) for end in others) for o in c.observations)
+
+
+def _same_process(a: Observation, b: Observation, run: _Run) -> bool:
+    one, other = run.world.of(a), run.world.of(b)
+    return _one_process(run.world) or (one is not None and one == other)
 
 
 def _waved_away(c: Candidate) -> str | None:
