@@ -42,6 +42,7 @@ from forensics.engine.detectors import (
     skips,
     spikes,
     standstill,
+    told_step,
     units,
     updates,
 )
@@ -73,6 +74,7 @@ REGISTRY: Mapping[str, Detector] = {
         loss_shape.grad_norms_differ,
         resume.epoch_restart,
         counter_restart.counter_restart,
+        told_step.told_step,
         resume.lr_reset,
         resume.weights_not_restored,
         resume.loss_jumps,
