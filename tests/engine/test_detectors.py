@@ -453,7 +453,7 @@ def test_a_slow_rise_above_where_a_run_began_that_had_learned_much_is_a_divergen
 
 
 def test_a_slow_rise_that_is_no_divergence() -> None:
-    assert not seen(frame(rows({"loss": slow_rise(6.0)})))  # other data, or a harder task
+    assert set(seen(frame(rows({"loss": slow_rise(6.0)})))) == {"loss_creeps"}  # less sure: it may be a harder task
     running_sum = list(itertools.accumulate(falling(200, start=4.0, end=2.6)))
     assert not seen(frame(rows({"loss": running_sum})))
     assert not seen(frame(rows({"loss": slow_rise(20.0), "loss_part": [0.7] * 200})))  # a generator's

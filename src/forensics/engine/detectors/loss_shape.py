@@ -71,7 +71,7 @@ def spread_about(values: Sequence[float], level: Sequence[float]) -> float:
     return median(abs(v - m) for v, m in zip(values, level, strict=True)) if values else 0.0
 
 
-def _roughness(values: Sequence[float]) -> float:
+def roughness(values: Sequence[float]) -> float:
     """Median distance of values from the middle of their neighbours: the noise, whatever the trend; inf of few."""
     around = zip(values, values[1:], values[2:], strict=False)
     return median(abs(b - (a + c) / 2) for a, b, c in around) if len(values) >= 10 else math.inf
@@ -128,7 +128,7 @@ def _diverged(
         return None
     records, curve = [i for i, _ in finite], [v for _, v in finite]
     stop = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
-    if _range_test(part, records) and (stop is None or len(values) - stop < _STOPPED):
+    if is_range_test(part, records) and (stop is None or len(values) - stop < _STOPPED):
         return None
     before = curve if stop is None else list(values[:stop])
     if (escape := _escape([abs(v) for v in before])) is not None and (stop is not None or len(before) - escape >= 5):
@@ -158,7 +158,7 @@ def _diverged(
     if not plain and (best < _NATS or rise < _NATS):
         return None
     if far or not plain:  # a level that lags behind a steep fall makes noise of the fall itself
-        spread = min(spread, _roughness(curve[: best_at + 1]))
+        spread = min(spread, roughness(curve[: best_at + 1]))
     if rise < noise * spread:
         return None
     if (short or first - best < 0.05 * first) and not far:
@@ -176,7 +176,7 @@ def _diverged(
         left -= 1
     arrived = next((k for k in range(left, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
     slow = arrived - left > drift * len(curve)
-    if slow and not ((far or beyond) and alone and not _is_sum(curve)):
+    if slow and not ((far or beyond) and alone and not is_sum(curve)):
         return None
     if level[-1] - best < 0.5 * (max(level[start:]) - best):  # on its way back
         return None
@@ -217,12 +217,12 @@ def _broken(
     return max(rolling(after, few_records)[few_records - 1 :]) >= _RAISED * usual or median(after) <= usual / _RAISED
 
 
-def _is_sum(curve: Sequence[float]) -> bool:
+def is_sum(curve: Sequence[float]) -> bool:
     """Whether hardly a record is below the one before: a sum over the epoch up to here, which some loops print."""
     return sum(b < a for a, b in itertools.pairwise(curve)) <= 0.02 * len(curve)
 
 
-def _range_test(part: Stream, records: Sequence[int]) -> bool:
+def is_range_test(part: Stream, records: Sequence[int]) -> bool:
     """Whether the learning rate grows by a thousand and more, to the end: a search for the rate at which it breaks.
 
     A warm-up that has such a range starts near 0 and is linear: half of it is above half of the peak. A range test is

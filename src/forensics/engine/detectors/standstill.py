@@ -36,7 +36,7 @@ def _parts(metrics: pl.DataFrame) -> tuple[Stream, ...]:
     )
 
 
-def _digits(value: float) -> int:
+def significant_digits(value: float) -> int:
     """Significant digits of the shortest text that gives this number."""
     return len(f"{value!r}".partition("e")[0].replace(".", "").lstrip("0-").rstrip("0"))
 
@@ -100,7 +100,7 @@ def _constant(part: Stream, records: int, digits: int, least: float, alone: floa
         return None
     no_gradient = len(norms) >= records and norms[0] == 0
     nothing = no_gradient and curve[0] == 0 and _from_the_start(part, at)
-    if not nothing and (abs(curve[0]) < least or _digits(curve[0]) < (2 if no_gradient else digits)):
+    if not nothing and (abs(curve[0]) < least or significant_digits(curve[0]) < (2 if no_gradient else digits)):
         return None
     note = (
         f"the loss is {number(curve[0])} in all {len(curve)} records, from {part.where(at[0])} to {part.where(at[-1])}"
