@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
+from forensics.engine.own_failures import is_alone_to_blame
 from forensics.engine.pods import LOG
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, SUFFERING
@@ -76,28 +77,14 @@ def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
 
     if any(LOG in o.captures or o.culprits or not _row_of_events(o) for o in c.observations):
         return None
-    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in OWN_EXCEPTIONS or _is_own_error(o)]
+    own = [o for o in others if o.raised_alone or o.subject.rpartition(".")[2] in OWN_EXCEPTIONS or _blames_itself(o)]
     rest = [o for o in others if o not in own and not _reports_an_exception(o)]
     suffers = any(o.signature.name in SUFFERING or o.signature.name in DEATHS for o in rest)
     return BESIDE if own and not suffers else None
 
 
-def _is_own_error(o: Candidate) -> bool:
-    """Whether it is a failure that a program tells of itself: no loss of a peer, and no end that others brought about.
-
-    Who is killed for the memory of its host says nothing, and may have been evicted for it.
-    """
-    s = o.signature
-    return (
-        s.kind == "cause"
-        and s.verdict == "failed"
-        and s.severity == "fatal"
-        and s.culprit == "self"
-        and s.area in ("memory", "gpu", "wiring", "data", "checkpoints")
-        and s.name not in SUFFERING
-        and s.name not in DEATHS
-        and not any(map(_of_cluster, o.observations))
-    )
+def _blames_itself(o: Candidate) -> bool:
+    return is_alone_to_blame(o) and not any(map(_of_cluster, o.observations))
 
 
 def _reports_an_exception(o: Candidate) -> bool:

@@ -216,7 +216,7 @@ class _Findings:
     def _only_host(self, c: Candidate) -> str | None:
         """For a root that no sign places: the host of the whole run, or the only one of which srun says that a task
         exited by itself."""
-        placed = any(o.identity.node for o in c.observations) or any(self._host_of(r, c) for r in c.ranks or ())
+        placed = any(o.identity.node for o in c.observations) or any(self._host_in_attempt(r, c) for r in c.ranks or ())
         if placed or c.explained_by is not None:
             return None
         if self.world.whole_host is not None or c.everywhere:
@@ -224,7 +224,7 @@ class _Findings:
         told = self.exited.get(c.attempt)
         return told[0] if told is not None and self._may_be_on(c, *told) else None
 
-    def _host_of(self, rank: int, c: Candidate) -> str | None:
+    def _host_in_attempt(self, rank: int, c: Candidate) -> str | None:
         return _host_of(rank, self.nodes.get(c.attempt, self.nodes[None]))
 
     def _may_be_on(self, c: Candidate, host: str, task: int | None) -> bool:
@@ -241,7 +241,7 @@ class _Findings:
             printed = {self.tables.get(r) for r in c.ranks}
             if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
                 return host
-            known = {host for r in c.ranks if (host := self._host_of(r, c))}
+            known = {host for r in c.ranks if (host := self._host_in_attempt(r, c))}
             own = {
                 o.identity.node
                 for o in c.observations

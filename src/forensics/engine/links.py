@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from forensics.engine import aftermath
 from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
+from forensics.engine.first_dead import FIRST_SEEN
 from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before, stands_above
 from forensics.engine.hangs import LOST_PEER, hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
+from forensics.engine.own_failures import is_own_failure
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.patterns import lazy
@@ -22,7 +24,6 @@ from forensics.signatures.schema import Signature
 _NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 LAUNCHERS_REPORT = "child-failed-error"
 STOPS = "sigterm-to-children"
-FIRST_SEEN = "failed (exitcode: "  # torchelastic's line for the process that it first saw dead, above its table
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 WORKER_GONE = "background-worker-died"
@@ -81,24 +82,14 @@ def said_when_stopped(live: Sequence[Candidate]) -> None:
     """
     for stop in (c for c in live if c.signature.name == STOPS):
         for c in live:
-            if not _is_own_failure(c) or c.explained_by is not None or not _came_after(stop, c):
+            if not is_own_failure(c) or c.explained_by is not None or not _came_after(stop, c):
                 continue
             for o in live:
                 apart = o.ranks and c.ranks and not set(o.ranks) & set(c.ranks)
-                own = _is_own_failure(o) and o.attempt == c.attempt and _came_after(o, stop)
+                own = is_own_failure(o) and o.attempt == c.attempt and _came_after(o, stop)
                 if apart and own and o.signature.name not in (*LOST_PEER, *DEATHS) and not depends_on(o, c):
                     link(o, c)
                     break
-
-
-def _is_own_failure(c: Candidate) -> bool:
-    """Whether a program's own lines tell of a failure that is no wait for others."""
-    if c.signature.kind not in ("cause", "symptom") or c.signature.verdict != "failed" or is_hang(c) or c.of_peers:
-        return False
-    if c.signature.name == GENERIC_EXCEPTION:
-        return True
-    rules = [c.signature.evidence[o.rule] for o in c.observations if o.rule is not None]
-    return len(rules) == len(c.observations) and all(rule.source == "log" for rule in rules)
 
 
 def _came_after(a: Candidate, b: Candidate) -> bool:
