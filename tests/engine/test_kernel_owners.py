@@ -282,3 +282,40 @@ def test_the_host_of_a_rank_is_known_from_what_srun_prints(tmp_path: Path) -> No
     found = diagnose(tmp_path, log, kernel(KILLED.format(pid=4105, name="python"), "15:02:08", "gpu-a01"))
     assert found.of_role(Role.ROOT)[0].name == "sigkill-unknown-sender"
     assert "on gpu-a02" in aside(found, "host-oom").why
+
+
+FAULT = "NVRM: Xid (PCI:0000:{bus}:00): 31, pid={pid}, name=python3, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS\n"
+
+
+def hung(ranks: int = 2, missing: int = 1) -> str:
+    said = [WATCHDOG.replace("ank0", f"ank{r}").replace("ank 0", f"ank {r}") for r in range(ranks) if r != missing]
+    labelled = "".join(f"[rank{r}] {line}\n" for line in STEPS.splitlines() for r in range(ranks))
+    return labelled + "".join(said)
+
+
+@pytest.mark.parametrize("bus", ["1b", "1c"])
+@pytest.mark.parametrize("number", [13, 31, 43])
+def test_what_another_process_did_on_a_gpu_is_beside_a_hang(tmp_path: Path, bus: str, number: int) -> None:
+    line = FAULT.replace("31,", f"{number},").format(bus=bus, pid=998877)
+    found = diagnose(tmp_path, inits() + hung(), kernel(line, "15:01:59"))
+    assert [(f.name, f.ranks) for f in found.of_role(Role.ROOT)] == [("collective-timeout", (1,))]
+
+
+def test_a_fault_of_a_ranks_own_process_leads_a_hang(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, inits() + hung(), kernel(FAULT.format(bus="1c", pid=101), "15:01:59"))
+    assert roots(found)[0] == ("cuda-illegal-memory-access", (1,))
+
+
+def test_a_fault_beside_a_hang_stands_where_the_processes_of_the_run_are_not_known(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, hung(), kernel(FAULT.format(bus="1c", pid=998877), "15:01:59"))
+    assert roots(found)[0][0] == "cuda-illegal-memory-access"
+
+
+def test_a_fault_from_before_the_run_is_beside_a_hang(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, hung(), kernel(FAULT.format(bus="1c", pid=998877), "14:10:00"))
+    assert [name for name, _ in roots(found)] == ["collective-timeout"]
+
+
+def test_a_card_that_is_lost_leads_a_hang_whatever_process_the_driver_names(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, inits() + hung(), kernel(FALLEN.format(bus="1c", pid=998877), "15:01:59"))
+    assert roots(found)[0] == ("gpu-fell-off-bus", (1,))

@@ -20,6 +20,8 @@ from forensics.parsers.kernel import xid
 
 # Values of the capture FOREIGN; VICTIM is also the capture that says where those that were killed were.
 HOST, CARD, PROCESS, VICTIM = "host", "gpu", "process", "victim"
+# Capture of a line of another process, where the process of each rank that may be meant is known.
+KNOWN = "processes_known"
 # What else than an exit code says of a process that a signal ended it.
 SAID = {"-9": ("sigkill-unknown-sender",), "-11": ("rank-segfault",)}
 TAKEN = "Host {node} is taken to be {host}: the run and its kernel logs name one each"
@@ -36,6 +38,8 @@ class Owned:
     cards: Mapping[str | None, frozenset[str]]  # host, or None for all -> PCI bus ids; empty where a rank has none
     pids: Mapping[str | None, frozenset[int]]  # host, or None for all -> processes that the run names
     one_host: bool
+    every_process: bool  # the process of each rank is known
+    identified: frozenset[tuple[str | None, str]]  # (host or None, PCI bus id) of ranks whose process is known
     # signal as an exit code -> hosts of the processes that ended by it; None stands for one whose host is not known
     dead: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
 
@@ -67,12 +71,15 @@ def owned(data: RunData, world: World, of_kernel: Iterable[Observation], childre
         for node, bus in world.rank_of_bus:
             cards[node].add(bus)
             cards[None].add(bus)
+    with_process = set(world.rank_of_pid.values())
     return Owned(
         hosts=frozenset(hosts),
         every_host=everyone is not None and everyone <= placed,
         cards={node: frozenset(buses) for node, buses in cards.items()},
         pids={node: frozenset(numbers) for node, numbers in pids.items()} | {None: frozenset(every)},
         one_host=world.one_host,
+        every_process=everyone is not None and everyone <= with_process,
+        identified=frozenset(place for place, rank in world.rank_of_bus.items() if rank in with_process),
         dead=_dead((o for o in data.observations if id(o) not in system and o.evidence[0].file not in kernels), world),
     )
 
@@ -125,7 +132,8 @@ def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
     if bus is not None and known.cards and bus not in known.cards[at] and _OF_A_CARD.search(o.evidence[0].text):
         return _unplaced(o, {FOREIGN: CARD})
     if names_it and known.pids[None]:
-        return replace(o, captures={**o.captures, FOREIGN: PROCESS})
+        sure = known.every_process or bool({(node, bus), (None, bus)} & known.identified)
+        return replace(o, captures={**o.captures, FOREIGN: PROCESS, **({KNOWN: "yes"} if sure else {})})
     return o
 
 

@@ -17,7 +17,7 @@ from forensics.engine import whose
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
-from forensics.engine.kernel.owners import CARD, HOST, PROCESS, VICTIM
+from forensics.engine.kernel.owners import CARD, HOST, KNOWN, PROCESS, VICTIM
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import (
     CLOCK_SLACK,
@@ -75,6 +75,8 @@ LATER = "by its clock it was written {apart} after the last sign of the run"
 OTHER_PROCESS_KILLED = "it is another process that was killed ({victim}), and none that the launcher saw end"
 OTHER_HOSTS_PROCESS = "it is of {host}, and the processes of the run that were killed were on {theirs}"
 OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
+NO_RANKS_PROCESS = "it concerns {process}, and no rank of the run says that its own GPU failed"
+BEFORE_ALL = "it was written {apart} before the first sign of the run, and no rank says that its GPU failed"
 
 
 def of_kernel(o: Observation) -> bool:
@@ -155,7 +157,7 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
             continue
         if not others and not sure and _other_process(c) is None:
             continue
-        c.context = _why_not(c, end, others, steps) or _outside(c, span, others)
+        c.context = _of_no_rank(c, found) or _why_not(c, end, others, steps) or _outside(c, span, others, found)
         if c.context is None and others and (apart := _after(c, span)) is not None:
             c.yields = LATER.format(apart=in_words(apart))
     killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
@@ -193,6 +195,31 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _of_no_rank(c: Candidate, found: Sequence[Candidate]) -> str | None:
+    """Why what a process did on a GPU is context, where it is none of the run's, whatever else the run met; else None.
+
+    A rank whose GPU has stopped its work says so with its next call, and its watchdog does while it waits. Containers
+    count their processes anew: where a rank that may be meant has left no word, nothing is known.
+    """
+    process = _other_process(c)
+    known = all(KNOWN in o.captures for o in c.observations)
+    if process is None or not known or not _of_the_program(c) or c.signature.kind == "echo":
+        return None
+    return NO_RANKS_PROCESS.format(process=process) if _all_well(c, found) else None
+
+
+def _all_well(c: Candidate, found: Iterable[Candidate]) -> bool:
+    """Whether no line of the run is of a GPU's failure, and the ranks of a candidate are heard of."""
+    heard: set[int | None] = set()
+    for other in found:
+        said = [o for o in other.observations if not of_kernel(o)]
+        failed = other.signature.area == "gpu" or other.signature.name == "nccl-unhandled-cuda-error"
+        if said and failed and other.signature.kind in ("cause", "symptom", "echo"):
+            return False
+        heard.update(o.identity.rank for o in said)
+    return not c.ranks or set(c.ranks) <= heard
 
 
 def _lasted(c: Candidate, found: Iterable[Candidate]) -> bool:
@@ -316,24 +343,25 @@ class Span:
         )
 
 
-def _outside(c: Candidate, span: Span, others: Sequence[Candidate]) -> str | None:
+def _outside(c: Candidate, span: Span, others: Sequence[Candidate], found: Sequence[Candidate]) -> str | None:
     """Why a kernel's message that was written before the run began or after its end is context; None where it is not.
 
     Zones that nobody states may be a day apart. Where the run has an error of its own that such a message does not
     bring about, it is believed to have been written when it says so.
     """
     beside = _has_own_error(c, others)
+    unharmed = others and _of_the_program(c) and c.signature.kind != "echo" and _all_well(c, found)
     if (apart := _after(c, span)) is not None:
         known = span.zone_known and all(o.zone_known for o in c.observations)
         ended = any(o.signature.name in DEATHS for o in others)
         return AFTER.format(apart=in_words(apart)) if beside or (ended and (known or apart > OLDER)) else None
     times = _times(c)
-    if not beside or not times or span.first is None or (c.signature.name in KILLED and c.ranks):
+    if not (beside or unharmed) or not times or span.first is None or (c.signature.name in KILLED and c.ranks):
         return None  # a process that a rank names was alive when the kernel ended it, whatever the clocks say
     # A log that states no zone may be hours off one that does.
     same = all(o.zone_known == span.zone_known for o in c.observations)
     if span.first - max(times) > (CLOCK_SLACK if same else OLDER):
-        return BEFORE.format(apart=in_words(span.first - max(times)))
+        return (BEFORE if beside else BEFORE_ALL).format(apart=in_words(span.first - max(times)))
     return None
 
 
