@@ -72,3 +72,34 @@ def test_a_host_on_which_another_log_speaks_on_is_not_down(tmp_path: Path) -> No
     later = "".join(f"2026-05-14 10:{n // 6:02d}:{n % 6}0 step {n} loss 2.{n:03d}\n" for n in range(120))
     (tmp_path / "eval_n17.log").write_text(later)
     assert diagnosed(tmp_path, KERN.format(time="10:10")).verdict is Verdict.HEALTHY
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E514 10:18:00.000000000 ProcessGroupNCCL.cpp:629] [PG ID 0 PG GUID 0 Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=600000) "
+    "ran for 600000 milliseconds before timing out.\n"
+)
+
+
+def hosts(folder: Path, boot: str, name: str = "n17") -> Diagnosis:
+    """Ranks 0 and 1 of one host wait for those of another, and a journal of that one."""
+    for rank in range(4):
+        host = folder / ("n16" if rank < 2 else "n17")
+        host.mkdir(exist_ok=True)
+        (host / f"rank{rank}.log").write_text(STEPS + (WATCHDOG.format(rank=rank) if rank < 2 else ""))
+    (folder / f"journal_{name}.log").write_text(boot.replace("n17", name))
+    return analyse([str(folder)], Options(cache=False))
+
+
+def test_a_host_that_starts_anew_while_others_wait_for_its_ranks_is_the_culprit(tmp_path: Path) -> None:
+    root = hosts(tmp_path, RUNNING + BOOT.format(time="10:10")).findings[0]
+    assert (root.name, root.ranks, root.node) == ("node-failure", (2, 3), "n17")
+
+
+@pytest.mark.parametrize(
+    ("time", "name"),
+    [("09:50", "n17"), ("10:10", "n99"), ("10:10", "n16")],
+    ids=["before", "a third host", "who waits"],
+)
+def test_other_starts_are_no_reason_for_a_wait(tmp_path: Path, time: str, name: str) -> None:
+    assert hosts(tmp_path, RUNNING + BOOT.format(time=time), name).findings[0].name != "node-failure"

@@ -11,6 +11,7 @@ from forensics.patterns import lazy
 
 if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
+    from forensics.signatures.schema import Signature
 
 # A rank that is stopped in mid-step leaves peers in a call that they began up to a step earlier: only a wait that is
 # older than this many seconds was there before the stop.
@@ -25,8 +26,12 @@ _REFUSED = lazy(r"(?i)connection refused")
 
 
 def is_hang(candidate: Candidate) -> bool:
-    """Whether it says that ranks wait: what comparing ranks can show, and what has the verdict `hung`."""
-    signature = candidate.signature
+    """Whether it says that ranks wait."""
+    return says_of_waits(candidate.signature)
+
+
+def says_of_waits(signature: Signature) -> bool:
+    """Whether a signature is of ranks that wait: what comparing ranks can show, and what has the verdict `hung`."""
     return signature.kind in ("cause", "symptom") and (
         signature.verdict == "hung" or any(rule.source == "collectives" for rule in signature.evidence)
     )

@@ -2,18 +2,21 @@
 
 That a host starts is no trouble: hosts are started for new kernels, and when nothing runs on them. It went down where
 file systems had to be recovered at the start, nothing before it tells of an orderly shutdown, and a log that recorded
-steps in a rhythm stops, with no word of an end or error, no longer before it than a host needs to come up.
+steps in a rhythm stops, with no word of an end or error, no longer before it than a host needs to come up. Where ranks
+of other hosts waited from then on, the start alone is enough: nobody starts a host anew on which a run still is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from forensics.engine import whose
 from forensics.engine.finishes import FINISHED
+from forensics.engine.hangs import says_of_waits
 from forensics.engine.kernel import FACT
 from forensics.engine.powerloss import BOOTED, HOST_DOWN
 from forensics.engine.steps import StepClock
@@ -49,6 +52,10 @@ _NOTE = (
     "the log breaks off while steps are being recorded, and {apart} later the host's kernel starts, with file systems "
     "to recover and no shutdown before it"
 )
+_AWAITED = (
+    "the log breaks off while steps are being recorded, {apart} later the host's kernel starts, and other ranks waited "
+    "in vain from then on"
+)
 
 
 class _Log(NamedTuple):
@@ -73,23 +80,45 @@ def went_down(
         return []
     kernels = {f.source for f in data.facts if f.name == FACT} | {o.evidence[0].file for o in boots}
     sources = {s.path: s for s in data.sources}
-    boots = [o for o in boots if _unclean(sources.get(o.evidence[0].file), o.evidence[0])]
-    if not boots:
+    unclean = [o for o in boots if _unclean(sources.get(o.evidence[0].file), o.evidence[0])]
+    waits = [o for o in found if o.signature in catalogue and says_of_waits(catalogue[o.signature])]
+    if not unclean and not waits:
         return []
     writers = [w for w in data.writers if w.source not in kernels]
+    hosts = _hosts(data, found, kernels)
     result = []
     for log in filter(None, (_broken_off(w, data, found, steps, catalogue) for w in writers)):
-        node = sources[log.writer.source].identity.node
+        name = log.writer.source
+        awaited = any(_waited_for(log, o, hosts) for o in waits)
         near = [
             o
-            for o in boots
+            for o in (boots if awaited else unclean)
             if -CLOCK_SLACK <= (o.time or 0.0) - log.last <= COMES_UP + log.interval
-            and not _of_other_host(log.writer.source, node, o.identity.node)
-            and not any(_speaks_after(w, o, sources) for w in writers)
+            and not _of_other_host(name, hosts.get(name), o.identity.node)
+            and not any(_speaks_after(w, o, hosts) for w in writers)
         ]
         if near:
-            result.append(_sign(log, min(near, key=lambda o: o.time or 0.0)))
+            boot = min(near, key=lambda o: o.time or 0.0)
+            rank = sources[name].identity.rank if awaited else None
+            result.append(_sign(log, boot, rank, _NOTE if boot in unclean else _AWAITED))
     return result
+
+
+def _hosts(data: RunData, found: Sequence[Observation], kernels: Collection[str]) -> dict[str, str]:
+    """Log -> its host, by its path or, where one alone is named in it, by its lines."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for o in found:
+        if o.identity.node and o.evidence[0].file not in kernels:
+            named[o.evidence[0].file].add(o.identity.node)
+    told = {file: next(iter(nodes)) for file, nodes in named.items() if len(nodes) == 1}
+    return told | {s.path: s.identity.node for s in data.sources if s.identity.node}
+
+
+def _waited_for(log: _Log, wait: Observation, hosts: Mapping[str, str]) -> bool:
+    """Whether a rank of another host than a log's says, after that broke off, that it waited."""
+    file = wait.evidence[0].file
+    apart = whose.apart(hosts.get(log.writer.source), hosts.get(file))
+    return apart and wait.time is not None and wait.time > log.last
 
 
 def _broken_off(
@@ -119,14 +148,12 @@ def _broken_off(
     return _Log(writer, writer.last_time, interval, last.step)
 
 
-def _speaks_after(writer: Writer, boot: Observation, sources: Mapping[str, Source]) -> bool:
+def _speaks_after(writer: Writer, boot: Observation, hosts: Mapping[str, str]) -> bool:
     """Whether a log that may be of the host says something once the host is up again."""
     last = writer.last_time
     if last is None or boot.time is None or last <= boot.time + CLOCK_SLACK:
         return False
-    source = sources.get(writer.source)
-    node = source.identity.node if source is not None else None
-    return not _of_other_host(writer.source, node, boot.identity.node)
+    return not _of_other_host(writer.source, hosts.get(writer.source), boot.identity.node)
 
 
 def _of_other_host(path: str, node: str | None, host: str | None) -> bool:
@@ -159,7 +186,7 @@ def _unclean(source: Source | None, boot: Evidence) -> bool:
     return _UNCLEAN.search(after) is not None and _ORDERLY.search(before) is None
 
 
-def _sign(log: _Log, boot: Observation) -> Observation:
+def _sign(log: _Log, boot: Observation, rank: int | None, note: str) -> Observation:
     from forensics.engine.kernel.relevance import in_words
 
     broken = Evidence(log.writer.source, None, None, log.writer.last_line)
@@ -168,10 +195,10 @@ def _sign(log: _Log, boot: Observation) -> Observation:
         weight=WEIGHT,
         evidence=(broken, *boot.evidence),
         identity=boot.identity,
-        culprits=(),
+        culprits=(rank,) if rank is not None else (),
         time=log.last,
         zone_known=boot.zone_known,
         step=log.step,
         step_is="last_seen",
-        note=_NOTE.format(apart=in_words(max((boot.time or 0.0) - log.last, 0.0))),
+        note=note.format(apart=in_words(max((boot.time or 0.0) - log.last, 0.0))),
     )
