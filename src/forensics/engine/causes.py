@@ -8,7 +8,8 @@ explains is a root. The rules, in this order:
 2. A hang that stood for some seconds explains the stop (a termination request, a time limit) that ended it; a stop that
    came first explains the hang of those that waited for the stopped process. A wait that was given up says why peers
    are lost afterwards. What a missing rank itself said before the others gave up explains why it was missing.
-   So does what another rank says of itself for those that waited for it, or whose torch.distributed lost it.
+   So does what another rank says of itself for those that waited for it, or whose torch.distributed lost it, and for
+   what ranks print below the line in which they lost a peer or were told to end.
 3. A cause explains what its `causes` lists, in the same or a later attempt; a loss or gradient that is not finite, the
    checks that say so; the death of a rank, that its peers were refused, aborted, or waited until their time was up.
 4. A cause that ends a run explains every symptom and echo of its attempt, and the echoes of later ones that have no
@@ -26,7 +27,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from forensics.engine import beforehand, cluster, cut_saves, kernel, links, order, survival, trials
+from forensics.engine import (
+    afterwards,
+    beforehand,
+    cluster,
+    cut_saves,
+    first_dead,
+    kernel,
+    links,
+    order,
+    survival,
+    trials,
+)
 from forensics.engine.borrowed import KILLED
 from forensics.engine.candidates import OF_CODE, Candidate, sum_up_without
 from forensics.engine.finishes import FINISHED, absolved, was_over
@@ -85,8 +97,10 @@ def explain(
     beforehand.set_aside(live, ENDS_A_RUN)
     cut = cut_saves.revive(found)
     live = [c for c in live if c.context is None]
+    afterwards.set_apart(live, world)
     _mark_overcome(live, steps)
     _mark_late(live, times)
+    first_dead.mark(found, live, world, times)
     live.sort(key=_order)
     for c in live:  # 1: parents
         child = next(
@@ -111,6 +125,7 @@ def explain(
     links.kills_by_agents(live, [c for c in found if c.signature.name == WORKER_EXIT], world)
     links.reports(live)
     links.said_when_stopped(live)
+    afterwards.follow(live, world)
     links.lost_workers(live, world)
     links.told_above(live)
     links.missing_ranks(live)
@@ -277,7 +292,14 @@ def _stands_over(c: Candidate, o: Candidate) -> bool:
 def _symptom_order(c: Candidate, time: float | None) -> tuple[object, ...]:
     # What a process says of itself comes before what it misses of its peers.
     about_peers = c.signature.area in ("collectives", "nccl")
-    return (c.attempt, about_peers, -c.signature.specificity, -c.weight, time if time is not None else float("inf"))
+    return (
+        c.attempt,
+        c.yields is not None,
+        about_peers,
+        -c.signature.specificity,
+        -c.weight,
+        time if time is not None else float("inf"),
+    )
 
 
 def roots(linked: Sequence[Candidate]) -> list[Candidate]:

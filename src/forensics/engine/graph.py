@@ -20,6 +20,8 @@ def may_precede(a: Candidate, b: Candidate) -> bool:
     """Nothing in the clocks speaks against a having come before b."""
     if a.attempt != b.attempt:
         return a.attempt < b.attempt
+    if a.follows is b:
+        return False
     if a.time is None or b.time is None:
         return True
     if a.late and a.time > b.time and not set(a.ranks or ()) & set(b.ranks or ()):

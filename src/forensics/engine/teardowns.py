@@ -47,6 +47,12 @@ _KILLS_ALL = lazy(
 _OF_A_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: ")
 
 
+def ends_a_step(o: Observation) -> bool:
+    """Whether srun or its daemons say that they end all tasks of a job step."""
+    text = o.evidence[0].text
+    return any(pattern.search(text) for pattern in (_TERMINATES, _CANCELLED, _ABORTED))
+
+
 def settle(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
     """The observations, with what follows from srun's own end of a step as the report of srun that it is.
 

@@ -1,0 +1,114 @@
+"""What ranks print after they had lost a peer, or were told to end: it follows from another rank's failure.
+
+A rank that has lost a peer, or got SIGTERM, saves what it can, raises as it does, loses its loaders and its pipes. None
+of that brought about the end of the rank that was lost. A notice counts for what stands below it: for its own rank, or
+for all that a file holds where a launcher says that it ends everybody.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forensics.engine.borrowed import KILLED
+from forensics.engine.candidates import Candidate, sum_up_without
+from forensics.engine.graph import depends_on, link, may_precede
+from forensics.engine.hangs import is_hang, is_stop
+from forensics.engine.identity import World
+from forensics.engine.order import MEMORY_KILLS
+from forensics.engine.own_failures import is_own_failure
+from forensics.engine.teardowns import ends_a_step
+from forensics.model import Observation
+
+# Words of a rank for a peer that is gone. An error of the system that NCCL meets may be the rank's own.
+LOST = frozenset({"nccl-remote-error", "gloo-connection-closed", "nccl-peer-closed", "store-connection-lost"})
+STOPS = "sigterm-to-children"
+# Ends of a process that are told by others, and that no peer's end brings about.
+TOLD_ENDS = frozenset({"rank-segfault", "rank-sigill", "rank-sigfpe"}) | MEMORY_KILLS | KILLED
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """The lines by which ranks know that they are to end."""
+
+    of_ranks: Mapping[tuple[int, int], Sequence[Observation]]  # attempt and rank -> its words
+    of_files: Mapping[tuple[int, str], Sequence[Observation]]  # attempt and file -> a launcher's words to all of it
+
+    def before(self, o: Observation, rank: int | None, attempt: int) -> bool:
+        """Whether a notice stands above a sign, or bears an earlier time, of the same rank or to all of its file."""
+        own = self.of_ranks.get((attempt, rank), ()) if rank is not None else ()
+        everybody = self.of_files.get((attempt, o.evidence[0].file), ())
+        return any(_printed_after(o, n) for n in own) or any(_below(o, n) for n in everybody)
+
+
+def notices(live: Sequence[Candidate], world: World) -> Notices:
+    of_ranks: dict[tuple[int, int], list[Observation]] = defaultdict(list)
+    of_files: dict[tuple[int, str], list[Observation]] = defaultdict(list)
+    for c in live:
+        lost = c.signature.name in LOST or c.of_peers
+        for o in c.observations if lost or is_stop(c) or c.signature.kind == "echo" else ():
+            rank = world.of(o)
+            stops = is_stop(c) or c.signature.name == STOPS
+            if rank is not None and (lost or (stops and o.identity.rank is not None)):
+                of_ranks[c.attempt, rank].append(o)
+            elif rank is None and (stops or ends_a_step(o)):
+                of_files[c.attempt, o.evidence[0].file].append(o)
+    return Notices(of_ranks, of_files)
+
+
+def set_apart(live: Sequence[Candidate], world: World) -> None:
+    """Let a failure that some ranks met after a notice, and others before any, be of these others."""
+    known = notices(live, world)
+    for c in live:
+        if not is_own_failure(c):
+            continue
+        after = [o for o in c.observations if known.before(o, world.of(o), c.attempt)]
+        first = {world.of(o) for o in c.observations} - {world.of(o) for o in after}
+        if after and first - {None}:
+            sum_up_without(c, after, world)
+
+
+def follow(live: Sequence[Candidate], world: World) -> None:
+    """Link what a rank printed below a notice to the failure of another rank that printed its own without one."""
+    known = notices(live, world)
+    if not known.of_ranks and not known.of_files:
+        return
+    sources = [o for o in live if _ends_its_rank(o) and not _all_after(o, known, world)]
+    for c in live:
+        if c.explained_by is not None or not is_own_failure(c) or not _all_after(c, known, world):
+            continue
+        for o in sources:
+            apart = o.ranks and not set(o.ranks) & _ranks(c, world)
+            if apart and o.attempt == c.attempt and o is not c and may_precede(o, c) and not depends_on(o, c):
+                link(o, c)
+                break
+
+
+def _ends_its_rank(c: Candidate) -> bool:
+    s = c.signature
+    told = s.kind in ("cause", "symptom") and s.verdict == "failed" and not is_hang(c)
+    if s.name in TOLD_ENDS:
+        return told
+    return is_own_failure(c) and s.severity in ("fatal", "error") and s.name not in LOST
+
+
+def _all_after(c: Candidate, known: Notices, world: World) -> bool:
+    if c.signature.name in TOLD_ENDS and all("exitcode" in o.captures for o in c.observations):
+        return False  # a launcher that tells of an end as it tells of the others' stop
+    return all(known.before(o, world.of(o), c.attempt) for o in c.observations)
+
+
+def _ranks(c: Candidate, world: World) -> set[int]:
+    return {*(c.ranks or ()), *(rank for o in c.observations if (rank := world.of(o)) is not None)}
+
+
+def _printed_after(o: Observation, notice: Observation) -> bool:
+    if o.evidence[0].file == notice.evidence[0].file:
+        return _below(o, notice)
+    return o.timed and notice.timed and o.time is not None and notice.time is not None and o.time > notice.time
+
+
+def _below(o: Observation, notice: Observation) -> bool:
+    a, b = o.evidence[0], notice.evidence[0]
+    return a.file == b.file and a.line is not None and b.line is not None and a.line > b.line
