@@ -94,6 +94,33 @@ def test_the_error_above_the_end_of_a_step_is_what_ended_it(tmp_path: Path) -> N
     assert [told(r) for r in found] == [("disk-full", (0,))]
 
 
+@pytest.mark.parametrize("stop", ["slurmstepd: error: *** JOB 101 ON n1 CANCELLED AT 2026-11-20T08:01:24 ***", None])
+def test_what_is_printed_below_a_stop_from_outside_follows_from_it(tmp_path: Path, stop: str | None) -> None:
+    files = ranks({r: [*([] if stop else ["got SIGTERM, saving"]), *raised(FULL)] for r in range(4)})
+    merged = [f"{r}: {line}" for line in steps() for r in range(4)]
+    below = [f"0: {line}" for line in raised(FULL)]
+    found = roots(tmp_path, {"slurm-101.out": [*merged, stop, *below]} if stop else files)
+    assert [root.name for root in found] == ["external-sigterm"]
+
+
+def test_an_error_above_a_stop_from_outside_does_not_follow_from_it(tmp_path: Path) -> None:
+    merged = [f"{r}: {line}" for line in [*steps(), *raised(FULL)] for r in range(4)]
+    stop = "slurmstepd: error: *** JOB 101 ON n1 CANCELLED AT 2026-11-20T08:01:24 ***"
+    assert roots(tmp_path, {"slurm-101.out": [*merged, stop]})[0].name == "disk-full"
+
+
+def test_what_a_rank_raises_after_it_lost_a_silent_peer_is_no_root(tmp_path: Path) -> None:
+    lost = {r: raised(LOST, f"[rank{r}]: ") for r in range(3)}
+    lost[0] += raised(FULL, "[rank0]: ")
+    assert [told(r) for r in roots(tmp_path, ranks(lost))] == [("nccl-remote-error", (3,))]
+
+
+def test_what_a_rank_raises_after_a_loss_that_all_tell_of_may_be_the_first_error(tmp_path: Path) -> None:
+    lost = {r: raised(LOST, f"[rank{r}]: ") for r in range(4)}
+    lost[0] += raised(FULL, "[rank0]: ")
+    assert ("disk-full", (0,)) in [told(r) for r in roots(tmp_path, ranks(lost))]
+
+
 def table(first: int, other: int) -> list[str]:
     def row(n: int, rank: int, second: int) -> list[str]:
         return [

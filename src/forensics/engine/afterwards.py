@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from forensics.engine.aftermath import OF_OTHERS
 from forensics.engine.borrowed import KILLED
 from forensics.engine.candidates import Candidate, sum_up_without
 from forensics.engine.graph import depends_on, link, may_precede
@@ -76,13 +77,37 @@ def follow(live: Sequence[Candidate], world: World) -> None:
         return
     sources = [o for o in live if _ends_its_rank(o) and not _all_after(o, known, world)]
     for c in live:
-        if c.explained_by is not None or not is_own_failure(c) or not _all_after(c, known, world):
+        if c.explained_by is not None or not is_own_failure(c) or c.signature.area in OF_OTHERS:
             continue
-        for o in sources:
-            apart = o.ranks and not set(o.ranks) & _ranks(c, world)
-            if apart and o.attempt == c.attempt and o is not c and may_precede(o, c) and not depends_on(o, c):
+        if not _all_after(c, known, world):
+            continue
+        own = _ranks(c, world)
+        apart = [o for o in sources if o.ranks and not set(o.ranks) & own]
+        for o in (*apart, *_stops(c, live, world), *_losses(c, live, world)):
+            if o.attempt == c.attempt and o is not c and may_precede(o, c) and not depends_on(o, c):
                 link(o, c)
                 break
+
+
+def _stops(c: Candidate, live: Sequence[Candidate], world: World) -> list[Candidate]:
+    """What stopped the run from outside before all signs of a failure."""
+    alone = [stop for stop in live if is_stop(stop) and stop.attempt == c.attempt and stop.signature.kind != "echo"]
+    return [stop for stop in alone if _all_after(c, notices([stop], world), world)]
+
+
+def _losses(c: Candidate, live: Sequence[Candidate], world: World) -> list[Candidate]:
+    """The words of ranks for a peer that is gone, before all signs of a failure, where another rank says nothing.
+
+    Where ranks gave up a wait, the lost one may have been the one that raised and hung as it cleaned up.
+    """
+    if any(is_hang(o) and o.attempt == c.attempt for o in live):
+        return []
+    losses = [o for o in live if o.signature.name in LOST and o.attempt == c.attempt]
+    said = {rank for o in losses for sign in o.observations if (rank := world.of(sign)) is not None}
+    everyone = set(range(world.size)) if world.size is not None and world.size_is_stated else set(world.ranks)
+    if not everyone - said - _ranks(c, world):
+        return []
+    return [loss for loss in losses if _all_after(c, notices([loss], world), world)]
 
 
 def _ends_its_rank(c: Candidate) -> bool:
