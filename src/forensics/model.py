@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # processes, and what is counted up to it must fit into memory.
 MAX_RANKS = 1 << 18
 BYSTANDER = "bystander"  # capture of a sign about a job, pod, node or container that is none of the run's: which
+UNTIED = "untied"  # capture of a sign in a list of pods or events, of a pod that nothing ties to the run: which
 QUOTED = "quoted"  # capture of a sign that stands in a text which the run reads or writes, and which no program says
 POD_SUCCEEDED = "pod_succeeded"  # capture of a sign that stands in the account of a pod that came to its end
 

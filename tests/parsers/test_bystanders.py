@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
-from forensics.model import BYSTANDER, Diagnosis, Evidence, Fact, Identity, Kind, Observation, Role, Source
+from forensics.model import BYSTANDER, UNTIED, Diagnosis, Evidence, Fact, Identity, Kind, Observation, Role, Source
 from forensics.parsers.bystanders import marked
 
 STEPS = "".join(f"2026-05-14 10:00:{n:02},000 INFO step {n} loss {2 - n / 100:.3f}\n" for n in range(30))
@@ -89,7 +89,6 @@ def test_what_happened_to_others_is_context(tmp_path: Path, log: str, listing: s
         ("slurm-4711.out", SECONDS, "host-oom-cgroup"),  # seconds since boot are no job and step
         ("llm-worker-1.log", HEAD + EVICTED.format(pod="llm-worker-2") + SCHEDULED, "pod-evicted"),
         ("llm-worker-1.log", HEAD + EVICTED.format(pod="llm-master-0") + SCHEDULED, "pod-evicted"),
-        ("train.log", HEAD + EVICTED.format(pod="notebook-0") + SCHEDULED, "pod-evicted"),
         # Parts of a JobSet, of which one left a log
         ("sft-gpu-0-1-x7k2p.log", HEAD + EVICTED.format(pod="sft-gpu-1-0-b8m4q") + PULLED, "pod-evicted"),
         ("gpu-8.log", HEAD + EVICTED.format(pod="llm-worker-1") + SCHEDULED, "pod-evicted"),  # a node's name
@@ -151,7 +150,8 @@ def test_any_lines_keep_their_order_and_gain_one_capture_at_most(
     found = marked(signs, sources, [Fact("env.SLURM_JOB_ID", "1", log, 1)])
     assert [o.signature for o in found] == [o.signature for o in signs]  # none of one signature: none is left out
     assert all(
-        {k: v for k, v in o.captures.items() if k != BYSTANDER} == s.captures for o, s in zip(found, signs, strict=True)
+        {k: v for k, v in o.captures.items() if k not in (BYSTANDER, UNTIED)} == s.captures
+        for o, s in zip(found, signs, strict=True)
     )
     alone = marked(signs, sources[:1])
     assert alone == signs  # where nothing of the run is known, nothing is another's

@@ -8,6 +8,7 @@ afterwards and reaches the end, what the cluster tells is what interrupted the f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from forensics.engine.own_failures import is_alone_to_blame
 from forensics.engine.pods import LOG
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, SUFFERING
-from forensics.model import Observation
+from forensics.model import UNTIED, Observation
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ _ACCOUNT = lazy(
 )
 BEFORE = "it ended {apart} before the first sign of the run, which has an error of its own"
 BESIDE = "the run has an error of its own, and nothing ties this pod or node to it"
+NOBODYS = "nothing ties pod {pod} to the run: no log bears its name, and none ends at its time"
+SAME_TIME = 120.0  # seconds between a log's last record and what ended its pod
+UNTIED_WEIGHT = 0.7  # of an end that only its time ties to the run
 UNHARMED = "every log of the run says that it reached its end, and none shows that it suffered by this"
 
 
@@ -46,6 +50,9 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         c.context = c.context or _earlier(c, found, steps) or _beside(c, others)
     finished = _finished(found)
     end = None if others else _end(finished, steps)
+    if not others and not finished and any(map(bool, steps.marks.values())):
+        for c in accounts:
+            _leave_to_its_owner(c, steps)
     for c in accounts if end is not None else ():
         broke_off = any(_broke_off(o, finished) for o in c.observations)
         if end is _End.WHOLE and not broke_off:
@@ -81,6 +88,25 @@ def _beside(c: Candidate, others: Sequence[Candidate]) -> str | None:
     rest = [o for o in others if o not in own and not _reports_an_exception(o)]
     suffers = any(o.signature.name in SUFFERING or o.signature.name in DEATHS for o in rest)
     return BESIDE if own and not suffers else None
+
+
+def untied(c: Candidate) -> bool:
+    """Whether it is context as nothing ties its pod to the run, which may be the run's all the same."""
+    return c.context is not None and all(UNTIED in o.captures for o in c.observations)
+
+
+def _leave_to_its_owner(c: Candidate, steps: StepClock) -> None:
+    """Give the end of a pod that nothing ties to the run its `context`, unless a log's records end at its time."""
+    if c.context is not None or any(UNTIED not in o.captures for o in c.observations):
+        return
+    ends = [max(times) for marks in steps.marks.values() if (times := [m.time for m in marks if m.time is not None])]
+    near = any(
+        o.timed and o.time is not None and abs(o.time - end) <= SAME_TIME for o in c.observations for end in ends
+    )
+    if near:
+        c.observations = [replace(o, weight=min(o.weight, UNTIED_WEIGHT)) for o in c.observations]
+    else:
+        c.context = NOBODYS.format(pod=c.observations[0].captures[UNTIED])
 
 
 def _blames_itself(o: Candidate) -> bool:

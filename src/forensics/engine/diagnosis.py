@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.borrowed import MPI_EXIT
 from forensics.engine.candidates import Candidate, times_seen
 from forensics.engine.causes import ended_by_a_stop, roots, with_step
+from forensics.engine.cluster import untied
 from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
@@ -34,6 +35,7 @@ from forensics.engine.survival import DEATHS, ENDS_A_RUN, STEPS_AFTER_DEATH
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
+    UNTIED,
     WAITED_FOR,
     Coverage,
     Diagnosis,
@@ -479,6 +481,8 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         return Verdict(first.signature.verdict)
     if _left_open(found, data) is not None:
         return Verdict.UNKNOWN
+    if not _ended(found, data) and _nobodys(found) is not None:
+        return Verdict.UNKNOWN  # it may have ended the run, and nothing tells when it was
     goes_on = _progress(data) and last_words(data) is None and _broken_off(found, data) is None
     if _ended(found, data) or goes_on:
         return Verdict.RECOVERED if after_failures(found) else Verdict.HEALTHY
@@ -501,6 +505,11 @@ def _trained_past(top: Sequence[Candidate], found: Sequence[Candidate], data: Ru
     earlier = {s.path for s in data.sources if s.identity.attempt is not None and s.identity.attempt < last}
     held = replace(data, last_errors=tuple(e for e in data.last_errors if e.file not in earlier))
     return past and last_words(held) is None and _broken_off(found, held) is None
+
+
+def _nobodys(found: Sequence[Candidate]) -> Candidate | None:
+    """The end of a pod that may be the run's or another's, at a time that nothing tells."""
+    return next((c for c in found if untied(c) and not all(o.timed for o in c.observations)), None)
 
 
 def _left_open(found: Sequence[Candidate], data: RunData) -> Evidence | None:
@@ -667,6 +676,10 @@ def _summary(
         elif (broken := _broken_off(found, data)) is not None:
             end = f"{broken.source} breaks off in {zeros_of(broken).size:,} zero bytes"
             nothing = f"{how_far(data)}. {end}, {POWER_LOST}; the host's journal tells: journalctl --list-boots."
+        elif (other := _nobodys(found)) is not None:
+            e = other.key.evidence[0]
+            pod = other.key.captures[UNTIED]
+            nothing = f"{how_far(data)}. What ended pod {pod} ({e.file}:{e.line}) ended the run if it is the run's pod."
         else:
             nothing = f"Nothing in the {files} read says that the run failed, and nothing says that it ended well."
         return " ".join(filter(None, [nothing, saved_progress(data.facts)]))

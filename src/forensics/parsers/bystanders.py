@@ -3,18 +3,19 @@
 A kernel log and slurmd's are of a host with all its jobs, `kubectl get events` and `get pods` of a namespace,
 `docker ps -a` of all containers. Where the run's own job, pod or container is known, a sign about another one says
 nothing about how this run ended. It gets the capture BYSTANDER with the other's name; where the run's own bear the same
-sign, it is left out. Where the run's own is not known, nothing is another's. Rows of `sacct` are `accounting`'s.
+sign, it is left out. Where the run's own is not known, nothing is another's; what a list tells of a pod that nothing
+ties to the run gets the capture UNTIED with the pod's name. Rows of `sacct` are `accounting`'s.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from forensics.files import beginning
-from forensics.model import BYSTANDER, Fact, Kind, Observation, Source
-from forensics.parsers import pods
+from forensics.model import BYSTANDER, UNTIED, Fact, Kind, Observation, Source
+from forensics.parsers import kube_events, pods, run_pods
 from forensics.patterns import lazy
 
 MAX_BYTES = 4 << 20  # of a listing
@@ -49,13 +50,16 @@ def marked(
     observations: Sequence[Observation], sources: Sequence[Source], facts: Iterable[Fact] = ()
 ) -> list[Observation]:
     """The observations, with BYSTANDER on those about others; without these where the run's own bear the same sign."""
-    of_others = {**_of_jobs(observations, sources, facts), **_of_listings(observations, sources)}
+    listed = _of_listings(observations, sources)
+    of_others = {**_of_jobs(observations, sources, facts), **listed.others}
     own = {o.signature for n, o in enumerate(observations) if n not in of_others}
-    return [
-        replace(o, captures={**o.captures, BYSTANDER: of_others[n]}) if n in of_others else o
-        for n, o in enumerate(observations)
-        if n not in of_others or o.signature not in own
-    ]
+
+    def told(n: int, o: Observation) -> Observation:
+        if n in of_others:
+            return replace(o, captures={**o.captures, BYSTANDER: of_others[n]})
+        return replace(o, captures={**o.captures, UNTIED: listed.untied[n]}) if n in listed.untied else o
+
+    return [told(n, o) for n, o in enumerate(observations) if n not in of_others or o.signature not in own]
 
 
 def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], facts: Iterable[Fact]) -> dict[int, str]:
@@ -85,15 +89,22 @@ def _job(o: Observation) -> str | None:
     return None if m is None else m["of"] or m["by"]
 
 
-def _of_listings(observations: Sequence[Observation], sources: Sequence[Source]) -> dict[int, str]:
-    """Place among the observations -> pod, node or container of the sign, where a listing has the run's beside it."""
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Signs in listings, by their place among the observations."""
+
+    others: dict[int, str]  # pod, node or container of the sign, where the run's own are known and it is none of them
+    untied: dict[int, str]  # pod of the sign, where nothing says whose it is
+
+
+def _of_listings(observations: Sequence[Observation], sources: Sequence[Source]) -> _Listed:
     by_file: dict[str, list[int]] = {}
     for n, o in enumerate(observations):
         text = o.evidence[0].text
         if "pod" in o.captures or pods.node_of_event(text) is not None or _CONTAINER.match(text) is not None:
             by_file.setdefault(o.evidence[0].file, []).append(n)
     files = {s.path: s for s in sources}
-    found: dict[int, str] = {}
+    found = _Listed({}, {})
     for path, places in by_file.items():
         if path not in files:
             continue
@@ -101,29 +112,40 @@ def _of_listings(observations: Sequence[Observation], sources: Sequence[Source])
             text = beginning(files[path].file, MAX_BYTES).decode("utf-8", "replace")
         except OSError:
             continue
-        names = {name for s in sources if s.kind is Kind.LOG and s.path != path for name in _names(s.path)}
-        found |= _others(text, {n: observations[n] for n in places}, names)
+        logs = [s for s in sources if s.kind is Kind.LOG and s.path != path]
+        names = {name for s in logs for name in _names(s.path)}
+        told = _others(text, {n: observations[n] for n in places}, names, run_pods.named_in(logs))
+        found.others.update(told.others)
+        found.untied.update(told.untied if logs else {})
     return found
 
 
-def _others(text: str, signs: Mapping[int, Observation], names: set[str]) -> dict[int, str]:
-    """`_of_listings` of one text. names: after which the run's logs are named."""
-    nodes = pods.listed(text)
-    jobs = {_job_of(pod) for pod in nodes.keys() & names} or _jobs_of_both(nodes, names)
+def _others(text: str, signs: Mapping[int, Observation], names: set[str], own: Collection[str]) -> _Listed:
+    """`_of_listings` of one text. names: after which the run's logs are named; own: pods that they say they are of."""
+    objects = kube_events.pods_of(text)
+    nodes = {**{pod: set(hosts) for pod, hosts in objects.items()}, **pods.listed(text)}
+    jobs = {_job_of(pod) for pod in nodes.keys() & (names | set(own))} or _jobs_of_both(nodes, names | set(own))
+    # Where the list has none of the run's pods, their names tell: begun with another word, a pod is of another job.
+    named = {*own, *run_pods.replicas(names)}
     family = [nodes[pod] for pod in nodes if _is_of(pod, jobs)]
     placed = set().union(*family) if all(family) else set()  # of a pod without a node nothing tells where it was
     containers = _containers(text)
     containers_jobs = {_job_of(name) for name in containers & names}
-    found = {}
+    known = jobs or named or run_pods.likely_the_runs(nodes.keys(), map(_job_of, nodes))
+    found = _Listed({}, {})
     for n, o in signs.items():
         row = _CONTAINER.match(o.evidence[0].text)
         pod, node = o.captures.get("pod"), pods.node_of_event(o.evidence[0].text)
-        if pod is not None and jobs and not _is_of(pod, jobs):
-            found[n] = f"pod {pod}"
+        if pod is not None and (
+            not _is_of(pod, jobs) if jobs else (named and not run_pods.may_be_of(pod, named, certain=bool(own)))
+        ):
+            found.others[n] = f"pod {pod}"
+        elif pod is not None and not known and (pod in objects or pods.is_row(o.evidence[0].text)):
+            found.untied[n] = pod
         elif node is not None and placed and node not in placed:
-            found[n] = f"node {node}"
+            found.others[n] = f"node {node}"
         elif row is not None and containers_jobs and not _is_of(row["name"], containers_jobs):
-            found[n] = f"container {row['name']}"
+            found.others[n] = f"container {row['name']}"
     return found
 
 

@@ -67,6 +67,17 @@ def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> 
     return [_refined(o, events) for o in observations]
 
 
+def pods_of(text: str) -> dict[str, set[str]]:
+    """Pod -> the hosts that its events name, where a text is of events as objects; else empty."""
+    found: dict[str, set[str]] = {}
+    if not any(mark.decode() in text for mark in _MARKS):
+        return found
+    for event in read(text):
+        if event.kind == "Pod" and event.name is not None:
+            found.setdefault(event.name, set()).update((event.host,) if event.host else ())
+    return found
+
+
 def read(text: str) -> list[Event]:
     """The events of a text, in its order. Never raises for what it holds."""
     whole = [(n, line) for n, line in enumerate(text.split("\n"), 1) if _is_object(line)]

@@ -133,6 +133,11 @@ def assigned(text: str) -> dict[str, str]:
     return {pod: nodes.pop() for pod, nodes in listed(text).items() if len(nodes) == 1}
 
 
+def is_row(text: str) -> bool:
+    """Whether a line is a row of `kubectl get events` or `get pods`: it is of a namespace, and not of one pod."""
+    return _EVENT.search(text[:600]) is not None or _ROW.match(text[:600]) is not None
+
+
 def node_of_event(text: str) -> str | None:
     """The node that a row of `kubectl get events` is about; None for rows about anything else."""
     m = _EVENT.search(text[:600])
