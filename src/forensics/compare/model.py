@@ -56,6 +56,7 @@ class Parting:
     until: int | None = None  # the last step of being apart, where they come together again
     good_value: float | None = None
     bad_value: float | None = None
+    average_over: int | None = None  # records from `step` on of which the values are averages: one alone does not part
     noise: float | None = None  # in the metric's unit, at `step`
     threshold: float | None = None  # multiples of the noise
     good_at: Evidence | None = None

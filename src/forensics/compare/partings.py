@@ -13,6 +13,8 @@ They part where the gap leaves its noise and stays out of it:
 - staying: from there to the end most records (STAYS) lie outside, and so do most of those that come next: the greatest
   noise of a long run lies outside by itself, and shortly before a parting it is not its beginning. A few last records
   are enough only where they lie far outside (FAR).
+- a gap that no record shows by itself but that lasts, by as much as one record varies or more, is told by averages
+  (`lasting`).
 - a value that is not finite where that of the other side is needs no noise to be told, also where the curves go on as
   before. A gradient norm that is infinite for a step is an overflow that a loss scale answers, and is not told.
 """
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from forensics.compare import noise
 from forensics.compare.curves import Curve
+from forensics.compare.lasting import lasting
 from forensics.compare.model import Parting
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ class _Outside:
     start: int
     end: int | None  # last one outside, where the curves come together again
     noise: float
+    averaged: bool = False  # it is the averages from `start` on that part, and not each record
 
 
 def threshold(records: int, ranks: int = 1) -> float:
@@ -99,7 +103,7 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
     if unequal is None:
         return told
     limit = threshold(len(common), ranks)
-    outside = _outside(table[:-1], first, last, limit)
+    outside = _outside(table[:-1], first, last, limit, ranks)
     alone = _lost(table[:-1], last)
     if "grad" in metric.lower():  # mixed precision skips steps whose gradients overflow, and every run has other ones
         alone &= np.isnan(table).any(axis=0)
@@ -118,27 +122,36 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
     if outside is None:
         return told if len(common) >= noise.FEWEST else replace(told, kind="too-short")
     at = common[outside.start]
+    behind = slice(outside.start, None if outside.averaged else outside.start + 1)
     return replace(
         told,
         kind="parts" if outside.end is None else "apart-for-a-while",
         step=at,
         until=None if outside.end is None else common[outside.end],
-        good_value=float(first[outside.start]),
-        bad_value=float(last[outside.start]),
+        good_value=_mean(first[behind]),
+        bad_value=_mean(last[behind]),
+        average_over=len(common) - outside.start if outside.averaged else None,
         noise=outside.noise if math.isfinite(outside.noise) else None,
-        threshold=limit,
+        threshold=None if outside.averaged else limit,
         good_at=goods[0].evidence(metric, where[0][at]),
         bad_at=bad.evidence(metric, where[-1][at]),
     )
 
 
-def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside | None:
+def _mean(values: Values) -> float:
+    """The mean of those that are finite; of one value that value, whatever it is."""
+    import numpy as np
+
+    return float(values[0]) if len(values) == 1 else float(np.mean(values[np.isfinite(values)]))
+
+
+def _outside(goods: Values, good: Values, bad: Values, limit: float, ranks: int) -> _Outside | None:
     """Where the test strikes. goods: runs × records; good: their median."""
     import numpy as np
 
     stride = max(1, -(-len(bad) // MOST))
     if stride > 1:
-        found = _outside(goods[:, ::stride], good[::stride], bad[::stride], limit)
+        found = _outside(goods[:, ::stride], good[::stride], bad[::stride], limit, ranks)
         return None if found is None else _looked_up(found, stride, good, bad, limit)
     lost = _lost(goods, bad)
     both = np.isfinite(bad) & np.isfinite(good)
@@ -150,10 +163,19 @@ def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside
     gap = scaled[2] - scaled[1]
     floor = ROUNDING if ratios else ROUNDING * float(np.median(np.abs(np.concatenate(known[1:]))))
     least = max(floor, 0.0 if len(goods) > 1 else noise.of_curve(scaled[1], nearest=True))
+    among = noise.of_repeats(scaled[0]) * math.sqrt(1 + 1 / len(goods)) if len(goods) > 1 else 0.0
+
+    def on_average() -> _Outside | None:
+        change = lasting(gap, max(among, floor), ranks)
+        if change is None:
+            return None
+        start = int(np.flatnonzero(both)[change.start])
+        return _Outside(start, None, _in_unit(change.noise, float(good[start]), ratios), averaged=True)
+
     if not lost.any() and not (np.abs(gap) > limit * least).any():
-        return None
+        return on_average()
     if len(goods) > 1:
-        level = np.full(len(gap), noise.of_repeats(scaled[0]) * math.sqrt(1 + 1 / len(goods)))
+        level = np.full(len(gap), among)
     else:
         whole, own = noise.of_gap(gap), math.sqrt(2) * noise.of_curve(scaled[1])
         level = np.minimum(whole, np.where(np.isnan(past := noise.before(gap)), own, past))
@@ -172,6 +194,8 @@ def _outside(goods: Values, good: Values, bad: Values, limit: float) -> _Outside
             continue
         if out.mean() >= STAYS if left >= ENOUGH else bool(out.all()) and (left >= ENOUGH_FAR or bool(lost[i])):
             return _Outside(i, None, _in_unit(float(at_level[i]), float(good[i]), ratios))
+    if (change := on_average()) is not None:
+        return change
     return _for_a_while(outside, [_in_unit(float(s), float(g), ratios) for s, g in zip(at_level, good, strict=True)])
 
 
@@ -193,6 +217,8 @@ def _looked_up(found: _Outside, stride: int, good: Values, bad: Values, limit: f
     import numpy as np
 
     at = found.start * stride
+    if found.averaged:
+        return replace(found, start=at)
     start = max(0, at - stride + 1)
     apart = np.abs(bad[start : at + 1] - good[start : at + 1])
     early = int(np.argmax(~(apart <= limit * found.noise)))

@@ -120,7 +120,18 @@ def _lost(p: Parting) -> str:
     return f"{p.metric} is {shown} at {p.unit} {p.step}{_whose(p)}{last} in the {'bad' if in_bad else 'good'} run only"
 
 
+def _on_average(p: Parting) -> str:
+    """What is said of a gap that no record shows by itself."""
+    return (
+        f"{p.metric} parts at about {p.unit} {p.step}{_whose(p)} and stays apart, by less than single records show:"
+        f" {_number(p.good_value)} in the good run, {_number(p.bad_value)} in the bad one, on average over"
+        f" {plural(p.average_over or 0, 'record')} (noise of one: {_number(p.noise)}); {_equal(p)}"
+    )
+
+
 def _parting(p: Parting) -> tuple[str, tuple[str, ...]]:
+    if p.average_over is not None:
+        return _on_average(p), tuple(_at(e) for e in (p.good_at, p.bad_at) if e is not None)
     if p.kind in ("parts", "apart-for-a-while"):
         ends = " and stays apart" if p.until is None else f", is apart through {p.unit} {p.until} and comes back"
         noise = (
