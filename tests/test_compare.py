@@ -7,6 +7,7 @@ import math
 import random
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,50 @@ def test_of_200_pairs_that_differ_by_noise_hardly_one_parts() -> None:
     memories = (0.0, 0.5, 0.9)
     parted = sum(compared(loss(2 * s, memories[s % 3]), loss(2 * s + 1, memories[s % 3])).differs for s in range(200))
     assert parted <= 2
+
+
+def lower_noise(seed: int, memory: float, steps: int, noise: float) -> list[float]:
+    """A falling loss with so much noise, of which a share is carried from step to step."""
+    rng = random.Random(seed)
+    held, values = rng.gauss(0, 1), []
+    for i in range(steps):
+        held = memory * held + math.sqrt(1 - memory**2) * rng.gauss(0, 1)
+        values.append((2 + 8 * math.exp(-i / 30)) * (1 + noise * held))
+    return values
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9, 0.97])
+@pytest.mark.parametrize("steps", [400, 1000])
+def test_of_repeats_with_little_noise_none_parts(memory: float, steps: int) -> None:
+    pairs = [(lower_noise(2 * s, memory, steps, 0.03), lower_noise(2 * s + 1, memory, steps, 0.03)) for s in range(25)]
+    assert not any(compared(*pair).differs for pair in pairs)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.03])
+@pytest.mark.parametrize("memory", [0.0, 0.5])
+def test_a_small_gap_that_lasts_is_told_by_averages(memory: float, noise: float) -> None:
+    found = []
+    for s in range(10):
+        bad = [v * 1.06 if i >= 200 else v for i, v in enumerate(lower_noise(2 * s + 1, memory, 400, noise))]
+        found.append(compared(lower_noise(2 * s, memory, 400, noise), bad))
+    assert all(p.kind == "parts" and p.average_over is not None for p in found)
+    steps = sorted(p.step or 0 for p in found)
+    assert abs(steps[5] - 201) < 10
+    assert all(p.good_value is not None and 1.03 < (p.bad_value or 0) / p.good_value < 1.09 for p in found)
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        lambda i: 0.06 if 150 <= i < 250 else 0.0,  # it comes back
+        lambda i: 0.01 if i >= 200 else 0.0,  # less than one record varies
+        lambda i: 0.06 if i >= 380 else 0.0,  # too few records are left
+    ],
+)
+def test_a_small_gap_that_does_not_last_is_none(share: Callable[[int], float]) -> None:
+    for s in range(10):
+        bad = [v * (1 + share(i)) for i, v in enumerate(lower_noise(2 * s + 1, 0.0, 400, 0.03))]
+        assert not compared(lower_noise(2 * s, 0.0, 400, 0.03), bad).differs
 
 
 def test_a_planted_jump_is_found_at_its_step() -> None:
@@ -495,8 +540,29 @@ def test_a_setting_on_a_line_of_its_own_is_compared(tmp_path: Path) -> None:
             "CONFIG\n├── optimizer\n│   └── lr: 0.01\n│       weight_decay: 0.1\n└── seed: 7",
             [("printed.lr", "0.001", "0.01")],
         ),
+        (
+            "Using torch==2.5.1 (CUDA 12.1), transformers==4.46.3",
+            "Using torch==2.5.1 (CUDA 12.4), transformers==4.47.0",
+            [("cuda.version", "12.1", "12.4"), ("transformers.version", "4.46.3", "4.47.0")],
+        ),
+        (
+            "Environment: {'torch': '2.5.1', 'CUDA version': '12.1', 'NCCL_ALGO': 'Ring', 'gpus': 8, 'hostname': 'n1'}",
+            "Environment: {'torch': '2.6.0', 'CUDA version': '12.1', 'NCCL_ALGO': 'Tree', 'gpus': 4, 'hostname': 'n2'}",
+            [
+                ("torch.version", "2.5.1", "2.6.0"),
+                ("env.NCCL_ALGO", "Ring", "Tree"),
+                ("environment.gpus", "8", "4"),
+            ],
+        ),
+        (
+            'INFO - env info: {"torch_version": "2.5.1", "bf16": true, "x": {"y": 1}}',
+            'INFO - env info: {"torch_version": "2.6.0", "bf16": false, "x": {"y": 2}}',
+            [("torch.version", "2.5.1", "2.6.0"), ("environment.bf16", "True", "False")],
+        ),
         # what is not a setting: a state, a requirement, prose, a warning, a name with a path
         ("status: 3\nwarmup_steps: 7", "status: 4\nwarmup_steps: 9", []),
+        ("torch==2.5.1", "torch==2.6.0", []),
+        ("Environment: {'torch': call(), 'a'", "Environment: {'torch': other(), 'a'", []),
         ("requires torch 2.4.1 or later", "requires torch 2.5.1 or later", []),
         ("UserWarning: torch 2.4.1 has a bug", "UserWarning: torch 2.5.1 has a bug", []),
         ("/opt/torch/2.4.1/lib", "/opt/torch/2.5.1/lib", []),

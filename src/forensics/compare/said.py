@@ -6,17 +6,20 @@ args: lr=3e-4 batch=8                      a row of them behind a word that says
 learning_rate: 0.0003                      a line of a list, of which at least three follow each other
 number of parameters: 124.44M              the size of the model
 torch 2.4.1+cu124 | CUDA 12.4              versions, where a line holds nothing else
+Environment: {'torch': '2.4.1', 'gpus': 8}  a dictionary, in Python's form or JSON's
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from forensics.parsers.names import canonical
-from forensics.parsers.version_lines import versions, without_logger
+from forensics.parsers.version_lines import package, versions, without_logger
 
 ROW = 3  # lines of `name: value` that make a list of settings; one alone is as often a state or a measurement
 
@@ -42,6 +45,11 @@ _SIZE = re.compile(
     r"(?i)^\W{0,4}(?:model (?:has|size)\W{1,3})?(?:total |trainable |number of |num[_ ]|# ?){0,3}param(?:eter)?s"
     r"\s?[:=]\s?(\d[\d.,]*\s?[KMBT]?)\s*$"
 )
+_ENVIRONMENT = re.compile(
+    r"(?i)^\s*(?:(?:run|runtime|software|system|training|library|package) )?"
+    r"(?:environment|env|versions|platform|packages|info)(?: info(?:rmation)?)?\s?[:=]\s*(\{.{2,4000}\})\s*$"
+)
+_VERSION = re.compile(r"v?\d+(?:\.\d[\w.+-]{0,40}|\d{3,5})?$")
 # What differs from process to process and from run to run, or was measured.
 _OWN = re.compile(
     r"(?i)(?:^|_)(?:rank|pid|ppid|port|host\w*|node\w*|device|gpu|id|time|elapsed|seconds?|sec|ms|mem\w*|bytes)$"
@@ -78,5 +86,28 @@ def _of_line(text: str, number: int) -> Iterator[Stated]:
         yield from (Stated(f"arguments.{name}", value.strip("'\""), number) for name, value in pairs)
     elif found := _SIZE.match(text):
         yield Stated("printed.parameters", found[1].replace(",", "").strip(), number)
+    elif found := _ENVIRONMENT.match(text):
+        yield from (Stated(name, value, number) for name, value in _environment(found[1]))
     else:
-        yield from (Stated(f"{package}.version", version, number) for package, version in versions(text))
+        yield from (Stated(f"{name}.version", version, number) for name, version in versions(text))
+
+
+def _environment(text: str) -> Iterator[tuple[str, str]]:
+    """The names and values of a dictionary that says what a program runs on; nothing of what is none."""
+    try:
+        table = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        try:
+            table = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+    for name, value in table.items() if isinstance(table, dict) else ():
+        if not isinstance(name, str) or not isinstance(value, str | int | float | bool | None) or _OWN.search(name):
+            continue
+        shown = str(value)[:200]
+        if (of := package(name)) is not None and _VERSION.match(shown):
+            yield f"{of}.version", shown
+        elif re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", name):
+            yield f"env.{name}", shown
+        elif re.fullmatch(r"[A-Za-z][\w .-]{0,60}", name):
+            yield f"environment.{name}", shown

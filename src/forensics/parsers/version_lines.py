@@ -4,6 +4,7 @@ torch 2.4.1+cu124 | CUDA 12.4 | python 3.11.9
 Python 3.10.14 (main, Mar 19 2024, 10:00:00) [GCC 11.4.0]      sys.version behind its name
 torch 2.4.0, cuDNN 90100, NCCL (2, 20, 5)                      as torch.backends and torch.cuda have them
 pytorch-lightning v2.4.0
+Using torch==2.5.1 (CUDA 12.1), transformers==4.46.3
 
 A line that says anything else is a sentence: what it asks for, or what another version had.
 """
@@ -33,7 +34,7 @@ _PACKAGES = {
     "tensorflow": "tensorflow", "ray": "ray", "vllm": "vllm", "timm": "timm", "mmcv": "mmcv", "mmengine": "mmengine",
 }  # fmt: skip
 _NAME = "|".join(sorted(map(re.escape, _PACKAGES), key=len, reverse=True))
-_SAID = r"(?:[ _-]?version|\.__version__)?\s{0,8}[:=]?\s{0,8}"
+_SAID = r"(?:[ _-]?version|\.__version__)?\s{0,8}(?:==|[:=])?\s{0,8}"
 _NUMBER = r"v?\d+\.\d[\w.+-]{0,40}"
 _TUPLE = r"\(\d{1,3}(?:, \d{1,3}){1,2}\)"
 _WHOLE = r"\d{4,6}\b(?!\.)"  # 90100, as cuDNN and old NCCL count
@@ -46,10 +47,12 @@ _BUILD = (
 _ITEM = rf"(?>(?:cudnn|nccl){_SAID}(?:{_TUPLE}|{_WHOLE})|(?:{_NAME}){_SAID}{_NUMBER}{_BUILD})"
 _VERSIONS = lazy(
     rf"(?i)^\W{{0,4}}(?:(?:using|running|loaded|with|on)\s){{0,2}}{_ITEM}"
-    rf"(?:(?>\s{{0,4}}(?:[,;|/]|\band\b|\bwith\b|\bon\b|\s)\s{{0,4}}){_ITEM}){{0,12}}+\W{{0,3}}$"
+    rf"(?:(?>\s{{0,4}}(?:[,;|/(]|\)[,;|/]?|\band\b|\bwith\b|\bon\b|\s)\s{{0,4}}){_ITEM}){{0,12}}+\W{{0,3}}$"
 )
 _ONE = lazy(rf"(?i)\b({_NAME}){_SAID}v?(\d+\.\d[\w.+-]{{0,40}}?(?=[\s,;|/)]|\Z)|{_TUPLE}|{_WHOLE})")
+_USES = lazy(r"(?i)\W{0,4}(?:using|running|loaded|with|on)\s")
 _MENTION = lazy(rf"\b(?:{_NAME}){_SAID}[v(]?\d")
+_VERSION_OF = lazy(r"[ _.-]?(?:version|__version__)\Z")
 # A logger's level and name between its time and what it says.
 _HEAD = lazy(
     r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,12}\s+|\[[^\]\n]{1,48}\]:?\s+|[\w.]{1,40}\s-\s|-\s|\|\s+"
@@ -66,8 +69,16 @@ def versions(message: str) -> list[tuple[str, str]]:
     """(package, version) of each item of a line of nothing but versions; nothing of another line."""
     if not _VERSIONS.match(message):
         return []
+    if "==" in message and not _USES.match(message) and len(_ONE.findall(message)) < 2:
+        return []  # as a list of what is asked for has it
     found = [(normal(_PACKAGES[name.lower()]), version) for name, version in _ONE.findall(message)]
     return [(package, ".".join(re.findall(r"\d+", v)) if v.startswith("(") else v) for package, v in found]
+
+
+def package(name: str) -> str | None:
+    """The package that goes by a name as programs speak of it (`PyTorch`, `torch_version`, `CUDA version`), or None."""
+    known = _PACKAGES.get(_VERSION_OF.sub("", name.lower().strip()))
+    return normal(known) if known is not None else None
 
 
 def stated(head: str) -> Iterator[tuple[str, str, int]]:
