@@ -95,5 +95,38 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text("env:\n- name: NODE_NAME\n  value: vega-a17\n- name: LR\n  value: b-17\n")
     learnt = told_by([Source("pod.yaml", file, Kind.CONFIG, file.stat().st_size)])
-    assert "NODE_NAME=vega-a17" in learnt
-    assert "LR=b-17" not in learnt
+    assert '{"name": "NODE_NAME", "value": "vega-a17"}' in learnt
+    assert not any("LR" in line for line in learnt)
+
+
+def test_a_host_of_a_pair_goes_wherever_it_stands_though_its_name_is_a_word() -> None:
+    redactor = Redactor()
+    redactor.learn(["- name: HOSTNAME\n  value: kestrel\n- name: NODE_NAME\n  value: adamw"])
+    assert redactor.redact("cannot reach kestrel; adamw") == "cannot reach host-1; adamw"
+
+
+def test_a_pod_as_kubectl_describes_it() -> None:
+    lines = [
+        "Name:             lora-vega-7b-worker-0",
+        "Namespace:        team-vega",
+        "Service Account:  vega-runner",
+        "Node:             gpu-a17/10.0.0.5",
+        "Labels:           training.kubeflow.org/job-name=lora-vega-7b",
+        "Controlled By:    PyTorchJob/lora-vega-7b",
+        "    Node-Selectors:  cloud.google.com/gke-nodepool=x",
+        "      WANDB_ENTITY:   zeta-lab",
+        "      NODE_NAME:       (v1:spec.nodeName)",
+        "  serviceAccountName: default",
+    ]
+    assert Redactor().lines(lines) == (
+        "Name:             host-1",
+        "Namespace:        namespace-1",
+        "Service Account:  user-1",
+        "Node:             host-2/ip-1",
+        "Labels:           training.kubeflow.org/job-name=job-1",
+        "Controlled By:    PyTorchJob/job-1",
+        "    Node-Selectors:  cloud.google.com/gke-nodepool=x",
+        "      WANDB_ENTITY:   account-1",
+        "      NODE_NAME:       (v1:spec.nodeName)",
+        "  serviceAccountName: default",
+    )

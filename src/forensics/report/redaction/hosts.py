@@ -30,7 +30,7 @@ _EC2 = lazy(r"(?<![\w-])(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|i-[0-9a-f]{8,17})(
 # GKE, AKS and EKS name nodes after cluster and pool; a Deployment's pods end in two words of a reduced alphabet
 # (k8s.io/apimachinery util/rand: no vowels, and no digits that look like letters).
 _CLOUD_NODE = lazy(
-    r"(?<![\w-])(?:gke-[a-z0-9-]{4,60}|aks-[a-z0-9]{1,20}-\d{6,10}-vmss[0-9a-z]{3,8}|eks-[a-z0-9-]{6,60}"
+    r"(?<![\w-])(?:(?<!google\.com/)gke-[a-z0-9-]{4,60}|aks-[a-z0-9]{1,20}-\d{6,10}-vmss[0-9a-z]{3,8}|eks-[a-z0-9-]{6,60}"
     r"|inst-[a-z0-9-]{4,40}|cmle-training-[a-z0-9-]{4,60})(?![\w-])",
     re.ASCII,
 )
@@ -64,6 +64,11 @@ _POD_OF_KUBELET = lazy(
     r"(\bpods? [\"']?)([a-z0-9][a-z0-9.-]{2,250})_([a-z0-9][a-z0-9-]{1,62})(?=\((?:[0-9a-f-]{8,36}|uuid-\d{1,9})\))",
     re.ASCII,
 )
+# Whose pod it is: `Controlled By:  PyTorchJob/NAME`, and labels of operators and of Kubernetes' own jobs.
+_JOB = lazy(
+    r"(\bControlled By:[ \t]+[A-Z]\w{2,40}/|(?<![\w-])job-name\\?[\"']?[=:]\s?\\?[\"']?)([a-z0-9][a-z0-9.-]{2,62})",
+    re.ASCII,
+)
 _POD_KIND = lazy(
     r"(\bkind\\?[\"']?:\s?\\?[\"']?Pod\\?[\"']?,\s?\\?[\"']?name\\?[\"']?:\s?\\?[\"']?)([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,
@@ -71,7 +76,8 @@ _POD_KIND = lazy(
 _POD_PATH = lazy(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
 _NAMESPACE = lazy(
     rf"((?<![\w-])(?:--namespace[= ]|kubectl [^\n|;]{{0,60}}?-n |namespace{IS}"
-    r"|namespaces/|POD_NAMESPACE=|Successfully assigned |\bnamespaces? \\?[\"']|\bin (?:the )?namespace (?=[a-z0-9]+-)"
+    r"|Namespace:[ \t]{1,20}|namespaces/|POD_NAMESPACE=|Successfully assigned |\bnamespaces? \\?[\"']"
+    r"|\bin (?:the )?namespace (?=[a-z0-9]+-)"
     r"|system:serviceaccounts?:))"
     r"([a-z0-9][a-z0-9-]{1,62})(?![\w.])",
     re.ASCII,
@@ -155,6 +161,8 @@ def pods(text: str, memory: Memory) -> str:
         text = second(_POD_KIND, pod, text)
         text = second(_POD_PATH, lambda name: memory.of("pod", name), text)
         text = second(_POD_PLACE, pod, text)
+    if "Controlled By" in text or "job-name" in text:
+        text = second(_JOB, lambda name: memory.of("job", name), text)
     text = _POD.sub(lambda match: memory.host(match[0]), text)
     if "-" in text:
         text = _ROLE_POD.sub(lambda match: _of_a_job(match, memory), text)

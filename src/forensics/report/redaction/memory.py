@@ -17,7 +17,7 @@ _PLAIN_HOST = re.compile(
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*", re.ASCII)
 # Things that are replaced wherever their very text stands, once a place has given them away.
 _ANYWHERE = frozenset(
-    "secret private email phone bucket arn run repo project namespace serial guid uuid gpu mac nodes channel "
+    "secret private email phone bucket arn run repo project namespace job serial guid uuid gpu mac nodes channel "
     "resource".split()
 )
 # What jobs are called that nobody has named: Slurm takes the script's or the program's name.

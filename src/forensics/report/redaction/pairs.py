@@ -111,7 +111,7 @@ def _shown(pair: Pair, memory: Memory) -> str:
 
 
 def named_in_pairs(text: str) -> Iterator[str]:
-    """What the pairs of a text give away, said as other lines say it: `NODE_NAME=x`."""
+    """The pairs of a text that give something away, each as one line."""
     for pair in pairs(text):
         if _shown(pair, Memory()) != pair.value:
-            yield f"{pair.name}={pair.value}"
+            yield f'{{"name": "{pair.name}", "value": "{pair.value}"}}'

@@ -21,6 +21,12 @@ PEOPLE: tuple[Place, ...] = (
     place(r"(\bsystem:serviceaccount:[\w-]{1,63}:)([a-z0-9][\w.-]{0,62})", "system:serviceaccount"),
     place(r"(\bserviceaccounts? \\?[\"'])([a-z0-9][\w.-]{1,62})(?=\\?[\"'])", "serviceaccount"),
     place(
+        r"(\b(?:Service Account:[ \t]+|serviceAccount(?:Name)?\\?[\"']?:\s?\\?[\"']?))"
+        r"(?!default\b)([a-z0-9][\w.-]{1,62})",
+        "Service Account:",
+        "serviceAccount",
+    ),
+    place(
         r"(\buser )((?!does\b|is\b|has\b)[A-Za-z_][\w.-]{1,31})(?= does not have access to (?:entity|project|team))",
         "have access to",
     ),

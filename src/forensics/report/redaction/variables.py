@@ -15,7 +15,7 @@ from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME as HOST
 from forensics.report.redaction.memory import Memory, telling
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import PUBLIC_OWNERS, TURNS
+from forensics.report.redaction.words import PROGRAMS, PUBLIC_OWNERS, TURNS
 
 _NAME = r"(?P<name>[A-Z][A-Z0-9_]{2,60})"
 _QUOTED = r"b?(?P<quote>\\?[\"'])(?P<quoted>(?:(?!(?P=quote))[^\n]){1,1000})(?=(?P=quote)|\Z)"
@@ -72,6 +72,7 @@ _AWS_NUMBER = lazy(r"\d{12}\Z", re.ASCII)
 _PROJECT_NUMBER = lazy(r"\d{8,14}\Z", re.ASCII)  # Google's
 _HEX = lazy(r"(?:0x)?[0-9a-fA-F]+\Z", re.ASCII)
 
+_LONG_WORD = 5  # letters of a word that is a host's name wherever it stands
 _Reader = Callable[[str, Memory], str]
 
 
@@ -232,11 +233,18 @@ def _names(value: str) -> bool:
 
 
 def held(name: str, value: str, memory: Memory) -> str:
-    """`value` without whom or what it names, as the value of a variable of that name; `mlflow.user` is one too."""
+    """`value` without whom or what it names, as the value of a variable of that name; `mlflow.user` is one too.
+
+    The name and its value must be sure: a host is replaced wherever it stands, also if its name is a word.
+    """
     parts = _SIGNS.sub("_", name).upper()
     plain = name.islower() and "_" not in parts and parts not in ("USER", "USERNAME", "HOSTNAME")
     reader = _reader(parts) if not plain else None  # `key: nodes` is sooner a word
-    return reader(value, memory) if reader is not None and _names(value) else value
+    if reader is None or not _names(value):
+        return value
+    if reader is _host and value.isalpha() and len(value) >= _LONG_WORD and value.lower() not in PROGRAMS:
+        return memory.host(value)
+    return reader(value, memory)
 
 
 def values_below(text: str, memory: Memory) -> str:
