@@ -45,6 +45,18 @@ _FIELD = lazy(
     rf"|\bdocker-pullable://|\bdocker (?:pull|run [^\n]{{0,200}}?) )(?P<path>{_PART}/{_PART})(?=:[\w.-]|@sha256)",
     re.ASCII,
 )
+# `pull access denied for o/n`, `manifest for h:5000/o/n:v1 not found`, and a registry with a port in whatever list.
+_ANY_PATH = r"(?P<path>[\w.-]{1,128}/[\w.-]{1,128})"
+_SAID = (
+    lazy(
+        rf"(?P<at>\b(?:pull access denied for|manifest for|[Ff]ailed to pull (?:and unpack )?image|[Pp]ulling image"
+        rf"|[Pp]ull image|Back-off pulling image|failed to resolve reference|Unable to find image) \\?[\"'`]?"
+        rf"(?:[\w.-]{{1,200}}(?::\d{{2,5}})?/)?){_ANY_PATH}",
+        re.ASCII,
+    ),
+    lazy(rf"(?P<at>(?<![\w./-])[A-Za-z][\w.-]{{1,200}}:\d{{2,5}}/){_ANY_PATH}(?=:[\w.-]|@sha256)", re.ASCII),
+)
+_DENIED = lazy(r"(?P<at>\bpull access denied for )(?P<path>[a-z0-9][\w.-]{1,127})(?=[,:\s]|\Z)", re.ASCII)
 _NOT_FOUND = lazy(
     rf"(?P<at>\b[Rr]epository with name ['\"]){_PATH}(?=['\"] does not exist in the registry)", re.ASCII
 )  # Amazon's
@@ -60,7 +72,7 @@ _PUBLIC = frozenset(
 
 
 def _is_public(owner: str) -> bool:
-    return owner in _PUBLIC or owner in PUBLIC_OWNERS
+    return owner in _PUBLIC or owner.lower() in PUBLIC_OWNERS
 
 
 def _named(path: str, memory: Memory, *, owned: bool = True) -> str:
@@ -101,6 +113,11 @@ def images(text: str, memory: Memory) -> str:
         text = _OWNED.sub(owned, text)
     if "/" in text and ":" in text:
         text = _FIELD.sub(owned, _TAGGED.sub(owned, text))
+    if "/" in text:
+        for pattern in _SAID:
+            text = pattern.sub(owned, text)
+    if "pull access denied" in text:
+        text = _DENIED.sub(owned, text)
     if "the registry" in text:
         text = _NOT_FOUND.sub(owned, text)
         text = _REGISTRY_ID.sub(lambda match: match[1] + memory.account(match[2]), text)

@@ -214,23 +214,12 @@ _HUB_SAID = (
     lazy(rf"(\brequest to access (?:model|dataset) ){NAME}/{NAME}", re.ASCII),
     lazy(rf"(\b[Cc]ouldn't find '){NAME}/{NAME}(?=' on the H)", re.ASCII),  # datasets
 )
-# Registries and git: `pull access denied for o/n`, `Repository o/n not found`, `manifest for h:5000/o/n:v1 not found`.
-_REGISTRY_SAID = (
-    lazy(
-        rf"(\b(?:pull access denied for|manifest for|[Ff]ailed to pull (?:and unpack )?image|[Pp]ulling image"
-        rf"|[Pp]ull image|Back-off pulling image|failed to resolve reference|Unable to find image) \\?[\"'`]?"
-        rf"(?:[\w.-]{{1,200}}(?::\d{{2,5}})?/)?){NAME}/{NAME}",
-        re.ASCII,
-    ),
-    lazy(
-        rf"(\b[Rr]epository [\"'`]?){NAME}/{NAME}(?=[\"'`]? (?:not found|does not exist|is empty|already exists"
-        rf"|is archived))",
-        re.ASCII,
-    ),
-    # an image behind a registry with a port, in whatever list it stands
-    lazy(rf"((?<![\w./-])[A-Za-z][\w.-]{{1,200}}:\d{{2,5}}/){NAME}/{NAME}(?=:[\w.-]|@sha256)", re.ASCII),
+# Of git's hosts: `Repository o/n not found`.
+_GIT_SAID = lazy(
+    rf"(\b[Rr]epository [\"'`]?){NAME}/{NAME}(?=[\"'`]? (?:not found|does not exist|is empty|already exists"
+    rf"|is archived))",
+    re.ASCII,
 )
-_IMAGE_SAID = lazy(r"(\bpull access denied for )([a-z0-9][\w.-]{1,127})(?=[,:\s]|\Z)", re.ASCII)
 # Owners in what may as well be a path: folders of a run.
 _FOLDERS = frozenset(
     "outputs results ckpts pretrained saves saved_models workspace mnt tmp opt srv custom ours".split()
@@ -390,12 +379,9 @@ def repositories(text: str, memory: Memory) -> str:
             text = pattern.sub(owned, text)
         for pattern in (_HUB_OPTION, *_HUB_SAID):
             text = pattern.sub(lambda match: match[0] if _is_path(match) else owned(match), text)
-        for pattern in _REGISTRY_SAID:
-            text = pattern.sub(owned, text)
+        text = _GIT_SAID.sub(owned, text)
         if "codecommit" in text:
             text = second(_CODECOMMIT, lambda name: memory.of("repo", name), text)
-    if "pull access denied" in text:
-        text = second(_IMAGE_SAID, lambda name: memory.of("repo", name), text)
     if "git@" in text:
         public = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "hf.co")
         text = second(_GIT_HOST, lambda name: name if name.lower() in public else memory.host(name), text)
