@@ -84,7 +84,15 @@ def test_a_trial_that_went_on_after_its_failure_and_was_stopped_recovered(tmp_pa
         (failure(1, "09-04-07"), '{"step": 3, "loss": 1.5, "done": true}\n'),
         (failure(1, "09-04-07"), ""),
     ],
-    ids=["not done", "not done the second time", "not done, without dates", "failed after its last result", "no failure of Tune's", "no result of Tune's", "no result"],
+    ids=[
+        "not done",
+        "not done the second time",
+        "not done, without dates",
+        "failed after its last result",
+        "no failure of Tune's",
+        "no result of Tune's",
+        "no result",
+    ],
 )
 def test_a_trial_that_did_not_come_back_failed(tmp_path: Path, errors: str, rows: str) -> None:
     trial(tmp_path, errors, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from forensics.archives.formats import RECORDS, format_of, without_compression
@@ -44,8 +44,9 @@ _PREFIX = re.compile(
 )
 # torchrun --tee: the number of a process on its own machine.
 _LOCAL_PREFIX = re.compile(rb"^\[default(\d{1,3})\]:", re.M)
-_TIME = re.compile(rb"(?<!\d)(20\d\d)-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d)(?!\d)")
-APART = 900  # seconds between the starts of jobs; the machines of one wait for each other for ten minutes (torchrun)
+_TIME = re.compile(rb"(?<!\d)20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?!\d)")
+# Between the starts of jobs; the machines of one wait for each other for ten minutes (torchrun).
+APART = timedelta(minutes=15)
 
 
 def is_read(head: bytes, name: str) -> bool:
@@ -146,7 +147,7 @@ def _apart(heads: Sequence[bytes]) -> bool:
     """Whether the first times in several logs are too far from each other for the machines of one job."""
     firsts = [m for head in heads if (m := _TIME.search(head)) is not None]
     try:
-        times = sorted(datetime(*map(int, m.groups()), tzinfo=UTC).timestamp() for m in firsts)  # type: ignore[arg-type]
+        times = sorted(datetime.fromisoformat(m[0].decode()) for m in firsts)
     except ValueError:
         return False
     return len(times) == len(heads) and all(later - earlier > APART for earlier, later in pairwise(times))

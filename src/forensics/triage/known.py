@@ -53,6 +53,9 @@ class Known:
         if pods := processes.operator_jobs(listing.files):
             taken = {entry for cut in pods for entry in cut.entries}
             return self._make.cut(path, pods, "pods") + self._others(path, [n for n in listing.files if n not in taken])
+        visible = self._tree.visible(path, listing)
+        if pods := processes.pod_folders([n for n in visible if not names.is_inert(n)]):
+            return self._make.cut(path, pods, "pods") if len(pods) > 1 else self._make.one(path, "folder")
         layout, launched = layouts.launched_jobs(listing.files)
         heads = self._tree.heads(self._joined(path, cut.entries[0]) for cut in launched)
         if launched and writers(heads, len(launched)) is not Writers.RANKS:

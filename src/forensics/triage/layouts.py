@@ -81,7 +81,8 @@ _DOCUMENT = re.compile(
 _LOG_FILE = re.compile(r"\.(?:log|out|err)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
 _LOG_TEXT = re.compile(
     r"(?:.*[-_.])?(?:logs?|stdout|stderr|output|c?out|err|train|console)(?:[-_.].*)?\.txt(?:\.(?:gz|xz|bz2|zst))?\Z"
-    r"|(?:stdout|stderr|std_?log|logs?|output)\Z|.+\.(?:stdout|stderr)(?:\.\d{1,4})?\Z|.+\.log\.\d{1,4}\Z",
+    r"|(?:stdout|stderr|std_?log|logs?|output)\Z|.+\.(?:stdout|stderr)(?:\.\d{1,4})?\Z"
+    r"|.+\.log\.\d{1,4}(?:\.(?:gz|xz|bz2|zst))?\Z",
     re.I,
 )
 # What starts or follows several runs, and is none.
@@ -90,6 +91,8 @@ _STUDY_LOG = re.compile(
     r"scheduler|queue|runner|orchestrator|nohup|joblib)(?:[-_.].*)?\.(?:log|out|err|txt)\Z",
     re.I,
 )
+# What people write the output of one command to, under a name of its own: `nohup_bert.out`.
+_OWN_NOHUP = re.compile(r"nohup[-_.](?P<own>.*[A-Za-z].*)\Z")
 # What the logs of one run are called, by what wrote them or what they hold.
 _KIND_OF_LOG = re.compile(
     r"(?:(?:train|training|trainer|eval|evaluation|test|val|valid|validation|infer|inference|predict|pre-?process|prepare|"
@@ -327,6 +330,8 @@ def may_hold_log(name: str) -> bool:
 
 def is_study_log(name: str) -> bool:
     """Whether a log's name is that of what starts or follows several runs: `optuna.log`, `launcher.log`."""
+    if own := _OWN_NOHUP.match(stem(name)):
+        return _STUDY_LOG.match(f"{own['own']}.log") is not None or is_kind_of_log(own["own"])
     return _STUDY_LOG.match(name) is not None
 
 

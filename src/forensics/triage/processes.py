@@ -36,6 +36,10 @@ _POD_LOG = re.compile(
     r"(?:[-.][a-z][a-z0-9-]*|_[a-z][a-z0-9-]*|_(?P<behind>[a-z][a-z0-9-]*)_[a-z][a-z0-9-]*)?"
     r"\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
+_POD = re.compile(
+    r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?P<role>master|worker|launcher|chief|ps|evaluator|head|trainer)"
+    rf"(?:-\d+|(?:-[a-z0-9]+){{0,3}}-{_RANDOM})\Z"
+)
 _JOBSET_LOG = re.compile(rf"{_OF_JOBSET}\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z")
 # The numbers behind these count what one job has of them.
 _OF_A_JOB = r"(?:(?:global|node|machine)_?)?rank|node|host|worker|trainer|pod|server|machine"
@@ -76,6 +80,21 @@ def operator_jobs(files: Sequence[str]) -> tuple[Cut, ...]:
         Cut(job if len(spaces) == 1 else f"{namespace}/{job}".lstrip("/"), tuple(members))
         for (namespace, job), members in sorted(found.items())
     )
+
+
+def pod_folders(folders: Sequence[str]) -> tuple[Cut, ...]:
+    """The jobs of folders that are named by their pods; () unless all are, and one job at least shows two roles."""
+    found: dict[str, list[str]] = {}
+    roles: dict[str, set[str]] = {}
+    for folder in folders:
+        m = _POD.match(folder)
+        if m is None or is_kind_of_log(m["job"]):
+            return ()
+        found.setdefault(m["job"], []).append(folder)
+        roles.setdefault(m["job"], set()).add(m["role"])
+    if all(len(each) == 1 for each in roles.values()):
+        return ()
+    return tuple(Cut(job, tuple(members)) for job, members in sorted(found.items()))
 
 
 def numbered_jobs(logs: Sequence[str]) -> Jobs:

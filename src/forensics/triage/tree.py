@@ -117,10 +117,13 @@ class Tree:
         return of_training(text_of(head, name)) and is_read(_unpacked(head), name)
 
     def first_log(self, path: str, levels: int = 2, *, named: bool = False) -> str | None:
-        """A log in a folder or in its sub-folders; None where the first few hold none. named: told by names alone."""
+        """A log in a folder or in its sub-folders; None where the first few hold none. named: told by names alone.
+
+        A log that is given is itself one.
+        """
         listing = self.listing(path)
-        if listing is None:
-            return None
+        if listing is None:  # a job can be a file
+            return path if layouts.may_be_log(path.rpartition("/")[2]) else None
         logs = filter(layouts.may_be_log, listing.files) if named else self.logs(path, listing)
         if log := next(iter(logs), None):
             return self._joined(path, log)

@@ -114,6 +114,8 @@ class Search:
             return self._whole_run(path, listing, inside, depth)
         if not inside.processes and (flat := self._with_folders(path, listing, own)).jobs:
             return flat
+        if own and (flat := self._beside_no_logs(path, name, listing, inside, depth)).jobs:
+            return flat
         logs_within = any(len(found.jobs) == 1 and names.is_logs(n) for n, found in inside.kept.items())
         if (own and not all(map(layouts.is_study_log, own))) or (depth > 0 and (logs_within or inside.logs)):
             named = sum(not names.is_part(n) for n in inside.runs)
@@ -430,15 +432,41 @@ class Search:
             documents = documents and not self._tree.logs(path, listing)
             if documents and (depth == 0 or layouts.alike(archives)):
                 return self._make.archives(path, listing.files)
-        if depth == 0 or (depth == 1 and names.is_logs(name)):
-            for cut in (self._layouts.apart, self._layouts.flat):
-                if (apart := cut(path, listing.files)).jobs:
-                    return apart
-        elif self._own_words(listing) and (flat := self._layouts.flat(path, listing.files)).jobs:
-            return flat
+        if (apart := self._side_by_side(path, name, listing, depth)).jobs:
+            return apart
         if depth > 0 and not archives and not self._tree.logs(path, listing):
             return Found()
         return self._with_guessed_logs(path, listing, self._make.one(path, "folder"))
+
+    def _side_by_side(self, path: str, name: str, listing: Listing, depth: int) -> Found:
+        """Jobs of which each left its logs beside those of the others; none where that is not sure."""
+        if depth == 0 or (depth == 1 and names.is_logs(name)):
+            apart = self._layouts.apart(path, listing.files)
+            return apart if apart.jobs else self._layouts.flat(path, listing.files)
+        return self._layouts.flat(path, listing.files) if self._own_words(listing) else Found()
+
+    def _beside_no_logs(self, path: str, name: str, listing: Listing, inside: _Inside, depth: int) -> Found:
+        """Jobs by their logs, beside folders without any: code, data, what the jobs made. None where that is not sure.
+
+        A job's folder among the latter (`bert.log`, `out/bert/`) is its own. Checkpoints below the given folder are of
+        the run that this is.
+        """
+        if inside.runs or inside.kept or inside.processes or inside.logs:
+            return Found()
+        if depth > 0 and any(map(names.is_state, inside.rest)):
+            return Found()
+        found = self._side_by_side(path, name, listing, depth)
+        if not found.jobs:
+            return found
+        made = {folder: self._tree.listing(self._joined(path, folder)) for folder in inside.rest[:FRUITLESS]}
+        jobs = []
+        for job in found.jobs:
+            own = job.path.rpartition("/")[2]
+            folders = [
+                self._joined(self._joined(path, f), own) for f, below in made.items() if below and own in below.folders
+            ]
+            jobs.append(replace(job, parts=(*job.parts, *folders)))
+        return Found(tuple(jobs), found.notes)
 
     @staticmethod
     def _own_words(listing: Listing) -> bool:
