@@ -4,6 +4,7 @@ import contextlib
 import functools
 import http.server
 import io
+import json
 import os
 import sys
 import threading
@@ -336,3 +337,33 @@ def test_s3_without_credentials(bucket: Any, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(NothingToRead, match="no credentials were found"):
         find("s3://runs/a")
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_jobs_in_s3_are_triaged_by_their_rows_and_known_again(bucket: Any, tmp_path: Path) -> None:
+    ranks = {f"grid_node{n}.log": LOG for n in (0, 1)} | {f"wide_node{n}.log": LOG for n in (0, 1)}
+    objects(bucket, "sweep", {"a/rank0.log": LOG, "b/rank0.log": FAILED, **{f"flat/{k}": v for k, v in ranks.items()}})
+    command = ["triage", "s3://runs/sweep", "--store", str(tmp_path / "store"), "-j", "1", "--format", "json"]
+    told = [json.loads(CliRunner().invoke(main, command).stdout) for _ in range(2)]
+    found = {row["path"].removeprefix("s3://runs/sweep/"): row["verdict"] for row in told[0]["jobs"]}
+    assert found.pop("b") == "failed" and set(found) == {"a", "flat/grid", "flat/wide"}
+    assert told[0]["jobs"] == told[1]["jobs"]
+
+
+@pytest.mark.slow
+def test_jobs_in_s3_have_the_same_rows_on_ray(bucket: Any, tmp_path: Path) -> None:
+    """Workers read the bucket themselves, by the credentials of their environment."""
+    ray = pytest.importorskip("ray")
+    from forensics.triage.batch import Options, local_engine, triage
+    from forensics.triage.pool import Limits as JobLimits
+    from forensics.triage.rays import ray_engine
+
+    objects(bucket, "rays", {f"{job}/rank0.log": LOG + FAILED * (job in "bd") for job in "abcd"})
+    found = {}
+    try:
+        for name, engine in (("local", local_engine(1, JobLimits())), ("ray", ray_engine(2, JobLimits()))):
+            options = Options(store=tmp_path / name, engine=engine, limits=JobLimits())
+            found[name] = triage(["s3://runs/rays"], options).results
+    finally:
+        ray.shutdown()
+    assert found["local"] == found["ray"]
+    assert [row.failed for row in found["ray"]] == [False, True, False, True]
