@@ -135,6 +135,20 @@ FOLDERS: dict[str, tuple[dict[str, str], int | dict[str, int]]] = {
     "grid": (of(S, *(f"lr{lr}_bs{bs}_seed{s}.log" for lr in ("1e-3", "1e-4") for bs in (16, 32) for s in (0, 1))), 8),
     "job and machine": ({f"{job}_gpu-0{n}.log": f"rank {n}/2\n{S}" for n in (1, 2) for job in ("bert", "t5")}, {"bert": 2, "t5": 2}),
     "Open MPI": ({f"{job}/1/rank.{n}/stdout": S for job in ("bert", "t5") for n in (0, 1)}, 2),
+    "streams in names": (of(S, "bert_stdout.log", "bert_stderr.log", "t5_stdout.log", "t5_stderr.log"), {"bert": 2, "t5": 2}),
+    "pm2": (of(S, "bert-out.log", "t5-out.log") | of("", "bert-error.log", "t5-error.log"), {"bert": 2, "t5": 2}),
+    "a stream of one alone": (of(S, "bert-out.log", "t5.log"), {"bert-out": 1, "t5": 1}),
+    "what was rotated by day": (of(S, "bert.log", "bert.log.2026-11-20", "t5.log", "t5.log-20261120.gz"), {"bert": 2, "t5": 2}),
+    "checkpoints of one run": (of(S, "alpha.log", "beta.log", "checkpoints/step_1/a.pt"), 1),
+    "W&B beside logs": (of(S, "bert.log", "t5.log", "src/a.py", *(f"wandb/run-2026112{n}_100000-abcdefg{n}/files/output.log" for n in (0, 1))), {"bert": 1, "t5": 1}),
+    "W&B of one run beside logs": (of(S, "bert.log", "t5.log", "wandb/run-20261120_100000-abcdefg0/files/output.log"), 1),
+    "ranks of adapters": (of("Namespace(lr=0.1, rank=16)\n" + S, "bert.log", "t5.log"), 2),
+    "ranks that differ": ({f"{name}.log": f"rank={n}\n{S}" for n, name in enumerate(("bert", "t5"), 1)}, 1),
+    "node before the job": ({f"node{n}_{job}.log": f"rank {n}/2\n{S}" for job in ("bert", "t5") for n in (0, 1)}, {"bert": 2, "t5": 2}),
+    "rank before a kind of log": (of(S, *(f"rank{n}_{kind}.log" for kind in ("train", "nccl") for n in (0, 1))), 1),
+    "systemd": (of(S, "train@bert.service.log", "train@t5.service.log"), 2),
+    "Airflow": ({f"dag_id=train/run_id=manual/task_id={task}/attempt={n}.log": S for task in ("bert", "t5") for n in (1, 2)}, 2),
+    "by day and job id": ({f"logs/2026-11-2{day}/bert_88120{day}.log": S for day in (0, 1)} | {f"logs/2026-11-2{day}/t5_88121{day}.log": S for day in (0, 1)}, 4),
 }  # fmt: skip
 
 

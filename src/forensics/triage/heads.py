@@ -29,7 +29,8 @@ _RANK_OF = re.compile(
 
 # A rank without the size of its world: torch's and Lightning's prefixes, `local_rank=2`.
 _OF_A_RANK = re.compile(
-    rb"(?:\[rank[=: ]? ?|\b(?:global_|local_)?rank[\"']?[=:] ?)(?:0(?!\d)|(?P<other>\d))|(?P<local>\[default[: ]? ?\d)",
+    rb"(?:\[rank[=: ]? ?|\b(?:global_|local_)?rank[\"']?[=:] ?)(?:0(?!\d)|(?P<other>\d{1,6}))"
+    rb"|(?P<local>\[default[: ]? ?\d)",
     re.I,
 )
 
@@ -114,7 +115,7 @@ def may_be_jobs(heads: Sequence[bytes], *, of_a_sweep: bool) -> bool:
     if not any(map(_speaks, heads)) or writers(heads, len(heads)) is Writers.JOBS:
         return True
     told = [_prefixed(head) for head in heads]
-    if all(found <= {0} for found in told) and not any(map(_tells_of_others, heads)):
+    if all(found <= {0} for found in told) and not _tell_of_others(heads):
         return True
     telling = [found for found in told if found]
     if len(telling) > 1 and all(len(found) > 1 for found in telling) and frozenset.intersection(*telling):
@@ -131,11 +132,16 @@ def _prefixed(head: bytes) -> frozenset[int]:
     return frozenset(int(m["a"] or m["b"]) for m in _PREFIX.finditer(head))
 
 
-def _tells_of_others(head: bytes) -> bool:
-    """Whether a log tells of a process that is not a rank 0, or of a world of several."""
-    if any(size > 1 for size in _sizes(head)):
+def _tell_of_others(heads: Sequence[bytes]) -> bool:
+    """Whether logs tell of processes that are not a rank 0, or of a world of several.
+
+    A rank that is the same in all of them, and no prefix, is one of adapters: `rank=16`.
+    """
+    if any(size > 1 for head in heads for size in _sizes(head)):
         return True
-    return any(m["other"] or m["local"] for m in _OF_A_RANK.finditer(head))
+    told = [[m for m in _OF_A_RANK.finditer(head) if m["other"] or m["local"]] for head in heads]
+    plain = all(m["other"] and not m[0].startswith(b"[") for found in told for m in found)
+    return any(told) and not (plain and all(told) and len({m["other"] for found in told for m in found}) == 1)
 
 
 def _are_counted(telling: Sequence[frozenset[int]], count: int) -> bool:

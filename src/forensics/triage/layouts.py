@@ -82,7 +82,7 @@ _LOG_FILE = re.compile(r"\.(?:log|out|err)(?:\.(?:gz|xz|bz2|zst))?\Z", re.I)
 _LOG_TEXT = re.compile(
     r"(?:.*[-_.])?(?:logs?|stdout|stderr|output|c?out|err|train|console)(?:[-_.].*)?\.txt(?:\.(?:gz|xz|bz2|zst))?\Z"
     r"|(?:stdout|stderr|std_?log|logs?|output)\Z|.+\.(?:stdout|stderr)(?:\.\d{1,4})?\Z"
-    r"|.+\.log\.\d{1,4}(?:\.(?:gz|xz|bz2|zst))?\Z",
+    r"|.+\.log(?:\.\d{1,4}|[.-]20\d\d-?\d\d-?\d\d)(?:\.(?:gz|xz|bz2|zst))?\Z",
     re.I,
 )
 # What starts or follows several runs, and is none.
@@ -122,12 +122,16 @@ _LAUNCHED = (
     ("supervisor", re.compile(r"(?P<job>.+)-(?:stdout|stderr)---[\w-]+-\w{6,12}\.log(?:\.\d{1,4})?\Z")),
     ("ray-job", re.compile(r"job-driver-(?P<job>[\w.-]{1,128})\.log\Z")),
 )
+# One of the two streams of a job, by the end of a name: `bert_stdout.log`, pm2's `bert-out.log` and `bert-error.log`.
+_STREAM_OF = re.compile(r"(?P<job>.+)[-_.](?:std)?(?P<stream>out|err)(?:put|ors?)?\Z", re.I)
 _PREVIOUS = re.compile(r"[-_.]prev(?:ious)?\Z", re.I)
 _ARCHIVE = re.compile(r"\.(?:tar(?:\.(?:gz|xz|bz2|zst))?|t(?:gz|xz|bz2|zst)|zip|7z|rar)\Z", re.I)
 _MLFLOW = frozenset({"metrics", "params", "tags", "artifacts"})
 _TRACES = re.compile(r"hparams\.ya?ml\Z|metrics\.csv\Z|events\.out\.tfevents\.")
 _LOG_END = re.compile(
-    r"\.(?:log|out|err|OU|ER|txt|jsonl?|ipynb|std(?:out|err))(?:\.\d{1,4})?(?:\.(?:gz|xz|bz2|zst))?\Z", re.I
+    r"\.(?:log|out|err|OU|ER|txt|jsonl?|ipynb|std(?:out|err))(?:\.\d{1,4}|[.-]20\d\d-?\d\d-?\d\d)?"
+    r"(?:\.(?:gz|xz|bz2|zst))?\Z",
+    re.I,
 )
 _ENDINGS = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4})+\Z")
 _RANKED = re.compile(
@@ -290,13 +294,24 @@ def _by_job(item: tuple[str, list[str]]) -> list[tuple[int, int, str]]:
 
 
 def by_stem(files: Sequence[str]) -> tuple[Cut, ...]:
-    """One cut a name without its ending: the streams of a job lie side by side, and what `--previous` showed of it."""
+    """One cut a name without its ending: the streams of a job lie side by side, and what `--previous` showed of it.
+
+    Also where the names say which stream it is; that of errors, which may be empty, comes behind the other.
+    """
     stems = set(map(stem, files))
+    streams: dict[str, set[str]] = {}
+    for told in filter(None, map(_STREAM_OF.match, stems)):
+        streams.setdefault(told["job"], set()).add(told["stream"].lower())
     found: dict[str, list[str]] = {}
     for file in files:
         name = stem(file)
         before = _PREVIOUS.sub("", name)
-        found.setdefault(before if before in stems else name, []).append(file)
+        m = _STREAM_OF.match(name)
+        if m and len(streams[m["job"]]) > 1:
+            members = found.setdefault(m["job"], [])
+            members.insert(0 if m["stream"].lower() == "out" else len(members), file)
+        else:
+            found.setdefault(before if before in stems else name, []).append(file)
     return tuple(Cut(name, tuple(members)) for name, members in found.items())
 
 

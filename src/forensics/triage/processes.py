@@ -48,7 +48,10 @@ _OF_A_MACHINE = r"local_?rank|gpu|cuda|device|proc(?:ess)?"
 _NUMBERED = re.compile(
     rf"(?P<job>.*?[A-Za-z].*?)(?P<parts>(?:[-_.](?:{_OF_A_JOB}|{_OF_A_MACHINE})s?[-_.=]?\d{{1,6}})+)\Z", re.I
 )
-_LOCAL = re.compile(rf"[-_.](?:{_OF_A_MACHINE})s?[-_.=]?\d{{1,6}}\Z", re.I)
+_NUMBERED_FIRST = re.compile(
+    rf"(?P<parts>(?:(?:{_OF_A_JOB}|{_OF_A_MACHINE})s?[-_.=]?\d{{1,6}}[-_.])+)(?P<job>[A-Za-z].*)\Z", re.I
+)
+_LOCAL = re.compile(rf"(?:\A|[-_.])(?:{_OF_A_MACHINE})s?[-_.=]?\d{{1,6}}[-_.]?\Z", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +101,22 @@ def pod_folders(folders: Sequence[str]) -> tuple[Cut, ...]:
 
 
 def numbered_jobs(logs: Sequence[str]) -> Jobs:
-    """Jobs of which each process or machine wrote a log under the job's name (`bert_rank0.log`, `bert_node1.log`).
+    """Jobs of which each process or machine wrote a log under the job's name (`bert_rank0.log`, `node1_bert.log`).
 
     Logs beside them without such a number are a job each. None where the names do not show two jobs: those of one run
     have no number twice, but for what several kinds of logs are called.
     """
     found: dict[str, dict[str, list[str]]] = {}
     others: list[str] = []
-    local = True
+    local = behind = True
     for file in logs:
-        m = _NUMBERED.match(stem(file))
+        m = _NUMBERED.match(stem(file)) or _NUMBERED_FIRST.match(stem(file))
         if m is None:
             others.append(file)
             continue
         if is_kind_of_log(m["job"]) or is_host(m["job"]) or is_role(m["job"]):
             return Jobs()
+        behind = behind and m.start("job") == 0
         local = local and _LOCAL.search(m["parts"]) is not None
         found.setdefault(m["job"], {}).setdefault("_".join(re.findall(r"\d+", m["parts"])), []).append(file)
     if not found or any(is_kind_of_log(stem(file)) or is_host(stem(file)) for file in others):
@@ -120,7 +124,7 @@ def numbered_jobs(logs: Sequence[str]) -> Jobs:
     if not _apart(found, others, local):
         return Jobs()
     numbers = {tuple(sorted(members, key=int)) for members in found.values() if all("_" not in n for n in members)}
-    same = len(found) > 1 and not others and len(numbers) == 1 and not local
+    same = behind and len(found) > 1 and not others and len(numbers) == 1 and not local
     sure = same and (first := numbers.pop()) == tuple(map(str, range(max(len(first), 2))))
     cuts = [Cut(job, tuple(f for files in members.values() for f in files)) for job, members in found.items()]
     return Jobs(tuple(sorted((*cuts, *by_stem(others)), key=lambda cut: natural(cut.name))), sure, local)

@@ -448,17 +448,24 @@ class Search:
     def _beside_no_logs(self, path: str, name: str, listing: Listing, inside: _Inside, depth: int) -> Found:
         """Jobs by their logs, beside folders without any: code, data, what the jobs made. None where that is not sure.
 
-        A job's folder among the latter (`bert.log`, `out/bert/`) is its own. Checkpoints below the given folder are of
-        the run that this is.
+        A job's folder among the latter (`bert.log`, `out/bert/`) is its own. Checkpoints under other names than those
+        of the logs are of the run that this is, and so are any below the given folder. What W&B kept of the jobs in one
+        folder is left out: it does not say of which.
         """
-        if inside.runs or inside.kept or inside.processes or inside.logs:
+        if inside.runs or inside.kept.keys() - {"wandb"} or inside.processes or inside.logs:
             return Found()
         if depth > 0 and any(map(names.is_state, inside.rest)):
             return Found()
         found = self._side_by_side(path, name, listing, depth)
-        if not found.jobs:
-            return found
+        tracked = sum(len(below.jobs) for below in inside.kept.values())
+        if not found.jobs or (inside.kept and (depth > 0 or tracked < len(found.jobs))):
+            return Found()
         made = {folder: self._tree.listing(self._joined(path, folder)) for folder in inside.rest[:FRUITLESS]}
+        jobs_names = [job.path.rpartition("/")[2] for job in found.jobs]
+        for folder, below in made.items():
+            saved = [*below.folders, *below.files] if below is not None and names.is_state(folder) else []
+            if saved and not any(entry.startswith(job) for entry in saved for job in jobs_names):
+                return Found()  # of the one run that they all are of
         jobs = []
         for job in found.jobs:
             own = job.path.rpartition("/")[2]
@@ -466,7 +473,7 @@ class Search:
                 self._joined(self._joined(path, f), own) for f, below in made.items() if below and own in below.folders
             ]
             jobs.append(replace(job, parts=(*job.parts, *folders)))
-        return Found(tuple(jobs), found.notes)
+        return Found(tuple(jobs), found.notes) + self._make.left_out(path, list(inside.kept))
 
     @staticmethod
     def _own_words(listing: Listing) -> bool:
