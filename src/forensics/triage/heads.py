@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 
 from forensics.archives.formats import RECORDS, format_of, without_compression
@@ -48,6 +49,7 @@ _LOCAL_PREFIX = re.compile(rb"^\[default(\d{1,3})\]:", re.M)
 _TIME = re.compile(rb"(?<!\d)20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?!\d)")
 # Between the starts of jobs; the machines of one wait for each other for ten minutes (torchrun).
 APART = timedelta(minutes=15)
+KEPT = 32  # heads of which it is remembered what they state: one folder's are asked several things
 
 
 def is_read(head: bytes, name: str) -> bool:
@@ -175,14 +177,16 @@ def _speaks(head: bytes) -> bool:
     return any(word in words for word in (b"rank", b"[default", b"world", b"slurm_ntasks", b"num_processes", b"member"))
 
 
-def _sizes(head: bytes) -> list[int]:
+@lru_cache(maxsize=KEPT)
+def _sizes(head: bytes) -> tuple[int, ...]:
     if not _speaks(head):
-        return []
-    return [int(m[1] or m[2] or m[3]) for m in _WORLD.finditer(head)]
+        return ()
+    return tuple(int(m[1] or m[2] or m[3]) for m in _WORLD.finditer(head))
 
 
-def _ranks(head: bytes) -> set[tuple[int, int]]:
+@lru_cache(maxsize=KEPT)
+def _ranks(head: bytes) -> frozenset[tuple[int, int]]:
     """(rank, size of its world) of each statement."""
     if not _speaks(head):
-        return set()
-    return {(int(m["a"] or m["b"]), int(m["size"] or m["before"])) for m in _RANK_OF.finditer(head)}
+        return frozenset()
+    return frozenset((int(m["a"] or m["b"]), int(m["size"] or m["before"])) for m in _RANK_OF.finditer(head))
