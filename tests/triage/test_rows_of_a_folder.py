@@ -146,6 +146,7 @@ FOLDERS: dict[str, tuple[dict[str, str], int | dict[str, int]]] = {
     "ranks that differ": ({f"{name}.log": f"rank={n}\n{S}" for n, name in enumerate(("bert", "t5"), 1)}, 1),
     "node before the job": ({f"node{n}_{job}.log": f"rank {n}/2\n{S}" for job in ("bert", "t5") for n in (0, 1)}, {"bert": 2, "t5": 2}),
     "rank before a kind of log": (of(S, *(f"rank{n}_{kind}.log" for kind in ("train", "nccl") for n in (0, 1))), 1),
+    "rank and several logs of it": (of(S, *(f"{kind}_rank{n}.log" for kind in ("torch", "loader") for n in (0, 1))), 1),
     "systemd": (of(S, "train@bert.service.log", "train@t5.service.log"), 2),
     "Airflow": ({f"dag_id=train/run_id=manual/task_id={task}/attempt={n}.log": S for task in ("bert", "t5") for n in (1, 2)}, 2),
     "by day and job id": ({f"logs/2026-11-2{day}/bert_88120{day}.log": S for day in (0, 1)} | {f"logs/2026-11-2{day}/t5_88121{day}.log": S for day in (0, 1)}, 4),

@@ -52,6 +52,12 @@ _NUMBERED_FIRST = re.compile(
     rf"(?P<parts>(?:(?:{_OF_A_JOB}|{_OF_A_MACHINE})s?[-_.=]?\d{{1,6}}[-_.])+)(?P<job>[A-Za-z].*)\Z", re.I
 )
 _LOCAL = re.compile(rf"(?:\A|[-_.])(?:{_OF_A_MACHINE})s?[-_.=]?\d{{1,6}}[-_.]?\Z", re.I)
+# What else stands before or behind a rank than a job: what each process of one writes several logs of.
+_OF_A_PROCESS = re.compile(
+    r"(?:py)?torch(?:run)?\Z|elastic\Z|python\Z|app\Z|program\Z|comms?\Z|pg\Z|fr\Z|(?:data)?loader\Z|sampler\Z"
+    r"|(?:timer|trace|stat|event|alert)s?\Z|perf\Z|progress\Z|history\Z|health\Z|watchdog\Z|heartbeats?\Z",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ def numbered_jobs(logs: Sequence[str]) -> Jobs:
         if m is None:
             others.append(file)
             continue
-        if is_kind_of_log(m["job"]) or is_host(m["job"]) or is_role(m["job"]):
+        if is_kind_of_log(m["job"]) or _OF_A_PROCESS.match(m["job"]) or is_host(m["job"]) or is_role(m["job"]):
             return Jobs()
         behind = behind and m.start("job") == 0
         local = local and _LOCAL.search(m["parts"]) is not None
