@@ -139,6 +139,8 @@ FOLDERS: dict[str, tuple[dict[str, str], int | dict[str, int]]] = {
     "pm2": (of(S, "bert-out.log", "t5-out.log") | of("", "bert-error.log", "t5-error.log"), {"bert": 2, "t5": 2}),
     "a stream of one alone": (of(S, "bert-out.log", "t5.log"), {"bert-out": 1, "t5": 1}),
     "what was rotated by day": (of(S, "bert.log", "bert.log.2026-11-20", "t5.log", "t5.log-20261120.gz"), {"bert": 2, "t5": 2}),
+    "curves under other names": (of(S, "x.log", "y.log", "tb/lr_x/events.out.tfevents.1.h.1", "tb/lr_y/events.out.tfevents.1.h.1"), 1),
+    "curves under the jobs' names": (of(S, "bert.log", "t5.log", "tb/bert/events.out.tfevents.1.h.1", "tb/t5/events.out.tfevents.1.h.1"), {"bert": 2, "t5": 2}),
     "checkpoints of one run": (of(S, "alpha.log", "beta.log", "checkpoints/step_1/a.pt"), 1),
     "W&B beside logs": (of(S, "bert.log", "t5.log", "src/a.py", *(f"wandb/run-2026112{n}_100000-abcdefg{n}/files/output.log" for n in (0, 1))), {"bert": 1, "t5": 1}),
     "W&B of one run beside logs": (of(S, "bert.log", "t5.log", "wandb/run-20261120_100000-abcdefg0/files/output.log"), 1),

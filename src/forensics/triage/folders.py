@@ -46,6 +46,7 @@ _ROLE = re.compile(
 )
 # Folders that a project keeps its runs in, and those that say nothing of how many runs there were.
 _CONTAINER = re.compile(r"(?:outputs?|runs?|results?|wandb|mlruns|lightning_logs|tb_logs?)\Z", re.I)
+_CURVES = re.compile(r"(?:tensor_?board|tb|events?|metrics|csv|curves)\Z", re.I)
 _STATES = re.compile(r"(?:checkpoints?|ckpts?)\Z", re.I)
 _STATE = re.compile(r"(?:checkpoint|ckpt|step|epoch|global_step|iter)s?[-_.=]?\d+\Z", re.I)
 _INERT = re.compile(
@@ -165,6 +166,11 @@ def is_inert(name: str) -> bool:
 def is_container(name: str) -> bool:
     """Whether a folder's name is one that projects keep several runs in, or a part of one run."""
     return _CONTAINER.match(name) is not None
+
+
+def is_of_runs(name: str) -> bool:
+    """Whether a folder's name is that of one for checkpoints or curves, in which several runs go by their names."""
+    return is_state(name) or is_container(name) or _CURVES.match(name) is not None
 
 
 def is_logs(name: str) -> bool:

@@ -448,9 +448,9 @@ class Search:
     def _beside_no_logs(self, path: str, name: str, listing: Listing, inside: _Inside, depth: int) -> Found:
         """Jobs by their logs, beside folders without any: code, data, what the jobs made. None where that is not sure.
 
-        A job's folder among the latter (`bert.log`, `out/bert/`) is its own. Checkpoints under other names than those
-        of the logs are of the run that this is, and so are any below the given folder. What W&B kept of the jobs in one
-        folder is left out: it does not say of which.
+        A job's folder among the latter (`bert.log`, `out/bert/`) is its own. Checkpoints and curves under other names
+        than those of the logs are of the run that this is, and so are any checkpoints below the given folder. What W&B
+        kept of the jobs in one folder is left out: it does not say of which.
         """
         if inside.runs or inside.kept.keys() - {"wandb"} or inside.processes or inside.logs:
             return Found()
@@ -461,19 +461,22 @@ class Search:
         if not found.jobs or (inside.kept and (depth > 0 or tracked < len(found.jobs))):
             return Found()
         made = {folder: self._tree.listing(self._joined(path, folder)) for folder in inside.rest[:FRUITLESS]}
-        jobs_names = [job.path.rpartition("/")[2] for job in found.jobs]
+        own = [job.path.rpartition("/")[2] for job in found.jobs]
         for folder, below in made.items():
-            saved = [*below.folders, *below.files] if below is not None and names.is_state(folder) else []
-            if saved and not any(entry.startswith(job) for entry in saved for job in jobs_names):
-                return Found()  # of the one run that they all are of
-        jobs = []
-        for job in found.jobs:
-            own = job.path.rpartition("/")[2]
-            folders = [
-                self._joined(self._joined(path, f), own) for f, below in made.items() if below and own in below.folders
-            ]
-            jobs.append(replace(job, parts=(*job.parts, *folders)))
-        return Found(tuple(jobs), found.notes) + self._make.left_out(path, list(inside.kept))
+            kept = [*below.folders, *below.files] if below is not None and names.is_of_runs(folder) else []
+            if kept and not any(entry.startswith(job) for entry in kept for job in own):
+                return Found()
+        theirs = [n for n in made if names.is_state(n) or not names.is_inert(n)]
+        beside = {(folder, job) for folder in theirs for job in own if (below := made[folder]) and job in below.folders}
+        jobs = tuple(
+            replace(
+                job,
+                parts=(*job.parts, *(self._joined(self._joined(path, f), n) for f, n in sorted(beside) if n == name)),
+            )
+            for job, name in zip(found.jobs, own, strict=True)
+        )
+        left = [n for n in theirs if n not in {folder for folder, _ in beside} and not names.is_part(n)]
+        return Found(jobs, found.notes) + self._make.left_out(path, [*inside.kept, *left])
 
     @staticmethod
     def _own_words(listing: Listing) -> bool:
