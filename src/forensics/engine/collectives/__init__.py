@@ -97,6 +97,8 @@ def desync(
         if not one and any(o.signature == STACK for o in logs[attempt].observations) and metrics is not None:
             one = from_timer(logs[attempt], last_step_lines(metrics), progress_of(metrics))
             one = one or of_one_rank(logs[attempt], everyone)
+        if not _named(one):
+            one += shared_settings(_of(attempt, observations))
         found += [replace(o, identity=replace(o.identity, attempt=attempt)) for o in one]
     return tuple(found)
 
@@ -132,6 +134,15 @@ def _of_attempt(
     if not told and all(o.signature == "collective-timeout" and not o.culprits for o in found):
         found += silent(logs, everyone, present, tell_nobody=not found)
     return with_positions(found, logs)
+
+
+def shared_settings(observations: Sequence[Observation]) -> list[Observation]:
+    """`settings.differing`, loaded for runs in which NCCL printed what is set."""
+    if not any(o.signature == "nccl-environment" and "variable" in o.captures for o in observations):
+        return []
+    from forensics.engine.collectives.settings import differing
+
+    return differing(observations)
 
 
 def _named(found: Sequence[Observation]) -> bool:
