@@ -122,3 +122,42 @@ def test_what_the_cluster_could_not_give_is_the_cause(tmp_path: Path) -> None:
 def test_trials_that_wait_for_their_turn_are_no_failure(tmp_path: Path) -> None:
     waiting = "".join(PENDING.format(n=14 + 35 * n) for n in range(5))
     assert told(tmp_path, waiting + STEPS + "Training completed\n").of_role(Role.ROOT) == ()
+
+
+GROUP = "".join(f"(RayTrainWorker pid={{0}}{k}, ip=192.0.2.{k}) step: {{1}} loss: 2.{{2}}\n" for k in (2, 3))
+ILLEGAL = "(RayTrainWorker pid=13, ip=192.0.2.3) " + "\n(RayTrainWorker pid=13, ip=192.0.2.3) ".join(
+    (
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 10, in train',
+        "    loss.backward()",
+        "RuntimeError: CUDA error: an illegal memory access was encountered\n",
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2026-11-28 10:00:00,123\tWARNING backend_executor.py:735 -- Failure identified during training. Restarting all "
+        "workers and continuing training from latest checkpoint.\n",
+        "2026-11-28 10:00:00,123\tINFO trainer.py:12 -- Restarting training worker group from latest checkpoint.\n",
+        "(TrainController pid=9) Deciding to RETRY, since the failure count (1) <= the maximum failure count (3).\n",
+        "(TrainController pid=9) [FailurePolicy] RETRY\n(TrainController pid=9)   Source: worker group\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "started", ["", "(TrainController pid=9) Attempting to start training worker group of size 2 with 2 GPUs\n"]
+)
+def test_a_group_of_workers_that_was_started_again_has_recovered(tmp_path: Path, said: str, started: str) -> None:
+    before = "".join(GROUP.format(1, n, 99 - n) for n in range(20))
+    after = "".join(GROUP.format(2, n, 99 - n) for n in range(10, 40))
+    (tmp_path / "driver.log").write_text(before + ILLEGAL + said + started + after)
+    found = analyse([str(tmp_path)])
+    assert (found.verdict, root(found).name) == (Verdict.RECOVERED, "cuda-illegal-memory-access")
+    assert root(found).node == "192.0.2.3"
+
+
+def test_a_policy_that_gives_up_starts_nothing_again(tmp_path: Path) -> None:
+    before = "".join(GROUP.format(1, n, 99 - n) for n in range(20))
+    found = told(tmp_path, before + ILLEGAL + "(TrainController pid=9) [FailurePolicy] RAISE\n")
+    assert (found.verdict, root(found).name) == (Verdict.FAILED, "cuda-illegal-memory-access")

@@ -65,6 +65,7 @@ EVIDENCE_LINES = 6  # a finding shows this many places; `count` says how many th
 EFFECTS = 3  # effects that the one-line chain names
 # Two records of one counter, the second later, are progress: one alone may be the state at a crash.
 PROGRESS_RECORDS = 2
+_TROUBLES = ("cause", "symptom", "echo")  # kinds of signatures that tell of a failure
 PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing counts them
 LATE = 0.8  # what came after others had lost a peer may be an effect as well
 UNLABELLED = "which rank each line is of: no line or file names one"
@@ -496,7 +497,9 @@ def _trained_past(top: Sequence[Candidate], found: Sequence[Candidate], data: Ru
     """
     if any(c.signature.verdict not in ENDS_A_RUN for c in top):
         return False
-    failed = {c.attempt for c in (*top, *(c for c in found if c.context is None and c.signature.verdict in ENDS_A_RUN))}
+    # A milestone is no failure, whatever its verdict would be.
+    ends = (c for c in found if c.signature.kind in _TROUBLES and c.signature.verdict in ENDS_A_RUN)
+    failed = {c.attempt for c in (*top, *(c for c in ends if c.context is None))}
     last = max(steps.reached, default=0)
     if max(failed) >= last or any(o.identity.attempt is None for c in top for o in c.observations):
         return False
@@ -537,9 +540,7 @@ def _nothing_ended_it(hang: Candidate, found: Sequence[Candidate]) -> bool:
 
     That it hangs still is believed where stacks of living processes are all that tells of trouble.
     """
-    others = [
-        c for c in found if c is not hang and c.context is None and c.signature.kind in ("cause", "symptom", "echo")
-    ]
+    others = [c for c in found if c is not hang and c.context is None and c.signature.kind in _TROUBLES]
     living = any(c.signature.name == STACKS for c in found)
     return ended_by_a_stop(hang) or (living and not others)
 
