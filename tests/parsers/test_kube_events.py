@@ -126,3 +126,34 @@ def test_rows_without_hosts_and_with_namespaces(tmp_path: Path) -> None:
     root = root_of(tmp_path)
     assert (root.name, root.ranks) == ("host-oom-cgroup", (1,))
     assert root.notes[0] == "pod llm-worker-1: OOMKilled"
+
+
+def test_the_kubelet_reports_by_the_name_of_its_node(tmp_path: Path) -> None:
+    about = "The node was low on resource: memory. "
+    mine = event("llm-worker-1", "Evicted", about, "2026-11-20T10:05:02Z", reportingInstance="gke-a-2")
+    other = event("data-0", "Killing", "x", "2026-11-20T10:05:02Z", reportingInstance="s-1", source={"component": "s"})
+    (tmp_path / "events.json").write_text(written([mine, other], "json"))
+    assert root_of(tmp_path).node == "gke-a-2"
+
+
+@pytest.mark.parametrize("by", ["ml/other-0", "a pod", "pod 4c1c7a2e-0000-4000-8000-000000000000"])
+@pytest.mark.parametrize("form", ["json", "row"])
+def test_the_scheduler_names_the_node_on_which_a_pod_made_way(tmp_path: Path, by: str, form: str) -> None:
+    said = f"Preempted by {by} on node gke-a-2"
+    if form == "json":
+        made = event(
+            "llm-worker-1", "Preempted", said, "2026-11-20T10:05:02Z", source={"component": "default-scheduler"}
+        )
+        (tmp_path / "events.json").write_text(written([made], "json"))
+    else:
+        (tmp_path / "events.txt").write_text(f"5m   Normal   Preempted   pod/llm-worker-1   {said}\n")
+    assert (root_of(tmp_path).name, root_of(tmp_path).node) == ("preempted", "gke-a-2")
+
+
+def test_a_wide_row_has_the_node_of_its_kubelet(tmp_path: Path) -> None:
+    (tmp_path / "events.txt").write_text(
+        "LAST SEEN   TYPE      REASON    OBJECT             SUBOBJECT   SOURCE             MESSAGE\n"
+        "5m          Warning   Evicted   pod/llm-worker-1               kubelet, gke-a-2   The node was low on resource: "
+        "memory. Threshold quantity: 100Mi, available: 50Mi.   5m   1   llm-worker-1.17\n"
+    )
+    assert (root_of(tmp_path).name, root_of(tmp_path).node) == ("pod-evicted", "gke-a-2")

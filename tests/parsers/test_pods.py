@@ -234,3 +234,25 @@ def test_a_pod_in_one_line_is_read_as_one_in_many() -> None:
     assert [(p.name, p.node, p.labels) for p in one] == [(p.name, p.node, p.labels) for p in many]
     ends = [{(2, e.reason, e.code) for p in pods for e in p.ends} for pods in (one, many)]
     assert ends[0] == ends[1] and {e.first for p in one for e in p.ends} == {2}
+
+
+def _of_api(n: int, code: int | None) -> dict[str, object]:
+    state: dict[str, object] = {"running": {"startedAt": "2026-11-20T09:58:41Z"}}
+    if code is not None:
+        state = {"terminated": {"exitCode": code, "reason": "OOMKilled" if code == 137 else "Completed"}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": f"llm-worker-{n}"},
+        "spec": {"nodeName": f"pool-{n}"},
+        "status": {"containerStatuses": [{"name": "pytorch", "state": state}]},
+    }
+
+
+@pytest.mark.parametrize(("codes", "node"), [([None, 137, 0], "pool-1"), ([137, 137, None], None)])
+def test_of_several_pods_in_one_line_the_only_one_that_failed(
+    tmp_path: Path, codes: list[int | None], node: str | None
+) -> None:
+    listed = {"kind": "List", "items": [_of_api(n, code) for n, code in enumerate(codes)]}
+    (tmp_path / "pods.json").write_text(json.dumps(listed) + "\n")
+    root = analyse([str(tmp_path)], Options(cache=False)).of_role(Role.ROOT)[0]
+    assert (root.name, root.node) == ("host-oom-cgroup", node)

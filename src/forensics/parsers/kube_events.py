@@ -27,6 +27,13 @@ _TIMES = (
     ("firsttimestamp",),
 )
 _HOSTS = (("source", "host"), ("deprecatedsource", "host"))
+# Who reports: the kubelet does by the name of its node.
+_REPORTERS = (
+    ("reportingcomponent",),
+    ("reportingcontroller",),
+    ("source", "component"),
+    ("deprecatedsource", "component"),
+)
 
 
 @dataclass(slots=True)
@@ -39,7 +46,14 @@ class Event:
     name: str | None = None
     host: str | None = None
     time: str | None = None  # as printed
+    instance: str | None = None  # of what reports it
+    by_kubelet: bool = False
     _surest: int = len(_TIMES)
+
+    @property
+    def place(self) -> str | None:
+        """The node from which the event was reported."""
+        return self.host or (self.instance if self.by_kubelet else None)
 
     def take(self, key: Path, value: str) -> None:
         """Take one of the event's own values; key: from the event on."""
@@ -52,6 +66,10 @@ class Event:
                 self.name = value
         elif key in _HOSTS:
             self.host = value
+        elif key == ("reportinginstance",):
+            self.instance = value
+        elif key in _REPORTERS:
+            self.by_kubelet = self.by_kubelet or value == "kubelet"
         elif key in _TIMES and _TIMES.index(key) < self._surest:
             self._surest, self.time = _TIMES.index(key), value
 
@@ -120,10 +138,10 @@ def _refined(o: Observation, events: Sequence[Event]) -> Observation:
     if len(at) != 1:
         return o
     event = at[0]
-    node = event.name if event.kind == "Node" else event.host
+    node = event.name if event.kind == "Node" else event.place
     o = replace(o, identity=replace(o.identity, node=node or o.identity.node))
     if event.kind == "Pod" and event.name is not None:
-        note = f"pod {event.name}{f' on {event.host}' if event.host else ''}"
+        note = f"pod {event.name}{f' on {event.place}' if event.place else ''}"
         o = replace(o, captures={**o.captures, "pod": event.name}, note=o.note or note)
     time, zone_known = parse_time(event.time, 0.0) if event.time is not None else (None, False)
     return replace(o, time=time, zone_known=zone_known, timed=True) if time is not None else o

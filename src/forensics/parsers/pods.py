@@ -31,6 +31,8 @@ _ROW = lazy(
     r"(?:[a-z0-9][a-z0-9-]{0,62}\s+)?(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s+\d+/\d+\s+(?P<status>[A-Z][\w:/-]{2,60})\s+"
     r"\d+(?: \([^)]{1,40}\))?\s+(?:\d+[a-z])+(?:\s+(?P<ip>[0-9a-f.:]{3,45}|<none>)\s+(?P<node>\S{1,253}))?(?:\s|$)"
 )
+# A row of `kubectl get events -o wide` has its source: the kubelet with its node.
+_KUBELET = lazy(r"\s(?:kubelet, (?P<node>[a-z0-9][a-z0-9.-]{0,252}))\s")
 # The scheduler's message (pkg/scheduler/schedule_one.go: "Successfully assigned %v/%v to %v"); older ones lack "ns/".
 _ASSIGNED = lazy(
     r"Successfully assigned (?:[a-z0-9][a-z0-9-]{0,62}/)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) to "
@@ -70,6 +72,7 @@ class Pod:
     first: int  # line
     name: str | None = None
     node: str | None = None
+    failed: bool = False  # its phase
     succeeded: bool = False  # its phase: every container ended with 0, and none will be started again
     labels: dict[str, str] = field(default_factory=dict)
     containers: dict[Path, Container] = field(default_factory=dict)
@@ -167,14 +170,15 @@ def _is_compact(line: str) -> bool:
 
 
 def _compact(line: str, number: int) -> list[Pod]:
-    """The pod of one line of JSON; none where the line holds several, as no sign in it is one pod's then."""
+    """The pod of one line of JSON; of several the only one that failed, and none where no sign in it is one pod's."""
     try:
         pods = _pods(walked(json.loads(line), number, ()))
     except (ValueError, RecursionError):
         return []
     for pod in pods:
         pod.ends.sort(key=lambda end: end.reason != "OOMKilled")  # what a sign in the line is likely of
-    return pods if len(pods) == 1 else []
+    failed = [p for p in pods if p.failed or any(end.code not in (None, "0") for end in p.ends)]
+    return pods if len(pods) == 1 else [replace(failed[0], first=number)] if len(failed) == 1 else []
 
 
 def walked(value: object, line: int, path: Path) -> Iterator[tuple[int, Path, str]]:
@@ -213,7 +217,7 @@ def _pods(values: Iterable[tuple[int, Path, str]]) -> list[Pod]:
         elif plain == ("node",) or plain[-2:] == ("spec", "nodename"):
             pod.node = None if value in ("", "<none>") else value.partition("/")[0]
         elif plain == ("status",) or plain[-2:] == ("status", "phase"):
-            pod.succeeded = value == "Succeeded"
+            pod.succeeded, pod.failed = value == "Succeeded", value == "Failed"
         elif plain[0] in ("labels", "annotations") or plain[-2:-1] in (("labels",), ("annotations",)):
             _label(pod, key, value)
         elif "containers" in plain:
@@ -369,7 +373,11 @@ def _of_event(o: Observation) -> Observation:
         return o
     if m["what"] == "node":
         return replace(o, identity=replace(o.identity, node=m["name"]))
-    return replace(o, captures={**o.captures, "pod": m["name"]}, note=o.note or f"pod {m['name']}")
+    kubelet = _KUBELET.search(text, m.end(), 600)
+    node = kubelet["node"] if kubelet is not None else o.captures.get("node")
+    note = f"pod {m['name']}{f' on {node}' if node else ''}"
+    identity = replace(o.identity, node=node or o.identity.node)
+    return replace(o, identity=identity, captures={**o.captures, "pod": m["name"]}, note=o.note or note)
 
 
 def _of_row(o: Observation) -> Observation:
