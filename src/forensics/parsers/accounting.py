@@ -111,7 +111,7 @@ def places(text: str) -> dict[int, str]:
 
 
 def _under(text: str, column: str, form: re.Pattern[str], *, last: bool = False) -> dict[int, str]:
-    """Line -> what stands under the name of a column in that form: the whole cell, or the first or `last` word there."""
+    """Line -> what stands under a column's name in that form: the whole cell, or the first or `last` word there."""
     found: dict[int, str] = {}
     piped: int | None = None  # index of the column
     span: tuple[int, int] | None = None
