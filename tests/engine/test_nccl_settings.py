@@ -42,7 +42,7 @@ def told(folder: Path, settings: str, end: str) -> Diagnosis:
     ("values", "ranks", "node"),
     [
         ({r: "Simple" if r == 7 else "LL128" for r in range(RANKS)}, (7,), "n2"),
-        ({r: "Simple" for r in (4, 5, 6)}, (4, 5, 6), "n2"),
+        (dict.fromkeys((4, 5, 6), "Simple"), (4, 5, 6), "n2"),
         ({r: "Simple" for r in range(RANKS) if r != 2}, (2,), "n1"),
     ],
 )
