@@ -140,7 +140,9 @@ def test_logs_that_are_called_as_machines_are_of_hosts(tmp_path: Path, first: st
     assert analysed(tmp_path, files).findings[0].node == second
 
 
-@pytest.mark.parametrize(("first", "second"), [("gpu00", "gpu01"), ("hgx1", "hgx2"), ("bert11", "bert12")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("gpu00", "gpu01"), ("hgx1", "hgx2"), ("bert11", "bert12"), ("gn16", "gn32")]
+)
 def test_names_of_cards_and_of_anything_else_are_no_hosts(tmp_path: Path, first: str, second: str) -> None:
     files = {f"{first}.log": steps(), f"{second}.log": steps() + RAISED}
     assert analysed(tmp_path, files).findings[0].node is None

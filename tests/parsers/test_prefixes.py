@@ -224,6 +224,8 @@ def test_a_containers_stamp_before_nccls_own_head() -> None:
         ("[Rank 9 | cuda0] loss 2.1", 9, None),
         ("[Rank 9 | epoch3] loss 2.1", 9, None),
         ("[stage-2] rank=1 ready", None, None),
+        ("[layers.0.q_proj] rank=8", None, None),
+        ("[block3] rank=8", None, None),
         ("lost the connection to Rank=11 Node=hgx02", None, None),
     ],
 )

@@ -28,7 +28,7 @@ _OTHER = lazy(
 # A process on this device, or a host: gpu-14, gpu003. Only what is in it tells.
 _GPU = lazy(r"(?<![a-z])gpu(?![a-z])", re.I)
 # Machines of clusters, and two digits at least: hgx11, gn-012.
-_MACHINE = lazy(r"(?P<kind>(?:gpu|gn|gpunode|hgx|dgx|cn|nid|compute|srv|ws)[-_]?)(?P<number>\d{2,6})", re.I)
+_MACHINE = lazy(r"(?P<kind>(?:gpu|gn|gpunode|hgx|dgx|cn|nid|compute|srv)[-_]?)(?P<number>\d{2,6})", re.I)
 _DIGIT = lazy(r"\d")
 _FIRST_WORD = lazy(r"[A-Za-z]{2,}[-_](?=[A-Za-z]{1,10}$)")
 # What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
@@ -74,6 +74,8 @@ def _called_as_machines(groups: Mapping[str, Sequence[Source]], data: RunData) -
         return False
     numbers = sorted(int(m["number"]) for m in words if m)
     if numbers[0] < 2 and words[0] and words[0]["kind"].lower().startswith("gpu"):
+        return False
+    if all(n & (n - 1) == 0 for n in numbers):  # gn16, gn32: a setting that was tried
         return False
     paths = {s.path for own in groups.values() for s in own}
     said = [(s.path, s.identity) for own in groups.values() for s in own]

@@ -179,7 +179,9 @@ IN_TEXT_RANK: tuple[str, ...] = (
     # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
     rf"{_HEAD_ENDS}[Rr]ank[=:] ?(\d+),? [Nn]ode[=:] ?[A-Za-z]",
     r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d+) ?[|,@] ?[A-Za-z][\w.-]{0,120}\]",
-    rf"{_HEAD_ENDS}\[(?!(?i:stage|epoch|step|iter|[tdpce]p|group|local))[A-Za-z][A-Za-z_.-]{{0,60}}\d[\w.-]{{0,60}}\]"
+    # No part of a model, whose adapter has a rank too.
+    rf"{_HEAD_ENDS}\[(?![\w.-]*(?i:layer|block|lora|adapter|module|expert|proj|conv|linear|attn|mlp|coder|stage|epoch|step"
+    r"|iter|group|local))(?!(?i:[tdpce]p)[-_\d])[A-Za-z][A-Za-z_-]{0,60}\d[\w-]{0,60}(?:\.[A-Za-z][\w.-]{0,60})?\]"
     r" ?(?:[Rr]ank|RANK)[=: ]{1,2}(\d+)\b",
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
     # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
