@@ -25,6 +25,28 @@ def deepspeed_precisions(view: View) -> Iterator[Sign]:
             yield Sign(present(fp16, bf16), "fp16 and bf16 are both enabled", ROOT)
 
 
+def deepspeed_precision_apart(view: View) -> Iterator[Sign]:
+    """DeepSpeed's configuration enables one half precision, and the program's arguments or Accelerate's file the other.
+
+    transformers and Accelerate refuse that at the start; what trained did not use both files, or neither of these.
+    """
+    engine = {
+        "fp16": view.value("deepspeed.fp16.enabled"),
+        "bf16": view.value("deepspeed.bf16.enabled", "deepspeed.bfloat16.enabled"),
+    }
+    chosen = [name for name, fact in engine.items() if is_true(fact)]
+    if len(chosen) != 1:
+        return
+    (one,) = chosen
+    other = "bf16" if one == "fp16" else "fp16"
+    mixed = view.value("accelerate.mixed_precision")
+    program = next((f for f in (view.argument(other),) if is_true(f)), None)
+    if program is None and mixed is not None and mixed.value.strip().lower() == other:
+        program = mixed
+    if program is not None:
+        yield Sign(present(engine[one], program), f"DeepSpeed is to run in {one}, and {program.name} asks for {other}")
+
+
 def deepspeed_batch(view: View) -> Iterator[Sign]:
     """The three batch sizes of one configuration that no number of ranks makes agree.
 

@@ -18,7 +18,7 @@ _LEAST = 0.01
 # Settings of programs whose "adam" is AdamW (Megatron-LM, fairseq, Apex, DeepSpeed), and torch's own switch for it.
 _DECOUPLED = re.compile(
     r"(?:.*\.)?(?:tensor_model_parallel_size|use_distributed_optimizer|adam_betas|adam_w_mode|adamw"
-    r"|decoupled?(?:_weight_decay)?|deepspeed|deepspeed_config)"
+    r"|decoupled?(?:_weight_decay)?|(?:deepspeed|ds)(?:_config)?(?:\..{0,200})?)"
 )
 _OFF = ("", "false", "null", "none")
 
@@ -26,9 +26,11 @@ _OFF = ("", "false", "null", "none")
 def decay_with_adam(view: View) -> Iterator[Sign]:
     """Adam, and not AdamW, with a weight decay as AdamW's recipes have it, both stated in one file.
 
-    Silent where the file is one of a program whose Adam decouples the decay, and where DeepSpeed makes the optimizer.
+    Silent where the file is one of a program whose Adam decouples the decay. DeepSpeed's "Adam" is AdamW, unless
+    `adam_w_mode` is off (deepspeed/runtime/engine.py, _configure_basic_optimizer).
     """
     if any(fact.name.startswith("deepspeed.") for fact in view.facts):
+        yield from _of_deepspeed(view)
         return
     judged: set[str] = set()
     for fact in view.facts:
@@ -44,6 +46,20 @@ def decay_with_adam(view: View) -> Iterator[Sign]:
         if value is not None and value >= _LEAST:
             text = f"{fact.value} with a weight decay of {value:g}, which Adam adds to the gradient and scales with it"
             yield Sign((fact, decays[0]), text)
+
+
+def _of_deepspeed(view: View) -> Iterator[Sign]:
+    for file in view.files("deepspeed.optimizer.params.adam_w_mode"):
+        kind, mode, decay = (
+            view.within(file, f"deepspeed.optimizer.{name}")
+            for name in ("type", "params.adam_w_mode", "params.weight_decay")
+        )
+        if kind is None or mode is None or decay is None or kind.value.strip().lower() != "adam":
+            continue
+        value = number(decay)
+        if mode.value.strip().lower() in _OFF and value is not None and value >= _LEAST:
+            text = f"{kind.value} with adam_w_mode off and a weight decay of {value:g}, which is added to the gradient"
+            yield Sign((decay, mode, kind), text)
 
 
 def _own(name: str) -> str:

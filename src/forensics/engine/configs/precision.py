@@ -24,6 +24,13 @@ _WITHOUT_BF16 = re.compile(
     r"\b(?:V100\w*|T4\w?|P100|P40|P4|K80|M60|GTX|TITAN (?:V|Xp?|RTX)|RTX 20\d\d|Quadro (?:RTX|GV|GP|P)\w*)\b", re.I
 )
 
+# Ampere and later have it.
+_WITH_BF16 = re.compile(
+    r"\b(?:A(?:100|800|10G?|16|2|30|40)|RTX (?:A\d{4}|PRO \d{4}|[3-9]0[5-9]0|[2-6]000 Ada)\w*|L(?:4|20|40S?)"
+    r"|H(?:100|200|800|20)|GH200|B(?:100|200|300)|GB[23]00)\b",
+    re.I,
+)
+
 
 def _bf16(view: View) -> Fact | None:
     """What switches bf16 on, if something does."""
@@ -68,6 +75,14 @@ def bf16_on_old_gpu(view: View) -> Iterator[Sign]:
     bf16, gpu = _bf16(view), view.value("gpu.name", "wandb.gpu")
     if bf16 is not None and gpu is not None and (m := _WITHOUT_BF16.search(gpu.value)):
         yield Sign((bf16, gpu), f"bf16 is on, and {m[0]} has no bfloat16 in hardware", CONTEXT)
+
+
+def fp16_where_bf16(view: View) -> Iterator[Sign]:
+    """fp16 is on, and the device has bfloat16, which has the range of float32: worth knowing where numerics failed."""
+    fp16, gpu = _fp16(view), view.value("gpu.name", "wandb.gpu")
+    if fp16 is not None and _bf16(view) is None and gpu is not None and (m := _WITH_BF16.search(gpu.value)):
+        text = f"fp16 is on, which overflows at 65504, and {m[0]} has bfloat16 with the range of float32"
+        yield Sign((fp16, gpu), text, SUPPORT)
 
 
 def fused_under_scaling(view: View) -> Iterator[Sign]:

@@ -13,6 +13,7 @@ REGISTRY: Mapping[str, Check] = {
     check.__name__: check
     for check in (
         deepspeed.deepspeed_precisions,
+        deepspeed.deepspeed_precision_apart,
         deepspeed.deepspeed_batch,
         deepspeed.deepspeed_auto,
         deepspeed.accumulation_set_twice,
@@ -20,6 +21,7 @@ REGISTRY: Mapping[str, Check] = {
         precision.both_precisions,
         precision.scaling_under_bf16,
         precision.bf16_on_old_gpu,
+        precision.fp16_where_bf16,
         precision.fused_under_scaling,
         precision.reduce_type_open,
         optimizers.decay_with_adam,
