@@ -170,3 +170,15 @@ def test_a_failure_that_was_ignored_first_and_not_the_next_time(tmp_path: Path) 
     run_of(tmp_path, {57: f"{first} -- ignored\n{raised}{last}"}, 57)
     root = root_of(tmp_path)
     assert root.name == "disk-full" and "step_57.pt" in root.evidence[0].text
+
+
+def test_the_words_of_an_exception_are_none_that_a_handler_added(tmp_path: Path) -> None:
+    """The Trainer's own text speaks of columns that "have been ignored"; that ends the program all the same."""
+    message = (
+        "ValueError: No columns in the dataset match the model's forward method signature: (input_ids, labels). The"
+        " following columns have been ignored: [text]. Please check the dataset and model."
+    )
+    lines = ["Traceback (most recent call last):", '  File "/w/train.py", line 7, in <module>', "    main()", message]
+    (tmp_path / "train.log").write_text("\n".join(["loading data", *lines]) + "\n")
+    roots = [f.name for f in analyse([str(tmp_path)], Options(threads=1)).of_role(Role.ROOT)]
+    assert roots == ["dataset-schema-mismatch"]
