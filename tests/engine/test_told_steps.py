@@ -30,6 +30,10 @@ def test_also_behind_an_earlier_record_without_rate_and_epoch(tmp_path: Path) ->
     assert roots(tmp_path, *steps(10, 5010), TOLD, *steps(10, 1000)) == ["epoch-restart-on-resume"]
 
 
+def test_a_count_to_the_end_of_the_run(tmp_path: Path) -> None:
+    assert roots(tmp_path, TOLD, *steps(10, 1000, "step {i}/9000 loss {loss:.4f}")) == ["epoch-restart-on-resume"]
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -39,6 +43,8 @@ def test_also_behind_an_earlier_record_without_rate_and_epoch(tmp_path: Path) ->
         [TOLD, *steps(10, 300), *steps(10, 300), *steps(10, 300)],  # the batches of epochs
         ["Resuming from step 40", *steps(10, 1000)],
         [TOLD, *steps(10, 60)],
+        [TOLD, *steps(10, 1000, "step {i}/1000 loss {loss:.4f}")],  # to its end: the batches of an epoch
+        [TOLD, *steps(10, 1000, "{i}/1000 [00:10<01:00, loss={loss:.4f}]")],
     ],
 )
 def test_what_is_none(tmp_path: Path, lines: list[str]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.names import has
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, streams
 from forensics.model import Observation
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _NAMES = ("loss", "lr", "grad_norm")
+_TOTAL = "total_steps"
 _SAYS_SO = re.compile(r"(?i)\b(?:resum(?:e|es|ed|ing)|continu(?:e|es|ed|ing))\b")
 # Weights of another run, and counters that are meant to begin anew.
 _BY_DESIGN = re.compile(
@@ -36,6 +38,7 @@ def told_step(
 
     records: the fewest below the line, all of them onwards; a shorter record could be a phase of its own.
     ahead: intervals between records that the step which was told must be ahead of the first record.
+    Not where the records say that they count to less than the step which was told: those are the batches of an epoch.
     """
     told = [
         o
@@ -49,10 +52,16 @@ def told_step(
     if not told:
         return ()
     signs: list[Sign] = []
+    ends = {(s.source, s.rank): s.column(_TOTAL) for s in streams(metrics, (_TOTAL,))} if has(metrics, _TOTAL) else {}
     for stream in streams(metrics, _NAMES):
         if stream.binary or "loss" not in stream.columns or stream.names & RL_NAMES:
             continue
-        marks = [o for o in told if o.evidence[0].file == stream.source and _is_of(o, stream)]
+        last = max((v for v in ends.get((stream.source, stream.rank), ()) if v is not None), default=math.inf)
+        marks = [
+            o
+            for o in told
+            if o.evidence[0].file == stream.source and _is_of(o, stream) and int(o.captures["step"]) <= last
+        ]
         signs += [sign for mark in marks if (sign := _look(stream, mark, marks, records, ahead)) is not None]
     return merge(signs, [sign.stream for sign in signs], ())
 
