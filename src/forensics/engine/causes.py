@@ -34,6 +34,7 @@ from forensics.engine import (
     cut_saves,
     first_dead,
     kernel,
+    leftovers,
     links,
     order,
     survival,
@@ -120,6 +121,7 @@ def explain(
     for end, damage in cut:
         if damage.explained_by is None:
             link(end, damage)
+    leftovers.follow(found, live, world)
     links.hangs_and_stops(live, catalogue)  # 2
     links.teardowns(live)
     links.kills_by_agents(live, [c for c in found if c.signature.name == WORKER_EXIT], world)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from forensics.model import Observation
 
 SHARED, WRONG_DEVICE = "gpu-shared-with-other-process", "wrong-device-assignment"
-_LISTED = re.compile(r"\bProcess (\d{1,9}) has [\d.]+ [KMG]iB memory in use")
+_LISTED = re.compile(r"\bProcess (\d{1,9}) has ([\d.]+ [KMG]iB) memory in use")
 _Device = tuple[str | None, int | None, str]  # host, attempt, device
 
 
@@ -23,7 +23,7 @@ def told(observations: Sequence[Observation]) -> list[Observation]:
     lists: dict[_Device, dict[int, set[str]]] = defaultdict(dict)
     for o in observations:
         if (device := _device(o)) is not None and o.identity.rank is not None:
-            lists[device].setdefault(o.identity.rank, set()).update(_LISTED.findall(o.evidence[0].text))
+            lists[device].setdefault(o.identity.rank, set()).update(map(str, listed(o)))
     alone = {device for device, of_rank in lists.items() if _only_each_other(list(of_rank.values()))}
     if not alone:
         return list(observations)
@@ -38,6 +38,11 @@ def told(observations: Sequence[Observation]) -> list[Observation]:
             o = replace(o, signature=WRONG_DEVICE, rule=None, culprits=(), note=note)
         found.append(o)
     return found
+
+
+def listed(o: Observation) -> dict[int, str]:
+    """The processes that a message lists, each with the memory that it holds."""
+    return {int(pid): memory for pid, memory in _LISTED.findall(o.evidence[0].text)}
 
 
 def _device(o: Observation) -> _Device | None:

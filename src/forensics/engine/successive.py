@@ -22,6 +22,7 @@ RESUMED = "run-resumed"
 _VARIES = lazy(r"\d+")
 _POD = lazy(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
 _NUMBER = lazy(r"\d+")
+_STREAM = lazy(r"(?:[._-](?:std)?(?:out|err))?(?:\.(?:log|txt))?$")
 _SLURM = lazy(r"(?:^|/)slurm-(\d{1,12})\.(?:out|err|log)$")
 
 
@@ -57,7 +58,28 @@ def launches(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[tu
     groups = _apart(_by_job(logs) if any(log.low is None for log in logs) else logs)
     if len(groups) < 2 or not all(_goes_on(a, b) for a, b in pairwise(groups)):
         return []
-    return [tuple(log.path for log in group) for group in groups]
+    return _with_other_streams([tuple(log.path for log in group) for group in groups], data)
+
+
+def _with_other_streams(groups: Sequence[tuple[str, ...]], data: RunData) -> list[tuple[str, ...]]:
+    """The logs of each launch with those of the same names that hold its other stream, which often count nothing."""
+    placed = {path for group in groups for path in group}
+    of_stem: dict[str, set[int]] = defaultdict(set)
+    for n, group in enumerate(groups):
+        for path in group:
+            of_stem[_stem(path)].add(n)
+    more: dict[int, list[str]] = defaultdict(list)
+    for s in data.sources:
+        if s.kind is Kind.LOG and s.identity.attempt is None and s.path not in placed:
+            told = of_stem.get(_stem(s.path), set())
+            if len(told) == 1:
+                more[next(iter(told))].append(s.path)
+    return [(*group, *more[n]) for n, group in enumerate(groups)]
+
+
+def _stem(path: str) -> str:
+    """A path without what tells the streams of one program apart: job.out, job.err."""
+    return _STREAM.sub("", path)
 
 
 def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]:

@@ -3,7 +3,7 @@
 That a host starts is no trouble: hosts are started for new kernels, and when nothing runs on them. It went down where
 file systems had to be recovered at the start, nothing before it tells of an orderly shutdown, and a log that recorded
 steps in a rhythm stops, with no word of an end or error, no longer before it than a host needs to come up. Where ranks
-of other hosts waited from then on, the start alone is enough: nobody starts a host anew on which a run still is.
+of other hosts waited in vain or lost a peer then, the start alone is enough: nobody starts a host on which a run is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from forensics.engine import whose
 from forensics.engine.finishes import FINISHED
-from forensics.engine.hangs import says_of_waits
+from forensics.engine.hangs import LOST_PEER, says_of_waits
 from forensics.engine.kernel import FACT
 from forensics.engine.powerloss import BOOTED, HOST_DOWN
 from forensics.engine.steps import StepClock
@@ -53,8 +53,8 @@ _NOTE = (
     "to recover and no shutdown before it"
 )
 _AWAITED = (
-    "the log breaks off while steps are being recorded, {apart} later the host's kernel starts, and other ranks waited "
-    "in vain from then on"
+    "the log breaks off while steps are being recorded, {apart} later the host's kernel starts, and ranks of other "
+    "hosts waited in vain or lost a peer"
 )
 
 
@@ -81,7 +81,7 @@ def went_down(
     kernels = {f.source for f in data.facts if f.name == FACT} | {o.evidence[0].file for o in boots}
     sources = {s.path: s for s in data.sources}
     unclean = [o for o in boots if _unclean(sources.get(o.evidence[0].file), o.evidence[0])]
-    waits = [o for o in found if o.signature in catalogue and says_of_waits(catalogue[o.signature])]
+    waits = [o for o in found if o.signature in LOST_PEER or _waits(o, catalogue)]
     if not unclean and not waits:
         return []
     writers = [w for w in data.writers if w.source not in kernels]
@@ -104,6 +104,10 @@ def went_down(
     return result
 
 
+def _waits(o: Observation, catalogue: Mapping[str, Signature]) -> bool:
+    return o.signature in catalogue and says_of_waits(catalogue[o.signature])
+
+
 def _hosts(data: RunData, found: Sequence[Observation], kernels: Collection[str]) -> dict[str, str]:
     """Log -> its host, by its path or, where one alone is named in it, by its lines."""
     named: dict[str, set[str]] = defaultdict(set)
@@ -115,7 +119,7 @@ def _hosts(data: RunData, found: Sequence[Observation], kernels: Collection[str]
 
 
 def _waited_for(log: _Log, wait: Observation, hosts: Mapping[str, str]) -> bool:
-    """Whether a rank of another host than a log's says, after that broke off, that it waited."""
+    """Whether a rank of another host than a log's says, after that broke off, that it waited or lost a peer."""
     file = wait.evidence[0].file
     apart = whose.apart(hosts.get(log.writer.source), hosts.get(file))
     return apart and wait.time is not None and wait.time > log.last
