@@ -103,3 +103,15 @@ def test_a_host_that_starts_anew_while_others_wait_for_its_ranks_is_the_culprit(
 )
 def test_other_starts_are_no_reason_for_a_wait(tmp_path: Path, time: str, name: str) -> None:
     assert hosts(tmp_path, RUNNING + BOOT.format(time=time), name).findings[0].name != "node-failure"
+
+
+def test_a_host_that_starts_anew_is_why_others_lost_their_peers(tmp_path: Path) -> None:
+    hosts(tmp_path, RUNNING + BOOT.format(time="10:10"))
+    lost = (
+        "2026-05-14 10:09:30 [rank{rank}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, "
+        "remote process exited or there was a network error\n"
+    )
+    for rank in range(2):
+        (tmp_path / "n16" / f"rank{rank}.log").write_text(STEPS + lost.format(rank=rank))
+    root = analyse([str(tmp_path)], Options(cache=False)).findings[0]
+    assert (root.name, root.ranks, root.node) == ("node-failure", (2, 3), "n17")

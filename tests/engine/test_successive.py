@@ -244,3 +244,15 @@ def test_a_bar_that_is_seldom_drawn_starts_no_run_anew(tmp_path: Path) -> None:
         lines += [f" {n}%|          | {n * 10}/2000 [0{n // 10}:{n:02d}<1:39:04,  2.31s/it]"] if n % 3 == 0 else []
     found = run(tmp_path, {"train.log": "\n".join([*lines, *FULL]) + "\n"})
     assert found.run.attempts in (None, 1) and root(found).attempt in (None, 0)
+
+
+def test_both_streams_of_a_job_are_of_one_attempt(tmp_path: Path) -> None:
+    files = {
+        "slurm-101.out": log(1, 60, 0),
+        "slurm-101.err": STOPPED + "\n",
+        "slurm-102.out": log(51, 120, 600, head=RESUMED),
+        "slurm-102.err": "\n".join(CRASH) + "\n",
+    }
+    found = run(tmp_path, files)
+    assert [(f.name, f.attempt) for f in found.of_role(Role.ROOT)] == [("python-exception", 1)]
+    assert found.run.attempts == 2
