@@ -319,3 +319,17 @@ def test_a_fault_from_before_the_run_is_beside_a_hang(tmp_path: Path) -> None:
 def test_a_card_that_is_lost_leads_a_hang_whatever_process_the_driver_names(tmp_path: Path) -> None:
     found = diagnose(tmp_path, inits() + hung(), kernel(FALLEN.format(bus="1c", pid=998877), "15:01:59"))
     assert roots(found)[0] == ("gpu-fell-off-bus", (1,))
+
+
+ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
+
+
+def test_a_fault_of_another_process_is_no_second_rank_of_a_ranks_own_fault(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, inits() + STEPS + died(ILLEGAL), kernel(FAULT.format(bus="1b", pid=998877), "15:02:00"))
+    assert roots(found) == [("cuda-illegal-memory-access", (1,))]
+
+
+def test_a_fault_on_the_card_of_the_rank_that_tells_of_it_is_its_own_whatever_number_it_bears(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, inits() + STEPS + died(ILLEGAL), kernel(FAULT.format(bus="1c", pid=998877), "15:02:00"))
+    assert roots(found) == [("cuda-illegal-memory-access", (1,))]
+    assert any("Xid" in e.text for e in found.findings[0].evidence)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from forensics.engine import whose
 from forensics.engine.identity import World, kernel_sources, pci_bus
 from forensics.engine.kernel import FOREIGN, KILLED, UNPLACED
+from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.model import Observation, RunData
 from forensics.parsers.kernel import xid
 
@@ -135,6 +136,25 @@ def claimed(o: Observation, known: Owned, hosts_of_kernels: int) -> Observation:
         sure = known.every_process or bool({(node, bus), (None, bus)} & known.identified)
         return replace(o, captures={**o.captures, FOREIGN: PROCESS, **({KNOWN: "yes"} if sure else {})})
     return o
+
+
+def saying(observations: Iterable[Observation], world: World) -> dict[str, frozenset[int | None]]:
+    """Signature -> the ranks whose own lines tell of it; None stands for a line of nobody known."""
+    found: dict[str, set[int | None]] = defaultdict(set)
+    for o in observations:
+        found[o.signature].add(world.of(o))
+    return {name: frozenset(ranks) for name, ranks in found.items()}
+
+
+def of_another_process(o: Observation, said: Mapping[str, frozenset[int | None]], world: World) -> Observation:
+    """A line of another process than the run's, apart from what ranks say of their own cards: it then names no rank.
+
+    A rank in a container is known by another number. Where its card is meant, and it tells of the same, it is that one.
+    """
+    if o.captures.get(FOREIGN) != PROCESS or KNOWN not in o.captures or o.signature in KILLED:
+        return o
+    ranks = frozenset().union(*(said.get(name, ()) for name in (o.signature, *SAID_BY_PROGRAMS.get(o.signature, ()))))
+    return o if not ranks or {None, world.of(o)} & ranks else _unplaced(o, {})
 
 
 def of_victims(

@@ -98,6 +98,7 @@ def place(data: RunData, world: World) -> RunData:
     own = owners.owned(data, world, kernels, children)
     # A kernel log in a host's folder is that host's, whatever the kernel calls it.
     folders = {s.path: s.identity.node for s in data.sources if s.identity.node in own.hosts}
+    saying = owners.saying((o for o in data.observations if id(o) not in system), world)
     observations = []
     for o in data.observations:
         if o.signature == LISTED:
@@ -110,6 +111,7 @@ def place(data: RunData, world: World) -> RunData:
                 node = folders.get(o.evidence[0].file)
             o = replace(o, identity=replace(o.identity, node=node)) if node is not None else o
             o = owners.claimed(o, own, len(named))
+            o = owners.of_another_process(o, saying, world)
         if UNPLACED in o.captures:
             observations.append(o)
             continue

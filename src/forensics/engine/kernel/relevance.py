@@ -207,6 +207,8 @@ def _of_no_rank(c: Candidate, found: Sequence[Candidate]) -> str | None:
     known = all(KNOWN in o.captures for o in c.observations)
     if process is None or not known or not _of_the_program(c) or c.signature.kind == "echo":
         return None
+    if elsewhere(c.observations[0]) == PROCESS:
+        return OTHER_PROCESS.format(process=process)
     return NO_RANKS_PROCESS.format(process=process) if _all_well(c, found) else None
 
 
