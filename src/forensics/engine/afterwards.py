@@ -44,6 +44,7 @@ class Notices:
 
 
 def notices(live: Sequence[Candidate], world: World) -> Notices:
+    """What candidates say of peers that are gone, and of the end to which ranks are asked."""
     of_ranks: dict[tuple[int, int], list[Observation]] = defaultdict(list)
     of_files: dict[tuple[int, str], list[Observation]] = defaultdict(list)
     for c in live:
@@ -55,7 +56,21 @@ def notices(live: Sequence[Candidate], world: World) -> Notices:
                 of_ranks[c.attempt, rank].append(o)
             elif rank is None and (stops or ends_a_step(o)):
                 of_files[c.attempt, o.evidence[0].file].append(o)
-    return Notices(of_ranks, of_files)
+    return Notices(
+        {key: _first_of(signs) for key, signs in of_ranks.items()},
+        {key: _first_of(signs) for key, signs in of_files.items()},
+    )
+
+
+def _first_of(signs: Sequence[Observation]) -> list[Observation]:
+    """Of many notices the first one of each file, and the earliest: what is after any of them is after one of these."""
+    first: dict[str, Observation] = {}
+    for o in signs:
+        e = o.evidence[0]
+        if e.line is not None and (e.file not in first or e.line < (first[e.file].evidence[0].line or 0)):
+            first[e.file] = o
+    timed = [o for o in signs if o.timed and o.time is not None]
+    return [*first.values(), *([min(timed, key=lambda o: o.time or 0.0)] if timed else [])]
 
 
 def set_apart(live: Sequence[Candidate], world: World) -> None:
