@@ -121,7 +121,7 @@ def test_what_a_rank_raises_after_a_loss_that_all_tell_of_may_be_the_first_error
     assert ("disk-full", (0,)) in [told(r) for r in roots(tmp_path, ranks(lost))]
 
 
-def table(first: int, other: int) -> list[str]:
+def table(first: int, other: int, apart: int = 4) -> list[str]:
     def row(n: int, rank: int, second: int) -> list[str]:
         return [
             f"[{n}]:",
@@ -135,7 +135,7 @@ def table(first: int, other: int) -> list[str]:
     return [
         "train.py FAILED",
         "Failures:",
-        *row(1, other, 44),
+        *row(1, other, 40 + apart),
         "Root Cause (first observed failure):",
         *row(0, first, 40),
     ]
@@ -155,3 +155,10 @@ def test_agents_that_saw_different_ranks_first_say_nothing(tmp_path: Path) -> No
     files = ranks({0: raised(FULL), 2: raised("KeyError: 'x'")})
     tables = {"launcher0.log": table(0, 1), "launcher1.log": table(2, 3)}
     assert all("die first" not in note for root in roots(tmp_path, {**files, **tables}) for note in root.notes)
+
+
+def test_workers_that_an_agent_found_dead_at_once_are_in_no_order(tmp_path: Path) -> None:
+    files = ranks({0: raised("IndexError: 7"), 2: raised("KeyError: 'x'")})
+    found = roots(tmp_path, {**files, "launcher.log": table(2, 0, apart=0)})
+    assert {root.ranks for root in found} == {(0,), (2,)}
+    assert all("die first" not in note for root in found for note in root.notes)
