@@ -19,6 +19,7 @@ from forensics.engine import (
     resumes,
     steps,
     superseded,
+    unresolved,
 )
 from forensics.engine.matcher import Matcher
 from forensics.engine.observing import observe, streams_left_out, texts_left_out
@@ -110,6 +111,7 @@ def _weigh(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Signa
     rank_of = {s.path: world.global_rank(s.identity) for s in data.sources}
     data = replace(data, coverage=tuple(replace(c, rank=rank_of.get(c.path, c.rank)) for c in data.coverage))
     suspects = candidates.grouped(data.observations, catalogue, world)
+    unresolved.name_hosts(suspects, data.facts)
     resumes.set_aside(suspects)
     superseded.set_aside(suspects, data.metrics)
     hinted, others = configs.divide(suspects)
