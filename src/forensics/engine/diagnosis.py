@@ -28,6 +28,7 @@ from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import KILLED
 from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
 from forensics.engine.ruled_out import ruled_out
+from forensics.engine.sample_counts import UNIT as SAMPLES
 from forensics.engine.samples import NAMED
 from forensics.engine.stalls import spell
 from forensics.engine.steps import StepClock
@@ -647,7 +648,12 @@ def where(finding: Finding) -> str:
     if finding.step is not None:
         about = {"exact": "at", "first_logged": "at or before"}.get(finding.step_is or "", "after")
         unit = "batch" if finding.step_unit == "batch" else "step"
-        parts.append(f"{about} {unit} {finding.step}")
+        counted = f"{unit} {finding.step}"
+        if finding.step_unit == SAMPLES:
+            counted = f"{finding.step:,} samples" + (
+                f" of epoch {finding.epoch:g}" if finding.epoch is not None else ""
+            )
+        parts.append(f"{about} {counted}")
     elif finding.epoch is not None:
         parts.append(f"at epoch {finding.epoch:g}")
     return " ".join(parts)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.few import Row, few
+from forensics.engine.sample_counts import counting_samples
 from forensics.engine.steps import counting_training
 from forensics.files import opened
 from forensics.model import Evidence, Fact, Kind, Observation, RunData
@@ -144,11 +145,13 @@ def _last_place(data: RunData) -> tuple[str | None, float | None]:
     batches = counting_batches(data.metrics)
     ends = stepped.group_by("source").agg(pl.col("step").last(), pl.col("time").last(), pl.col("epoch").last())
     found = [
-        (int(step), time if time is not None else written.get(source), epoch if source in batches else None)
+        (int(step), time if time is not None else written.get(source), epoch, str(source))
         for source, step, time, epoch in ends.iter_rows()
     ]
-    step, time, epoch = max(found, key=lambda end: (end[0], end[1] if end[1] is not None else -math.inf))
-    return (f"step {step:,}" if epoch is None else f"batch {step:,} of epoch {epoch:g}"), time
+    step, time, epoch, source = max(found, key=lambda end: (end[0], end[1] if end[1] is not None else -math.inf))
+    if source in counting_samples(data.metrics, data.sources):
+        return f"{step:,} samples" + (f" of epoch {epoch:g}" if epoch is not None else ""), time
+    return (f"step {step:,}" if epoch is None or source not in batches else f"batch {step:,} of epoch {epoch:g}"), time
 
 
 def _stamp(time: float | None) -> str | None:

@@ -17,6 +17,7 @@ from forensics.engine import (
     named,
     resubmitted,
     resumes,
+    sample_counts,
     steps,
     superseded,
     unresolved,
@@ -96,9 +97,10 @@ def explain(data: RunData, catalogue: Mapping[str, Signature]) -> Diagnosis:
 def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Analysis:
     """`explain`, with the data as it is once ranks are placed, clocks set right and all observations made."""
     placed = place(data, catalogue)
-    clock = steps.step_clock(placed.data.metrics, {s.path: s.identity.attempt for s in placed.data.sources})
+    samples = sample_counts.counting_samples(placed.data.metrics, placed.data.sources)
+    clock = steps.step_clock(placed.data.metrics, {s.path: s.identity.attempt for s in placed.data.sources}, samples)
     placed = replace(placed, data=texts_left_out(streams_left_out(placed.data), clock))
-    found = observe(placed, clock, catalogue)
+    found = sample_counts.in_samples(observe(placed, clock, catalogue), samples)
     return _weigh(replace(placed, data=replace(placed.data, observations=tuple(found))), clock, catalogue)
 
 

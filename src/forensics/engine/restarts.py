@@ -12,6 +12,7 @@ from itertools import pairwise
 from forensics.engine.attempts import RESTART
 from forensics.engine.candidates import Candidate
 from forensics.engine.finishes import FINISHED
+from forensics.engine.sample_counts import UNIT as SAMPLES
 from forensics.engine.steps import StepClock
 
 WITHOUT_STATE = "restart-without-state"  # the entry that says what to do
@@ -37,7 +38,7 @@ def from_the_start(steps: StepClock) -> tuple[int, tuple[int, ...]] | None:
     Only files that hold several attempts are asked, and none that counts the batches of an epoch.
     """
     for source, marks in steps.marks.items():
-        if steps.unit.get(source) == "batch":
+        if steps.unit.get(source) in ("batch", SAMPLES):
             continue
         told: dict[int, list[int]] = {}
         for mark in marks:

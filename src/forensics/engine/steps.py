@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.few import Row, few
+from forensics.engine.sample_counts import UNIT as SAMPLES
 from forensics.model import Evidence, Observation
 from forensics.parsers.names import axis_of
 
@@ -306,7 +307,9 @@ class StepClock:
         return max(highest for highest, _ in after) >= start + by
 
 
-def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepClock:
+def step_clock(
+    metrics: pl.DataFrame, attempts: dict[str, int | None], samples: frozenset[str] = frozenset()
+) -> StepClock:
     """The step clock of a run. A progress bar's count is a step where its source prints nothing better."""
     import polars as pl
 
@@ -339,6 +342,7 @@ def step_clock(metrics: pl.DataFrame, attempts: dict[str, int | None]) -> StepCl
         stepped[source] = _without_strange_bars(stepped[source], of_bars)
     unit = dict.fromkeys(bars, "progress bar") | dict.fromkeys(stepped, "global step")
     unit |= dict.fromkeys(counting_batches(metrics) & stepped.keys(), "batch")
+    unit |= dict.fromkeys(samples & stepped.keys(), SAMPLES)
     marked = {source: tuple(marks) for source, marks in (bars | stepped).items()}
     return StepClock(marked, unit, attempts, _losses(metrics), _epochs(metrics))
 
