@@ -33,6 +33,7 @@ from forensics.engine.samples import NAMED
 from forensics.engine.stalls import spell
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, STEPS_AFTER_DEATH
+from forensics.engine.trials import finished_trials
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
@@ -485,7 +486,8 @@ def _verdict(top: Sequence[Candidate], found: Sequence[Candidate], data: RunData
         return Verdict.UNKNOWN
     if not _ended(found, data) and _nobodys(found) is not None:
         return Verdict.UNKNOWN  # it may have ended the run, and nothing tells when it was
-    goes_on = _progress(data) and last_words(data) is None and _broken_off(found, data) is None
+    went_on = _progress(data) or len(finished_trials(found)) >= PROGRESS_RECORDS
+    goes_on = went_on and last_words(data) is None and _broken_off(found, data) is None
     if _ended(found, data) or goes_on:
         return Verdict.RECOVERED if after_failures(found) else Verdict.HEALTHY
     return Verdict.UNKNOWN
@@ -671,6 +673,10 @@ def _summary(
             done = any(c.signature.name == FINISHED for c in found)
             if done:
                 return "The run reached its end and shows no failure."
+            if (trials := finished_trials(found)) and not data.metrics.height:
+                return (
+                    f"A study came to the end of {len(trials)} trials and shows no failure; nothing says that it ended."
+                )
             return " ".join(filter(None, [how_it_ends(data), saved_progress(data.facts)]))
         read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
         files = "one file" if read == 1 else f"{read} files"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
 
 ERRORS, RESULTS = "error.txt", "result.json"
+TRIAL_FINISHED = "trial-finished"
 WEIGHT = 0.95
 TRIALS = 256  # of a run that are looked at
 _ERRORS_BYTES = 1 << 20
@@ -94,6 +95,12 @@ def overcome(found: Sequence[Candidate], live: Sequence[Candidate]) -> None:
             c.recovered = True
         else:
             c.outlived = (*c.outlived, *(o for o in signs if all(o is not other for other in c.outlived)))
+
+
+def finished_trials(found: Sequence[Candidate]) -> frozenset[str]:
+    """The numbers of the trials of which a study says that they finished or were pruned."""
+    told = (o for c in found if c.signature.name == TRIAL_FINISHED for o in c.observations)
+    return frozenset(o.captures["trial"] for o in told if "trial" in o.captures)
 
 
 def _folder(o: Observation) -> str:
