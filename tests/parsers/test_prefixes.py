@@ -231,3 +231,41 @@ def test_a_containers_stamp_before_nccls_own_head() -> None:
 )
 def test_the_host_that_a_logger_names_beside_the_rank(line: str, rank: int | None, node: str | None) -> None:
     assert (clean(line).identity.rank, clean(line).identity.node) == (rank, node)
+
+
+def test_labels_behind_the_time_of_a_collector() -> None:
+    """`docker logs -t` and `kubectl logs --timestamps` of a launcher's pod."""
+    lines = [f"2026-11-28T10:00:0{i}.123456789Z worker-{i % 2}: step {i} loss 2.1" for i in range(8)]
+    voted = vote(lines)
+    assert "pdsh" in voted
+    line = clean(lines[3], voted)
+    assert (line.identity.node, line.text, line.zone_known) == ("worker-1", "step 3 loss 2.1", True)
+    plain = [f"2026-11-28T10:00:0{i}.123456789Z step {i} loss 2.1" for i in range(8)]
+    assert clean(plain[3], vote(plain)).identity == Identity()
+
+
+CUT = [
+    "step 200 loss 2.21",
+    "Traceback (most recent call last):",
+    '  File "/app/train.py", line 50, in <module>',
+    '    state = torch.load("ckpt.pt")',
+    '  File "/usr/lib/python3.11/site-packages/torch/serialization.py", line 1260, in _legacy_load',
+    "    magic_number = pickle_module.load(f, **pickle_load_args)",
+    "EOFError: Ran out of input",
+]
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "",
+        "2026-11-28T10:00:03.123456789Z ",
+        "2026-11-28T10:00:03.1234567+00:00 ",
+        "[2026-11-28 10:00:03] ",
+        "Nov 28 10:00:03 ",
+    ],
+)
+def test_rules_for_the_beginning_of_a_line_see_past_a_time(tmp_path: Path, stamp: str) -> None:
+    (tmp_path / "train.log").write_text("\n".join(stamp + line for line in CUT) + "\n")
+    roots = [f.name for f in analyse([str(tmp_path)], Options()).findings if f.role.value == "root"]
+    assert roots == ["checkpoint-corrupt"]

@@ -54,6 +54,11 @@ class Rule:
     evidence: EvidenceRule
     index: int  # of the evidence rule in its signature
 
+    @property
+    def is_anchored(self) -> bool:
+        """Whether it asks for the beginning of a line."""
+        return "^" in (self.evidence.pattern or "").replace("[^", "")
+
 
 class Match(NamedTuple):
     captures: Mapping[str, str]

@@ -35,6 +35,7 @@ from forensics.parsers.prefixes import (
     speaker,
     strip_ansi,
     vote,
+    without_stamp,
 )
 from forensics.parsers.span import own_times, span
 
@@ -396,7 +397,7 @@ def _observations(
             for line, printed in lines.of(hit):
                 if _is_code_of_a_traceback(hit, line, found):
                     continue
-                match = matcher.match(rule, (line.text, printed) if line.text != printed else (printed,), patience)
+                match = matcher.match(rule, _forms(rule, line.text, printed), patience)
                 if match is not None:
                     break
             else:
@@ -417,6 +418,12 @@ def _observations(
         if missing > 0:
             results[last] = replace(results[last], count=results[last].count + missing * n // kept[pattern])
     return tuple(results)
+
+
+def _forms(rule: Rule, text: str, printed: str) -> tuple[str, ...]:
+    """What a rule is tried on: the cleaned line, for one that asks for its beginning without a time, and as printed."""
+    unstamped = without_stamp(text) if rule.is_anchored else text
+    return tuple(dict.fromkeys((text, unstamped, printed)))
 
 
 def _worker_rows(source: Source, scan: Scan, reader: _Reader, reference: float) -> tuple[Observation, ...]:

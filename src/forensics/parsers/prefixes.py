@@ -221,6 +221,12 @@ _CTIME = lazy(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?"
     r"(?: ([AP]M)\b)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
 )
+# What collectors of output put before each line: docker logs -t, kubectl logs --timestamps.
+_COLLECTED = lazy(r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
+_STAMPED = lazy(
+    r"\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)\]? "
+)
 _MD_CLOCK = lazy(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
 # `%m/%d/%Y %H:%M:%S` of many examples of Hugging Face, and rich's handler, which prints two digits of the year.
 _US = lazy(r"\b(\d\d)/(\d\d)/(\d{4}|\d\d) (\d\d):(\d\d):(\d\d)")
@@ -259,6 +265,14 @@ def strip_ansi(text: str) -> str:
 _GLUED = lazy(r"(?<=[^\s:])(?=\[(?:rank|default)\d+\]:|\[[A-Za-z][\w.-]*:\d+\]:)")
 
 
+def without_stamp(text: str) -> str:
+    """A cleaned line without the time that a collector of output put before each (docker -t, kubectl --timestamps, ts).
+
+    A logger's time goes as well; what it puts between that and the message stays.
+    """
+    return text[m.end() :] if (m := _STAMPED.match(text)) else text
+
+
 def segments(piece: str) -> list[str]:
     """A piece of a line, cut where the prefix of another process begins in its middle."""
     end = piece.find("]:")
@@ -281,11 +295,13 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     Launchers' own lines bear none and do not count. In a log that ends with its imports the head and the first frame
     of a traceback behind one value tell as much. Which numbers are those of tasks, `task_labels` knows.
     """
-    whole = [line for line in lines if line.strip()]
-    sample = [line for line in whole if not _OF_LAUNCHERS.match(line)]
+    stamped = [line for line in lines if line.strip()]
+    whole = [_COLLECTED.sub("", line) for line in stamped]
+    unlabelled = [line for line in whole if not _OF_LAUNCHERS.match(line)]
     launchers = [line for line in whole if _OF_LAUNCHERS.match(line)]
     accepted = set()
     for name, pattern in _VOTED.items():
+        sample = stamped if "ts" in pattern.groupindex else unlabelled
         value = "host" if "host" in pattern.groupindex else 1
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
@@ -483,6 +499,10 @@ def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tu
         m = pattern.match(text)
         if m is not None and m.end() > 0 and not repeats(name, m):
             return name, m
+    if (m := _COLLECTED.match(text)) is not None:
+        behind = text[m.end() :]
+        if any(_VOTED[name].match(behind) for name in voted):
+            return "collected", m
     return None
 
 
