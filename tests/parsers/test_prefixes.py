@@ -269,3 +269,10 @@ def test_rules_for_the_beginning_of_a_line_see_past_a_time(tmp_path: Path, stamp
     (tmp_path / "train.log").write_text("\n".join(stamp + line for line in CUT) + "\n")
     roots = [f.name for f in analyse([str(tmp_path)], Options()).findings if f.role.value == "root"]
     assert roots == ["checkpoint-corrupt"]
+
+
+@pytest.mark.parametrize("before", ["2026-11-28T10:00:03.1Z stderr F ", "[pod/launcher-0/pytorch] "])
+def test_labels_behind_what_a_collector_put_before_them(before: str) -> None:
+    lines = [f"{before}worker-{i % 2}: step {i} loss 2.1" for i in range(8)]
+    assert "pdsh" in vote(lines)
+    assert clean(lines[3], vote(lines)).text == "step 3 loss 2.1"

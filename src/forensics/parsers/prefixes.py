@@ -296,7 +296,7 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     of a traceback behind one value tell as much. Which numbers are those of tasks, `task_labels` knows.
     """
     stamped = [line for line in lines if line.strip()]
-    whole = [_COLLECTED.sub("", line) for line in stamped]
+    whole = [_uncollected(line) for line in stamped]
     unlabelled = [line for line in whole if not _OF_LAUNCHERS.match(line)]
     launchers = [line for line in whole if _OF_LAUNCHERS.match(line)]
     accepted = set()
@@ -320,6 +320,14 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted)
+
+
+def _uncollected(line: str) -> str:
+    """A line as it was before a collector of logs put a time, a stream or a pod before it."""
+    for pattern in (_ALWAYS["cri"], _ALWAYS["kubectl"], _COLLECTED):
+        if (m := pattern.match(line)) is not None:
+            line = line[m.end() :]
+    return line
 
 
 def _before_kernels(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
