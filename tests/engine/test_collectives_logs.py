@@ -505,3 +505,14 @@ def test_what_a_shared_log_shows_without_a_rank_is_of_rank_0_alone(tmp_path: Pat
 
     assert of_missing(0) == "rank0-side-work"
     assert of_missing(2) == "collective-timeout"
+
+
+def test_half_of_the_ranks_that_wait_say_nothing_of_the_host_of_the_others(tmp_path: Path) -> None:
+    for node, ranks in (("node0", (0, 1)), ("node1", (2, 3))):
+        (tmp_path / node).mkdir()
+        for rank in ranks:
+            lines = [*steps(rank, 9), *([native(rank, caught(rank, 700))] if node == "node0" else [])]
+            (tmp_path / node / f"rank{rank}.log").write_text("".join(f"{line}\n" for line in lines))
+    root = first(diagnose(tmp_path, {}))
+    assert (root.name, root.ranks, root.node) == ("collective-timeout", None, None)
+    assert any("their logs are there" in note for note in root.notes)

@@ -269,6 +269,8 @@ class _Findings:
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
+        if is_hang(c) and c.signature.area == "collectives" and {*self.nodes[None].values()} - named:
+            return None  # where ranks wait says nothing of where the one is that they wait for
         if len(named) == 1:
             return next(iter(named))
         if named and (host := _printed_host(c.observations)):

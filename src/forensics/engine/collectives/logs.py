@@ -416,7 +416,8 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         apart = f" The numbers ({numbers}) may be those of different groups, which the lines do not name."
     half = ""
     if quiet:
-        half = f" Of {spoken(quiet)} there is nothing of the kind; they are no minority, and their logs may be missing."
+        logged = "though their logs are there" if set(quiet) <= present else "and their logs may be missing"
+        half = f" Of {spoken(quiet)} there is nothing of the kind, {logged}; they are no minority, so none is blamed."
     who = f"{spoken(logs.timed_out)} timed out{where}"
     if len(groups) > 1:
         who = f"These are waits in {len(groups)} process groups ({by_group(groups)})"
