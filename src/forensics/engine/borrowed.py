@@ -41,10 +41,22 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
                 c.ranks = tuple(told)
         if c.ranks or c.everywhere or c.signature.culprit != "self":
             continue
-        own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks]
+        own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks and not _apart(c, e, world)]
         ranks = {r for e in own for r in e.ranks or ()} or _aborted_by(c, world)
         if len(ranks) == 1:
             c.ranks = tuple(ranks)
+
+
+def _apart(c: Candidate, effect: Candidate, world: World) -> bool:
+    """Whether an effect was met on another host than the one that a candidate's own lines name, or may have been.
+
+    What befalls a link is met at both of its ends.
+    """
+    places = {o.identity.node or world.host_of.get(rank) for o in effect.observations for rank in effect.ranks or ()}
+    named = any(o.identity.node for o in c.observations)
+    if named and None in places and effect.signature.area == "nccl" and world.whole_host is None:
+        return True
+    return any(whose.apart(o.identity.node, place) for o in c.observations for place in places)
 
 
 def _aborted_by(c: Candidate, world: World) -> set[int]:

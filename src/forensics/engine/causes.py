@@ -130,6 +130,7 @@ def explain(
     afterwards.follow(live, world)
     links.lost_workers(live, world)
     links.told_above(live)
+    links.said_as_it_aborted(live)
     links.missing_ranks(live)
     links.waits(live, world)
     for c in live:  # 3: what the catalogue says
@@ -297,6 +298,7 @@ def _symptom_order(c: Candidate, time: float | None) -> tuple[object, ...]:
     return (
         c.attempt,
         c.yields is not None,
+        c.signature.verdict == "suspect",  # a shape that gives rise to doubt ends no process
         about_peers,
         -c.signature.specificity,
         -c.weight,

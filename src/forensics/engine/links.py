@@ -27,6 +27,7 @@ STOPS = "sigterm-to-children"
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 WORKER_GONE = "background-worker-died"
+ABORTED = "rank-sigabrt"
 NEAR = 60  # lines: the traceback of whoever finds it gone, and a few that others print meanwhile
 # What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
 WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
@@ -160,6 +161,18 @@ def told_above(live: Sequence[Candidate]) -> None:
         ]
         if own:
             link(own[0], c)
+
+
+def said_as_it_aborted(live: Sequence[Candidate]) -> None:
+    """That a process aborted follows from the error that C++ prints of it: "terminate called ...", then `what():`."""
+    for c in (c for c in live if c.signature.name == ABORTED and c.explained_by is None):
+        files = {o.evidence[0].file for o in c.observations}
+        for o in live:
+            if o is c or o.signature.kind == "echo" or o.attempt != c.attempt or depends_on(o, c):
+                continue
+            if any("what():" in s.evidence[0].text and s.evidence[0].file in files for s in o.observations):
+                link(o, c)
+                break
 
 
 def _right_above(a: Candidate, b: Candidate) -> bool:
