@@ -270,3 +270,38 @@ def test_names_that_nccl_and_ray_give_to_files_are_no_users(text: str) -> None:
 
 def test_a_temporary_folder_of_rays_bears_its_user() -> None:
     assert Redactor().redact("/tmp/ray_mkessler/session") == "/tmp/ray_user-1/session"
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        ("httpx HTTP Request: POST https://vexoai.openai.azure.com/openai/deployments", "https://host-1/"),
+        ("cannot reach https://vexoai.cognitiveservices.azure.com/api", "https://host-1/"),
+        ("cannot reach https://vexai.services.ai.azure.com/api", "https://host-1/"),
+        ("cannot reach https://vexsearch.search.windows.net/api", "https://host-1/"),
+        ("no route to vexreg.azurecr.io now", "host-1"),
+        ("no route to vexapp.modal.run now", "host-1"),
+        ("no route to vexq.supabase.co now", "host-1"),
+        ("cannot reach https://vexsa.blob.core.windows.net/api", "https://bucket-1.blob.core.windows.net/"),
+    ],
+)
+def test_hosts_that_a_customer_rents_of_a_cloud_go(text: str, stays: str) -> None:
+    redacted = Redactor().redact(text)
+    assert "vex" not in redacted
+    assert stays in redacted
+
+
+@pytest.mark.parametrize(
+    "host", ["management.azure.com", "portal.azure.com", "login.windows.net", "openai.azure.com", "huggingface.co"]
+)
+def test_sites_of_clouds_stay(host: str) -> None:
+    assert host in Redactor().redact(f"HTTP Request: GET https://{host}/x")
+
+
+def test_a_bucket_that_a_caller_may_not_read_goes() -> None:
+    said = "caller does not have storage.objects.get access to "
+    assert Redactor().redact(f"{said}corpus-a/shards/0.tar") == f"{said}bucket-1/shards/0.tar"
+    bare = f"{said}the Google Cloud Storage object. Permission denied"
+    assert Redactor().redact(bare) == bare
+    named = f"{said}the Google Cloud Storage bucket corpus-a."
+    assert Redactor().redact(named) == f"{said}the Google Cloud Storage bucket bucket-1."

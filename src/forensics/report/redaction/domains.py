@@ -6,6 +6,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, telling
+from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import PUBLIC_HOSTS
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -25,7 +26,7 @@ _GENERIC = "cloud cluster hpc tech xyz biz systems science institute university 
 _FQDN = lazy(
     rf"(?<![\w.$-])(?:{_LABEL}\.){{1,8}}(?:(?:corp|lan|intranet|localdomain|ec2\.internal|compute\.internal|"
     rf"compute(?:-\d)?\.amazonaws\.com|cluster\.local|cloudapp\.net|cloudapp\.azure\.com|oraclevcn\.com|"
-    rf"googleusercontent\.com|edu|gov|mil|ac\.[a-z]{{2}}|edu\.[a-z]{{2}})|(?P<open>com|net|org)"
+    rf"googleusercontent\.com|run\.app|modal\.run|hf\.space|ngrok(?:-free)?\.app|edu|gov|mil|ac\.[a-z]{{2}}|edu\.[a-z]{{2}})|(?P<open>com|net|org)"
     rf"|(?P<vague>internal|local|intra|private|home|svc)|(?P<place>{'|'.join((*_GENERIC, *_COUNTRIES))}))"
     rf"(?![\w-]|\.(?!(?:log|out|err|txt|json|jsonl)\b)\w|\()",
     re.ASCII | re.I,
@@ -47,10 +48,36 @@ _SERVICE = lazy(
 )
 
 
+# What customers' services are called by, whatever stands around the name.
+_HOSTED = lazy(
+    r"(?i)\.(?:azurecr\.io|azureml\.ms|supabase\.co|ngrok(?:-free)?\.(?:io|dev)|pinecone\.io|found\.io"
+    r"|endpoints\.huggingface\.cloud)\Z",
+    re.ASCII,
+)
+# Below these clouds name what a customer rents; what stays are their own sites and the bare names of services.
+_RENTED = ("azure.com", "windows.net", "azure.net", "azurewebsites.net", "azurecr.io")
+_OWN_PARTS = frozenset(
+    "www management portal login docs learn dev ssh status feedback graph support azure ml ai openai services "
+    "cognitiveservices cognitive search core blob dfs file queue table web vault managedhsm database servicebus redis "
+    "cache documents batch kusto api inference models monitor monitoring applicationinsights secure adf notebooks "
+    "studio oai preview packages azuremarketplace apps storage cosmos mysql postgres mariadb scm azmk8s cloudapp "
+    "trafficmanager sts accounts communication eventgrid ods oms app container".split()
+)
+
+
+def _rented(lowered: str) -> bool:
+    """Whether a name below a cloud's domain is a customer's: one of its parts is no service's."""
+    for domain in _RENTED:
+        if lowered.endswith("." + domain):
+            parts = lowered[: -len(domain) - 1].split(".")
+            return not is_stand_in(parts[0]) and any(part not in _OWN_PARTS for part in parts)
+    return False
+
+
 def public(name: str) -> bool:
     """Whether a domain is a site that everybody reads."""
     lowered = name.lower().rstrip(".")
-    return any(lowered == host or lowered.endswith("." + host) for host in PUBLIC_HOSTS)
+    return not _rented(lowered) and any(lowered == host or lowered.endswith("." + host) for host in PUBLIC_HOSTS)
 
 
 def _in_a_country(match: re.Match[str], before: str) -> bool:
@@ -91,7 +118,7 @@ def domains(text: str, memory: Memory) -> str:
             )
         ):
             return name
-        if group == "place" and not _in_a_country(match, before):
+        if group == "place" and not _HOSTED.search(name) and not _in_a_country(match, before):
             return name
         return name if name.lower().startswith("www.") else memory.host(name)
 

@@ -35,6 +35,13 @@ _BUCKETS = (
         r"(?!(?:upload/|download/)?storage/v1/|batch/)([^\s/\"'<>?]+)",
         re.ASCII,
     ),
+    # Google: `does not have storage.objects.get access to BUCKET/object`, `to the Google Cloud Storage bucket B`
+    lazy(
+        r"(\bstorage\.[a-zA-Z]{2,40}\.[a-zA-Z]{2,40} access to "
+        r"(?:the )?(?:Google Cloud Storage )?(?:(?:bucket|object):? )?[\"'`]?)"
+        r"(?!(?:the|this|that|any|it|Google|bucket|object)\b(?![.-]\w))([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])",
+        re.ASCII,
+    ),
     lazy(r"(\b(?:upload/|download/)?storage/v1/b/)([a-z0-9][\w.-]{2,221})", re.ASCII),  # the JSON API of Google's
     lazy(
         r"(?i)(\b(?:bucket|container)(?:[_ -]?name)?\\?[\"']?\s?[=:]\s?\\?[\"'])([a-z0-9][a-z0-9._-]{2,62})(?="
