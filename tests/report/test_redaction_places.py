@@ -305,3 +305,12 @@ def test_a_bucket_that_a_caller_may_not_read_goes() -> None:
     assert Redactor().redact(bare) == bare
     named = f"{said}the Google Cloud Storage bucket corpus-a."
     assert Redactor().redact(named) == f"{said}the Google Cloud Storage bucket bucket-1."
+
+
+def test_the_message_of_an_exception_called_like_a_key_is_no_secret() -> None:
+    said = "comet_ml.exceptions.InvalidAPIKey: The given API key 'secret-1' is invalid"
+    assert Redactor().redact(said.replace("secret-1", "Kd83hGs7PlAntQz91LmXw2VbT")) == said
+    assert Redactor().redact("InvalidAPIKey: Kd83hGs7PlAntQz91 is not known") == "InvalidAPIKey: secret-1 is not known"
+    assert Redactor().redact("APIKey: Thegiven one") == "APIKey: secret-1 one"
+    bare = "COMET ERROR: The given API key Kd83hGs7PlAntQz91LmXw2VbT is invalid"
+    assert "secret-1 is invalid" in Redactor().redact(bare)

@@ -46,6 +46,9 @@ _NO_SECRET = lazy(
     r"redacted\S*)\Z",
     re.ASCII,
 )
+# An exception's name, and its message from the first word on: `InvalidAPIKey: The given API key ...`.
+_EXCEPTION_BEFORE = lazy(r"(?:Invalid|Missing|Expired|Revoked|Unknown|Wrong|Bad|No)\Z", re.ASCII)
+_SENTENCE = lazy(r"[A-Z][a-z]{0,11}(?= [A-Za-z])", re.ASCII)
 # Variables of an environment whose names end as those of secrets do. A comma ends the value only before another one.
 _ENVIRONMENT = lazy(
     r"(?P<head>(?<![A-Za-z0-9])(?P<name>[A-Z][A-Z0-9_]{0,60}_(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD"
@@ -192,6 +195,9 @@ def _assigned(text: str, memory: Memory) -> str:
             secret = False  # a line of code that assigns an expression: kwargs["token"] = token
         if not quoted and text.startswith("(", match.end()) and re.fullmatch(r"[A-Za-z_][\w.]*", value):
             secret = False  # a call in a traceback's line of code: authkey=current_process().authkey
+        if not quoted and sep == ": " and _EXCEPTION_BEFORE.search(before):
+            sentence = _SENTENCE.match(text, match.start(group))
+            secret = secret and not (sentence is not None and sentence[0] == value)
         if sep.isspace():  # prose, unless it is an option: --password hunter2
             secret = secret and bool(re.search(r"(?:^|[\s\"'\[,])--?[\w-]*\Z", before))
         if not secret:

@@ -60,9 +60,9 @@ _WEBHOOK = lazy(
 _NEAR_NAME = (
     lazy(r"(?i)((?:wandb|w&b|weights (?:and|&) biases)[^\n]{0,160}?)\b([0-9a-f]{40})\b", re.ASCII),
     lazy(r"(?i)(\bcomet[^\n]{0,80}?\bkey\W{1,4})\b([A-Za-z0-9]{25})\b", re.ASCII),
-    # `using API key X`
+    # `using API key X`, `The given API key X is invalid`
     lazy(
-        r"(?i)(\busing (?:the |your |this )?api[ _-]?key[ :=]{1,3}[\"'(]?)"
+        r"(?i)(\b(?:using (?:the |your |this )?|given |provided )api[ _-]?key[ :=]{1,3}[\"'(]?)"
         r"((?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{12,200})(?![\w-])",
         re.ASCII,
     ),
