@@ -33,6 +33,7 @@ SUFFERING = frozenset(
 _OUTSIDE = ("gpu", "nccl")  # areas of what can hold on while training goes on
 BY_HAND = ("keyboard-interrupt", "external-sigterm")  # what ends also programs that wait after their work is done
 ENDS_A_RUN = ("failed", "hung", "interrupted")
+_WORKER_KILLED, _MEMORY_KILLS = "dataloader-worker-killed", ("host-oom", "host-oom-cgroup")
 DEATHS = (
     "child-failed-error",
     "sigkill-unknown-sender",
@@ -128,7 +129,16 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     )
     died = {c.attempt for c in live if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, run)}
     run = replace(run, died=died)
+    missed = {
+        o.captures["pid"]
+        for c in live
+        if c.signature.name == _WORKER_KILLED
+        for o in c.observations
+        if "pid" in o.captures
+    }
     for c in live:
+        if c.signature.name in _MEMORY_KILLS and missed & {o.captures.get("pid") for o in c.observations}:
+            continue  # its DataLoader found the killed process gone: batches fetched before that are trained on
         if c.context is None:
             suffers = any(o.signature.name in SUFFERING for o in live if o is not c and o.attempt == c.attempt)
             c.context = _survived(c, run, suffers=suffers) or _waved_away(c)

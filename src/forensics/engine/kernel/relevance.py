@@ -49,6 +49,7 @@ KILLS_A_PROCESS = frozenset(
     "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
     "ray-worker-died pod-evicted rank-exited-early".split()
 )
+WORKER_KILLED = "dataloader-worker-killed"
 # What a program says where its host is short of memory.
 HOST_MEMORY = ("cpu-allocation-failed", "dataloader-worker-lost", "shm-exhausted", "thread-limit-exhausted")
 # Links, adapters and storage: a program that needs them says so when they fail.
@@ -261,13 +262,17 @@ def _killed_a_worker(c: Candidate) -> bool:
 def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
     """The process that the kernel says it killed, where the run's own dead are known to be others; None if not.
 
-    A launcher names pid and host of each process that it saw end. Containers count their processes anew: another pid
+    A launcher names pid and host of each process that it saw end, a DataLoader the pid of its worker. Containers count their processes anew: another pid
     alone proves nothing, but the name of a program that trains nothing does with it, and so does another host.
     """
     if c.signature.name not in KILLED or c.ranks:
         return None
     dead = [
-        o for d in others if d.signature.name in KILLS_A_PROCESS for o in d.observations if "exitcode" in o.captures
+        o
+        for d in others
+        if d.signature.name in KILLS_A_PROCESS
+        for o in d.observations
+        if "exitcode" in o.captures or d.signature.name == WORKER_KILLED
     ]
     if not dead or any("pid" not in o.captures for o in (*dead, *c.observations)):
         return None
