@@ -485,6 +485,26 @@ def test_a_rank_that_records_no_more_steps_stands_still() -> None:
     assert other.still is None
 
 
+@pytest.mark.parametrize(
+    ("last", "still"),
+    [
+        ("[rank{rank}]:[E1127 20:14:30.123456 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation "
+         "timeout: WorkNCCL(SeqNum=1801, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=300000) ran for 300031 "
+         "milliseconds before timing out.", True),
+        ("2026-11-27 20:14:30 [rank{rank}] done", False),
+    ],
+)  # fmt: skip
+def test_a_rank_stands_still_before_a_timeout_of_few_steps(tmp_path: Path, last: str, still: bool) -> None:
+    for rank in (0, 1):
+        steps = "".join(
+            f"2026-11-27 20:{s // 2:02d}:{s % 2 * 30:02d} [rank{rank}] step {s} loss 1.0\n" for s in range(20)
+        )
+        (tmp_path / f"rank_{rank}.log").write_text(f"{steps}{last.format(rank=rank)}\n")
+    found = analyse_with_data([str(tmp_path)], Options(), load_catalogue(examples=False))
+    lanes = made(found.data, found.diagnosis).swimlane.lanes
+    assert [lane.still is not None for lane in lanes if lane.ranks] == [still, still]
+
+
 def test_a_band_whose_ranks_record_no_more_steps_is_paler_from_there() -> None:
     rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(64) for step in range(20)]
     metrics = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))

@@ -27,6 +27,7 @@ _MOMENT = 1.0  # seconds: what a program writes at its start lies within them
 _DAY = 86400.0
 # A rank whose steps bore times stands still where for so many of its usual intervals, and seconds, none was recorded.
 _STILL_INTERVALS, _STILL_SECONDS = 20.0, 60.0
+_TIMED_OUT_INTERVALS = 3.0  # where a collective of the run timed out afterwards: a timeout may be few intervals long
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class _Life:
     signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
     stepped: float | None = None  # when it recorded the last of its metrics; None if it recorded none
     recorded: tuple[float, float] | None = None  # when the last step was recorded, and the usual interval of them
+    timed_out: float | None = None  # when a collective of the run last timed out
 
     @property
     def trains(self) -> bool:
@@ -61,7 +63,9 @@ class _Life:
             return None
         at, usual = self.recorded
         pause = self.last - at
-        return (at, self.last) if pause >= max(_STILL_INTERVALS * usual, _STILL_SECONDS) else None
+        waited = self.timed_out is not None and self.timed_out > at
+        intervals = _TIMED_OUT_INTERVALS if waited else _STILL_INTERVALS
+        return (at, self.last) if pause >= max(intervals * usual, _STILL_SECONDS) else None
 
     @property
     def parts(self) -> tuple[tuple[float, float], ...]:
@@ -140,8 +144,9 @@ def _lives(
             if writer.source not in kernels and (own := life(writer.identity.rank, writer.source)) is not None:
                 own.seen(writer.identity.attempt, writer.first_time, writer.last_time)
     if axis == "time":
+        timed_out = max((o.time for o in data.observations if _timed_out(o) and o.time is not None), default=None)
         for who, recorded in _last_records(data).items():
-            lives[who].recorded = recorded
+            lives[who].recorded, lives[who].timed_out = recorded, timed_out
     for rank, source, attempt, first, last in _spans_of_metrics(data, axis):
         if (own := life(rank, source)) is not None:
             own.seen(attempt, first, last)
@@ -166,6 +171,11 @@ def _lives(
             if o.signature in wanted:
                 own.sign(Sign(float(at), o.signature, root))
     return lives, files
+
+
+def _timed_out(o: Observation) -> bool:
+    """Whether a rank says of itself that a collective timed out."""
+    return o.signature == "collective-timeout" and o.identity.rank is not None and not o.culprits
 
 
 def _place(o: Observation, axis: str, told: float | None) -> float | None:
