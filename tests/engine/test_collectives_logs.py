@@ -516,3 +516,25 @@ def test_half_of_the_ranks_that_wait_say_nothing_of_the_host_of_the_others(tmp_p
     root = first(diagnose(tmp_path, {}))
     assert (root.name, root.ranks, root.node) == ("collective-timeout", None, None)
     assert any("their logs are there" in note for note in root.notes)
+
+
+@pytest.mark.parametrize("ahead", [0, 1900, 3600])
+def test_an_error_is_told_before_by_the_clock_of_its_own_host(tmp_path: Path, ahead: int) -> None:
+    """Rank 3 runs out of memory, and all others give up the same call; the clock of its host runs ahead."""
+    oom = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 1 has a total capacity of 79 GiB."
+    )
+    for node, ranks in (("node0", (0, 1)), ("node1", (2, 3))):
+        late = ahead if node == "node1" else 0
+        lines = []
+        for rank in ranks:
+            lines += [
+                f"[rank{rank}]: 2026-08-10 {clock(n + late)} step {n} loss {3 - n / 100:.2f}" for n in range(1, 10)
+            ]
+        if node == "node1":
+            lines += ["[rank3]: Traceback (most recent call last):", '[rank3]:   File "/w/t.py", line 9, in <module>']
+            lines += ["[rank3]:     loss.backward()", f"[rank3]: {oom}"]
+        lines += [native(rank, caught(rank, 700), 620 + late) for rank in ranks if rank != 3]
+        (tmp_path / f"{node}.log").write_text("".join(f"{line}\n" for line in lines))
+    found = diagnose(tmp_path, {}).of_role(Role.ROOT)
+    assert [(f.name, f.ranks) for f in found] == [("cuda-oom", (3,))]

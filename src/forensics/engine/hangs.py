@@ -140,13 +140,23 @@ def said_before(own: Candidate, hang: Candidate) -> bool:
     """Whether something was printed before the ranks that waited gave up.
 
     Unknown times do not speak against it, except for a process's death: at the end of a hang all processes are killed.
+    Clocks of hosts disagree: where ranks of the same host or log gave up as well, theirs are the times that count.
     """
     said = [(o.time, o.zone_known) for o in own.observations if o.time is not None]
-    gave_up = [(o.time, o.zone_known) for o in hang.observations if o.time is not None]
+    beside = [o for o in hang.observations if any(_same_clock(o, a) for a in own.observations)]
+    gave_up = [(o.time, o.zone_known) for o in beside or hang.observations if o.time is not None]
     if not said or not gave_up:
         return own.signature.name not in DEATHS
     (a, a_known), (b, b_known) = min(said), min(gave_up)
     return a <= b + HANG_BEFORE_STOP or (a_known != b_known and abs(a - b) >= SAME_ZONE)
+
+
+def _same_clock(a: Observation, b: Observation) -> bool:
+    """Whether both were printed with a time, in one log or on one host."""
+    if a.time is None or b.time is None:
+        return False
+    at = a.identity.node
+    return a.evidence[0].file == b.evidence[0].file or (at is not None and at == b.identity.node)
 
 
 def _onset(observation: Observation) -> float | None:

@@ -262,8 +262,9 @@ def _killed_a_worker(c: Candidate) -> bool:
 def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
     """The process that the kernel says it killed, where the run's own dead are known to be others; None if not.
 
-    A launcher names pid and host of each process that it saw end, a DataLoader the pid of its worker. Containers count their processes anew: another pid
-    alone proves nothing, but the name of a program that trains nothing does with it, and so does another host.
+    A launcher names pid and host of each process that it saw end, a DataLoader the pid of its worker. Containers count
+    their processes anew: another pid alone proves nothing, but the name of a program that trains nothing does with it,
+    and so does another host.
     """
     if c.signature.name not in KILLED or c.ranks:
         return None
