@@ -230,6 +230,15 @@ def source(path: str, **identity: object) -> Source:
     return Source(path, Path(path), Kind.LOG, 1, Identity(**identity))  # type: ignore[arg-type]
 
 
+def test_a_host_with_and_without_its_domain_is_one() -> None:
+    names = ["n0", "n0.lab.net", "n1.lab.net"]
+    found = know_world(data([source(f"{name}/a", local_rank=0, node=name) for name in names]))
+    assert found.nodes == ("n0", "n1.lab.net")
+    apart = ["n0", "n0.lab.net", "n0.other.net"]
+    found = know_world(data([source(f"{name}/a", local_rank=0, node=name) for name in apart]))
+    assert found.nodes == tuple(apart)
+
+
 def test_a_local_rank_is_a_rank_on_one_host_only() -> None:
     one = know_world(data([source("a", local_rank=0), source("b", local_rank=1)]))
     assert one.global_rank(Identity(local_rank=1)) == 1

@@ -26,9 +26,11 @@ from forensics.model import (
     Diagnosis,
     Evidence,
     Identity,
+    Kind,
     Observation,
     Role,
     RunData,
+    Source,
     Writer,
     schema,
 )
@@ -503,6 +505,18 @@ def test_a_rank_stands_still_before_a_timeout_of_few_steps(tmp_path: Path, last:
     found = analyse_with_data([str(tmp_path)], Options(), load_catalogue(examples=False))
     lanes = made(found.data, found.diagnosis).swimlane.lanes
     assert [lane.still is not None for lane in lanes if lane.ranks] == [still, still]
+
+
+def test_a_file_has_no_lane_beside_that_of_its_rank_for_the_same_sign() -> None:
+    concluded = replace(seen(1, 30.0), identity=Identity(), timed=False)
+    files = tuple(
+        Source(f"rank{rank}.log", Path(f"rank{rank}.log"), Kind.LOG, 1, identity=Identity(rank=rank)) for rank in (0, 1)
+    )
+    own = data(writers=[writer(rank, 0.0, 60.0) for rank in (0, 1)], observations=[seen(1, 30.0), concluded])
+    told = run(2, finding(name="gpu-oom"))
+    assert [lane.label for lane in made(replace(own, sources=files), told).swimlane.lanes] == ["rank 0", "rank 1"]
+    alone = replace(own, sources=files, observations=(concluded,))
+    assert [lane.label for lane in made(alone, told).swimlane.lanes] == ["rank 0", "rank 1", "rank1.log"]
 
 
 def test_a_band_whose_ranks_record_no_more_steps_is_paler_from_there() -> None:

@@ -158,6 +158,16 @@ def _several_hosts(hosts: int, identities: Sequence[Identity], stated: int | Non
     return hosts > 1 or shifted or beyond
 
 
+def _hosts_once(names: Collection[str]) -> list[str]:
+    """Names of hosts in order, without those with a domain where the one host of that name stands without it too."""
+    full: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        label, _, domain = name.partition(".")
+        if domain and label in names and not label.isdigit():
+            full[label].append(name)
+    return sorted(set(names) - {own[0] for own in full.values() if len(own) == 1})
+
+
 def know_world(data: RunData) -> World:
     """Everything the run says about who took part."""
     identities: list[Identity] = [
@@ -190,7 +200,7 @@ def know_world(data: RunData) -> World:
         pods &= of_run.union(*(whose.path_names(s.path) for s in data.sources))
         with_host = [o for o in with_host if o.captures.get("pod") not in pods or o.identity.node in pods]
     named = {*of_run, *(o.identity.node for o in with_host), *(t.identity.node for t in data.tracebacks)}
-    nodes = sorted(node for node in named if node)
+    nodes = _hosts_once({node for node in named if node})
     of_run |= {node for o in with_host if (node := o.identity.node) and node not in system}
     stated = stated_size(data.observations) or stated_world(data.facts)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}

@@ -170,6 +170,12 @@ def _lives(
                 own.seen(o.identity.attempt, at)
             if o.signature in wanted:
                 own.sign(Sign(float(at), o.signature, root))
+    # What was concluded on no rank, from lines of one that has the same sign in a lane of its own.
+    owners = {s.path: s.identity.rank for s in data.sources if s.identity.rank is not None}
+    for path, life_of_file in list(files.items()):
+        owner = lives.get(owners.get(path, -1))
+        if owner is not None and not life_of_file.spans and life_of_file.signs.keys() <= owner.signs.keys():
+            del files[path]
     return lives, files
 
 
