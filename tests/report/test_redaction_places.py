@@ -280,6 +280,7 @@ def test_a_temporary_folder_of_rays_bears_its_user() -> None:
         ("cannot reach https://vexai.services.ai.azure.com/api", "https://host-1/"),
         ("cannot reach https://vexsearch.search.windows.net/api", "https://host-1/"),
         ("no route to vexreg.azurecr.io now", "host-1"),
+        ("no route to vexes.us-east-1.aws.found.io now", "host-1"),
         ("no route to vexapp.modal.run now", "host-1"),
         ("no route to vexq.supabase.co now", "host-1"),
         ("cannot reach https://vexsa.blob.core.windows.net/api", "https://bucket-1.blob.core.windows.net/"),

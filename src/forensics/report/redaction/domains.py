@@ -67,6 +67,8 @@ _OWN_PARTS = frozenset(
 
 def _rented(lowered: str) -> bool:
     """Whether a name below a cloud's domain is a customer's: one of its parts is no service's."""
+    if lowered.startswith("fs.azure."):
+        return False  # a setting of Hadoop's, which ends in a host
     for domain in _RENTED:
         if lowered.endswith("." + domain):
             parts = lowered[: -len(domain) - 1].split(".")
