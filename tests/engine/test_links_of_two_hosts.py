@@ -30,3 +30,18 @@ def test_a_port_of_the_other_host_is_not_of_the_rank_that_reports_it(tmp_path: P
 def test_a_port_of_the_same_host_is(tmp_path: Path) -> None:
     found = root(tmp_path, "node-a")
     assert (found.name, found.ranks, found.node) == ("ib-link-flap", (0,), "node-a")
+
+
+def test_nor_of_the_rank_that_torch_ends_at_the_other_end(tmp_path: Path) -> None:
+    (tmp_path / "kern.log").write_text(KERNEL.format("node-b") + "\n")
+    lines = [
+        INIT.format("node-a", 0),
+        INIT.format("node-b", 3),
+        "[2026-11-28 10:22:30] node-a:4100:4201 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by "
+        "remote peer node-b<44312>",
+        "[rank0]:[E1128 10:22:33.102334455 ProcessGroupNCCL.cpp:1484] [PG 0 (default_pg) Rank 0] Process group watchdog "
+        "thread terminated with exception: NCCL error: remote process exited or there was a network error",
+    ]
+    (tmp_path / "nccl.log").write_text("".join(f"{line}\n" for line in lines))
+    found = analyse([str(tmp_path)], Options()).of_role(Role.ROOT)[0]
+    assert (found.name, found.ranks, found.node) == ("ib-link-flap", None, "node-b")

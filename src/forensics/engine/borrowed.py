@@ -64,7 +64,8 @@ def _aborted_by(c: Candidate, world: World) -> set[int]:
     if c.signature.area != "nccl":
         return set()
     said = [o for e in c.explains if e.signature.name in NCCL_ENDS for o in e.observations]
-    if any(whose.apart(a.identity.node, b.identity.node) for a in said for b in c.observations):
+    hosts = {o.identity.node or world.host_of.get(rank) for o in said if (rank := world.of(o)) is not None}
+    if any(whose.apart(host, o.identity.node) for host in hosts for o in c.observations):
         return set()
     return {rank for o in said if (rank := world.of(o)) is not None}
 
