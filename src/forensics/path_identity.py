@@ -45,10 +45,10 @@ _BEFORE_RANK = re.compile(
     r"(?:\.\w{1,8})?$"
 )
 # Slurm's %N and %t behind the job's number, or alone: "nemo_99121_dgxa-04_13.log", "slurm-7711-gn12-3.out",
-# "n001_0.log". A host has two digits at least, which a version or a setting ("v2", "lr3") seldom has.
+# "n001_0.log". A host has two digits at least, which a version, a setting ("v2", "lr3") or a card ("gpu0") seldom has.
 _NO_HOST = (
-    r"(?!(?:rank|task|step|part|seed|run|job|proc|gpu|local|try|attempt|epoch|std(?:out|err)|bsz?|lr|wd|dim|seq|ctx|batch"
-    r"|layer|head|len)s?[_-]?\d)"
+    r"(?!gpus?[_-]?\d(?!\d)|(?:rank|task|step|part|seed|run|job|proc|local|try|attempt|epoch|std(?:out|err)|bsz?|lr|wd"
+    r"|dim|seq|ctx|batch|layer|head|len)s?[_-]?\d)"
 )
 _HOST_AND_TASK = re.compile(
     rf"^(?:.*?(?<!\d)(?!20\d{{6}}[_-])\d{{3,12}}[_-])?({_NO_HOST}[a-z][a-z-]{{0,30}}\d(?=\d|[a-z0-9-]*-\d)[a-z0-9-]{{0,30}}?)"

@@ -106,6 +106,8 @@ def test_words_before_a_traceback_are_no_labels(tmp_path: Path) -> None:
     [
         ("nemo_99121_dgxa-04_13.log", "dgxa-04"),
         ("slurm-7711-gn12-3.out", "gn12"),
+        ("slurm-8812-gpu01-2.out", "gpu01"),
+        ("slurm-8812-gpu1-2.out", None),
         ("n001_0.log", "n001"),
         ("exp_20261120_lr3_1.log", None),
         ("slurm-dgx018-42.out", None),
