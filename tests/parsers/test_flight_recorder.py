@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forensics.model import COLLECTIVES_COLUMNS, Identity, Kind, Source
@@ -286,13 +286,15 @@ def test_large_entries_are_read_with_long_memo_indices(tmp_path: Path) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(cut=st.integers(0, 5000), flips=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4))
+@example(cut=0, flips=[(285, 0)])
 def test_damage_never_raises(tmp_path_factory: pytest.TempPathFactory, cut: int, flips: list[tuple[int, int]]) -> None:
     data = bytearray((DATA / "rank0_barrier" / "comm_lib_trace_rank_1").read_bytes())
     for position, value in flips:
         data[position % len(data)] = value
     folder = tmp_path_factory.mktemp("fr")
     dump, table = read(folder, bytes(data[: len(data) - cut % len(data)]))
-    assert (dump.problem is not None) == (not dump.entries)
+    # A dump may hold counters alone: one whose key of the entries is damaged looks like one of nothing pending.
+    assert bool(dump.entries or dump.pg_status) if dump.problem is None else not dump.entries
     assert table.columns == list(COLLECTIVES_COLUMNS)
     if not flips and cut % len(data):
         assert "truncated" in (not_compared(dump) or "")
