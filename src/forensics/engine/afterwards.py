@@ -17,14 +17,13 @@ from forensics.engine.candidates import Candidate, sum_up_without
 from forensics.engine.graph import depends_on, link, may_precede
 from forensics.engine.hangs import is_hang, is_stop
 from forensics.engine.identity import World
-from forensics.engine.order import MEMORY_KILLS
 from forensics.engine.own_failures import is_own_failure
-from forensics.engine.teardowns import ends_a_step
+from forensics.engine.survival import MEMORY_KILLS
+from forensics.engine.teardowns import BY_LAUNCHER, ends_a_step
 from forensics.model import Observation
 
 # Words of a rank for a peer that is gone. An error of the system that NCCL meets may be the rank's own.
 LOST = frozenset({"nccl-remote-error", "gloo-connection-closed", "nccl-peer-closed", "store-connection-lost"})
-STOPS = "sigterm-to-children"
 # Ends of a process that are told by others, and that no peer's end brings about.
 TOLD_ENDS = frozenset({"rank-segfault", "rank-sigill", "rank-sigfpe"}) | MEMORY_KILLS | KILLED
 
@@ -51,7 +50,7 @@ def notices(live: Sequence[Candidate], world: World) -> Notices:
         lost = c.signature.name in LOST or c.of_peers
         for o in c.observations if lost or is_stop(c) or c.signature.kind == "echo" else ():
             rank = world.of(o)
-            stops = is_stop(c) or c.signature.name == STOPS
+            stops = is_stop(c) or c.signature.name == BY_LAUNCHER
             if rank is not None and (lost or (stops and o.identity.rank is not None)):
                 of_ranks[c.attempt, rank].append(o)
             elif rank is None and (stops or ends_a_step(o)):

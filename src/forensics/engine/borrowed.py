@@ -8,7 +8,7 @@ from forensics.engine import whose
 from forensics.engine.candidates import Candidate
 from forensics.engine.hangs import LOST_PEER, is_hang
 from forensics.engine.identity import World
-from forensics.engine.order import MEMORY_KILLS
+from forensics.engine.survival import MEMORY_KILLS
 from forensics.model import Source
 
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.

@@ -17,13 +17,13 @@ from forensics.engine.identity import World
 from forensics.engine.own_failures import is_own_failure
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.engine.teardowns import BY_LAUNCHER
 from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
 _NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 LAUNCHERS_REPORT = "child-failed-error"
-STOPS = "sigterm-to-children"
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 WORKER_GONE = "background-worker-died"
@@ -81,7 +81,7 @@ def said_when_stopped(live: Sequence[Candidate]) -> None:
 
     Handlers of SIGTERM raise, save, and run out of memory or disk as they do.
     """
-    for stop in (c for c in live if c.signature.name == STOPS):
+    for stop in (c for c in live if c.signature.name == BY_LAUNCHER):
         for c in live:
             if not is_own_failure(c) or c.explained_by is not None or not _came_after(stop, c):
                 continue

@@ -54,11 +54,6 @@ class Rule:
     evidence: EvidenceRule
     index: int  # of the evidence rule in its signature
 
-    @property
-    def is_anchored(self) -> bool:
-        """Whether it asks for the beginning of a line."""
-        return "^" in (self.evidence.pattern or "").replace("[^", "")
-
 
 class Match(NamedTuple):
     captures: Mapping[str, str]
@@ -68,6 +63,12 @@ class Match(NamedTuple):
 def compiled(pattern: str) -> regex.Pattern[str]:
     """A rule's regex, compiled when a line first asks for it: a run hits few of the catalogue's rules."""
     return regex.compile(pattern, regex.ASCII)
+
+
+@cache
+def is_anchored(pattern: str) -> bool:
+    """Whether a rule's regex asks for the beginning of a line."""
+    return "^" in pattern.replace("[^", "")
 
 
 _ANY_OF = lazy(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one character out of several

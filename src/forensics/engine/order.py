@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forensics.engine.hangs import LOST_PEER, is_hang, is_stop
-from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN
+from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, MEMORY_KILLS
 from forensics.model import Observation, RunData
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 SAME_CLOCK = 2.0
 # Offsets known less well than this order nothing that a run does within one failure (seconds).
 USELESS = 30.0
-MEMORY_KILLS = frozenset({"host-oom", "host-oom-cgroup"})
 # The lines of a message below a traceback's last one (DistBackendError's "Last error: ...").
 MESSAGE_LINES = 6
 LATER = "by the same clock it came {apart:.0f} s after others had lost a peer, and {rank} has an error from before that"

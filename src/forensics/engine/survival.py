@@ -33,7 +33,8 @@ SUFFERING = frozenset(
 _OUTSIDE = ("gpu", "nccl")  # areas of what can hold on while training goes on
 BY_HAND = ("keyboard-interrupt", "external-sigterm")  # what ends also programs that wait after their work is done
 ENDS_A_RUN = ("failed", "hung", "interrupted")
-_WORKER_KILLED, _MEMORY_KILLS = "dataloader-worker-killed", ("host-oom", "host-oom-cgroup")
+MEMORY_KILLS = frozenset({"host-oom", "host-oom-cgroup"})
+WORKER_KILLED = "dataloader-worker-killed"
 DEATHS = (
     "child-failed-error",
     "sigkill-unknown-sender",
@@ -89,6 +90,7 @@ class _Run:
     starts: Sequence[Observation]
     trials: Sequence[Observation]  # of a study, that came to their end
     last: int  # the last attempt in which it trained, or met trouble of its own
+    lost_workers: AbstractSet[tuple[int, str]] = frozenset()  # attempt and pid of processes that a DataLoader missed
     in_vain: Sequence[Observation] = ()  # exceptions of a wait for another thread
     ends: Sequence[Candidate] = ()  # named causes of which no process trained on
     died: AbstractSet[int] = frozenset()  # attempts of which something says that a process of theirs died
@@ -122,6 +124,13 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         starts=[o for c in found if c.signature.name in _STARTS for o in c.observations],
         trials=[o for c in found if c.signature.name == TRIAL_FINISHED for o in c.observations],
         last=max([*own, *steps.reached], default=0),
+        lost_workers={
+            (c.attempt, o.captures["pid"])
+            for c in live
+            if c.signature.name == WORKER_KILLED
+            for o in c.observations
+            if "pid" in o.captures
+        },
         in_vain=[o for c in live for o in c.observations if _waited_in_vain(o)],
         ends=[c for c in live if c.context is None and _ends_programs(c, steps, world)]
         if any(c.captured("thread") for c in live)
@@ -129,16 +138,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
     )
     died = {c.attempt for c in live if c.signature.name in DEATHS and c.context is None and not _outlived_death(c, run)}
     run = replace(run, died=died)
-    missed = {
-        o.captures["pid"]
-        for c in live
-        if c.signature.name == _WORKER_KILLED
-        for o in c.observations
-        if "pid" in o.captures
-    }
     for c in live:
-        if c.signature.name in _MEMORY_KILLS and missed & {o.captures.get("pid") for o in c.observations}:
-            continue  # its DataLoader found the killed process gone: batches fetched before that are trained on
         if c.context is None:
             suffers = any(o.signature.name in SUFFERING for o in live if o is not c and o.attempt == c.attempt)
             c.context = _survived(c, run, suffers=suffers) or _waved_away(c)
@@ -184,7 +184,7 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         return "training went on for many steps between it and the run's end" if passed else None
     if c.signature.name in DEATHS:
         return "training went on afterwards"
-    if all(_thread_was_missed(o, run) for o in c.observations):
+    if all(_thread_was_missed(o, run) for o in c.observations) or _worker_was_missed(c, run):
         return None
     if steps.goes_on_after(last, world.of(last)):
         return "training goes on below it in the same log: it was handled, or the program was started again"
@@ -213,6 +213,12 @@ def _thread_was_missed(o: Observation, run: _Run) -> bool:
     if "thread" not in o.captures:
         return False
     return any(_follows(w, o) and not run.steps.goes_on_after(w, run.world.of(w)) for w in run.in_vain)
+
+
+def _worker_was_missed(c: Candidate, run: _Run) -> bool:
+    """Whether the kernel killed a worker that its DataLoader found gone, whose last batches were still trained on."""
+    killed = {(c.attempt, o.captures.get("pid", "")) for o in c.observations}
+    return c.signature.name in MEMORY_KILLS and bool(killed & run.lost_workers)
 
 
 def _ends_programs(c: Candidate, steps: StepClock, world: World) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from io import FileIO
 from typing import NamedTuple
 
-from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Patience, Rule
+from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, Patience, Rule, is_anchored
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
 from forensics.model import MAX_RANKS, QUOTED, Evidence, Identity, Observation, Source, Traceback, Writer
@@ -422,7 +422,7 @@ def _observations(
 
 def _forms(rule: Rule, text: str, printed: str) -> tuple[str, ...]:
     """What a rule is tried on: the cleaned line, for one that asks for its beginning without a time, and as printed."""
-    unstamped = without_stamp(text) if rule.is_anchored else text
+    unstamped = without_stamp(text) if is_anchored(rule.evidence.pattern or "") else text
     return tuple(dict.fromkeys((text, unstamped, printed)))
 
 

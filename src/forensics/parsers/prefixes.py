@@ -507,6 +507,7 @@ def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tu
         m = pattern.match(text)
         if m is not None and m.end() > 0 and not repeats(name, m):
             return name, m
+    # A time alone is left to the message, where a logger may have put it; before a label it was a collector's.
     if (m := _COLLECTED.match(text)) is not None:
         behind = text[m.end() :]
         if any(_VOTED[name].match(behind) for name in voted):

@@ -27,6 +27,7 @@ from forensics.engine.survival import (
     OLDER,
     STEPS_AFTER_DEATH,
     SUFFERING,
+    WORKER_KILLED,
 )
 from forensics.model import BYSTANDER, Observation
 from forensics.parsers.kernel import xid
@@ -49,7 +50,6 @@ KILLS_A_PROCESS = frozenset(
     "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
     "ray-worker-died pod-evicted rank-exited-early".split()
 )
-WORKER_KILLED = "dataloader-worker-killed"
 # What a program says where its host is short of memory.
 HOST_MEMORY = ("cpu-allocation-failed", "dataloader-worker-lost", "shm-exhausted", "thread-limit-exhausted")
 # Links, adapters and storage: a program that needs them says so when they fail.
