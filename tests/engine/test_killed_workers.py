@@ -42,5 +42,7 @@ def test_a_kill_that_a_restart_made_good_is_no_cause(tmp_path: Path) -> None:
     restarted = "[2025-11-20 10:01:00,000] torch.distributed.elastic.agent.server.api: [INFO] [default] Worker group FAILED. 2/3 attempts left; will restart worker group"
     again = [f"2025-11-20 10:02:{n:02},400 - trainer - INFO - step {n}0 loss {7 - n / 40:.4f}" for n in range(1, 50)]
     with (tmp_path / "train.log").open("a") as log:
-        log.write("\n".join([restarted, *again, "2025-11-20 10:03:00,000 - trainer - INFO - Training completed."]) + "\n")
+        log.write(
+            "\n".join([restarted, *again, "2025-11-20 10:03:00,000 - trainer - INFO - Training completed."]) + "\n"
+        )
     assert analyse([str(tmp_path)], Options()).verdict.value in ("recovered", "healthy")
