@@ -9,7 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forensics.engine.pipeline import analyse
-from forensics.model import BYSTANDER, UNTIED, Diagnosis, Evidence, Fact, Identity, Kind, Observation, Role, Source
+from forensics.model import (
+    BYSTANDER,
+    UNTIED,
+    Diagnosis,
+    Evidence,
+    Fact,
+    Identity,
+    Kind,
+    Observation,
+    Role,
+    Source,
+    Verdict,
+)
+from forensics.parsers import run_pods
 from forensics.parsers.bystanders import marked
 
 STEPS = "".join(f"2026-05-14 10:00:{n:02},000 INFO step {n} loss {2 - n / 100:.3f}\n" for n in range(30))
@@ -121,6 +134,30 @@ def test_of_one_sign_of_the_run_and_of_others_the_runs_own_is_left(tmp_path: Pat
     listing = HEAD + EVICTED.format(pod="notebook-0") + EVICTED.format(pod="llm-worker-1") + SCHEDULED
     (root,) = diagnosed(tmp_path, "llm-worker-1.log", listing, text=STEPS).of_role(Role.ROOT)
     assert (root.name, root.captures["pod"], root.count) == ("pod-evicted", "llm-worker-1", 1)
+
+
+@pytest.mark.parametrize(
+    ("log", "pod"),
+    [("train-worker-0.log", "llama-gpu-2"), ("run-trainer-1.log", "gpt-0"), ("train.log", "notebook-0")],
+)
+def test_what_a_file_is_called_ties_no_pod_to_the_run_and_excludes_none(tmp_path: Path, log: str, pod: str) -> None:
+    found = diagnosed(tmp_path, log, HEAD + EVICTED.format(pod=pod), text=STEPS)
+    (sign,) = [f for f in found.findings if f.name == "pod-evicted"]
+    assert BYSTANDER not in sign.captures and sign.captures[UNTIED] == pod
+    assert found.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("pod", ["gpt-node-0-0-x7k2p", "ft-head-0", "llama-ps-0"])
+def test_the_only_pods_of_a_list_are_the_runs_if_they_train(tmp_path: Path, pod: str) -> None:
+    (root,) = diagnosed(tmp_path, "train.log", HEAD + EVICTED.format(pod=pod), text=STEPS).of_role(Role.ROOT)
+    assert root.name == "pod-evicted"
+
+
+@pytest.mark.parametrize(("name", "own"), [("llm-worker-0", True), ("trainer-0", False), ("gpu-7", False)])
+def test_a_variable_names_a_pod_where_no_host_is_called_so(tmp_path: Path, name: str, own: bool) -> None:
+    (tmp_path / "a.log").write_text(f"HOSTNAME={name}\n")
+    named = run_pods.named_in(Source("a.log", tmp_path / "a.log", Kind.LOG, 1))
+    assert named == (frozenset((name,)) if own else frozenset())
 
 
 LINES = st.one_of(

@@ -104,6 +104,8 @@ def _of_listings(observations: Sequence[Observation], sources: Sequence[Source])
         if "pod" in o.captures or pods.node_of_event(text) is not None or _CONTAINER.match(text) is not None:
             by_file.setdefault(o.evidence[0].file, []).append(n)
     files = {s.path: s for s in sources}
+    logs = [s for s in sources if s.kind is Kind.LOG] if by_file else []
+    own = {s.path: run_pods.named_in(s) for s in logs[: run_pods.MAX_LOGS]}
     found = _Listed({}, {})
     for path, places in by_file.items():
         if path not in files:
@@ -112,36 +114,39 @@ def _of_listings(observations: Sequence[Observation], sources: Sequence[Source])
             text = beginning(files[path].file, MAX_BYTES).decode("utf-8", "replace")
         except OSError:
             continue
-        logs = [s for s in sources if s.kind is Kind.LOG and s.path != path]
-        names = {name for s in logs for name in _names(s.path)}
-        told = _others(text, {n: observations[n] for n in places}, names, run_pods.named_in(logs))
+        others = [s.path for s in logs if s.path != path]
+        names = {name for other in others for name in _names(other)}
+        said = set().union(*(named for other, named in own.items() if other != path))
+        told = _others(text, {n: observations[n] for n in places}, names, said)
         found.others.update(told.others)
-        found.untied.update(told.untied if logs else {})
+        found.untied.update(told.untied if others else {})
     return found
 
 
 def _others(text: str, signs: Mapping[int, Observation], names: set[str], own: Collection[str]) -> _Listed:
     """`_of_listings` of one text. names: after which the run's logs are named; own: pods that they say they are of."""
     objects = kube_events.pods_of(text)
-    nodes = {**{pod: set(hosts) for pod, hosts in objects.items()}, **pods.listed(text)}
+    nodes = {**{pod: set[str]() for pod in objects}, **pods.listed(text)}
     jobs = {_job_of(pod) for pod in nodes.keys() & (names | set(own))} or _jobs_of_both(nodes, names | set(own))
-    # Where the list has none of the run's pods, their names tell: begun with another word, a pod is of another job.
-    named = {*own, *run_pods.replicas(names)}
+    # Where the list has none of the run's pods, what they say they are tells: begun with another word, a pod is of
+    # another job. What a log's file is called tells at most which may be its own.
+    named = run_pods.replicas(names)
     family = [nodes[pod] for pod in nodes if _is_of(pod, jobs)]
     placed = set().union(*family) if all(family) else set()  # of a pod without a node nothing tells where it was
     containers = _containers(text)
     containers_jobs = {_job_of(name) for name in containers & names}
-    known = jobs or named or run_pods.likely_the_runs(nodes.keys(), map(_job_of, nodes))
+    known = jobs or own or run_pods.likely_the_runs(nodes.keys(), map(_job_of, nodes))
     found = _Listed({}, {})
     for n, o in signs.items():
         row = _CONTAINER.match(o.evidence[0].text)
         pod, node = o.captures.get("pod"), pods.node_of_event(o.evidence[0].text)
         if pod is not None and (
-            not _is_of(pod, jobs) if jobs else (named and not run_pods.may_be_of(pod, named, certain=bool(own)))
+            not _is_of(pod, jobs) if jobs else bool(own) and not run_pods.may_be_of(pod, {*own, *named})
         ):
             found.others[n] = f"pod {pod}"
         elif pod is not None and not known and (pod in objects or pods.is_row(o.evidence[0].text)):
-            found.untied[n] = pod
+            if not named or not (run_pods.is_replica(pod) or run_pods.may_be_of(pod, named)):
+                found.untied[n] = pod
         elif node is not None and placed and node not in placed:
             found.others[n] = f"node {node}"
         elif row is not None and containers_jobs and not _is_of(row["name"], containers_jobs):

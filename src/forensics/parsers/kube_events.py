@@ -85,15 +85,11 @@ def refine(source: Source, head: bytes, observations: Sequence[Observation]) -> 
     return [_refined(o, events) for o in observations]
 
 
-def pods_of(text: str) -> dict[str, set[str]]:
-    """Pod -> the hosts that its events name, where a text is of events as objects; else empty."""
-    found: dict[str, set[str]] = {}
+def pods_of(text: str) -> set[str]:
+    """The pods that events are of, where a text is of events as objects; else empty."""
     if not any(mark.decode() in text for mark in _MARKS):
-        return found
-    for event in read(text):
-        if event.kind == "Pod" and event.name is not None:
-            found.setdefault(event.name, set()).update((event.host,) if event.host else ())
-    return found
+        return set()
+    return {event.name for event in read(text) if event.kind == "Pod" and event.name is not None}
 
 
 def read(text: str) -> list[Event]:

@@ -16,31 +16,26 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from forensics.parsers.pod_names import MADE_UP, OF_JOBSET, ROLES
 from forensics.triage.folders import is_host, is_role
 from forensics.triage.layouts import Cut, by_stem, is_kind_of_log, natural, stem
 
-_RANDOM = r"[bcdfghj-np-tv-xz2456789]{5}"
-# A pod of a JobSet. Roles have names of the user's, or of Kubeflow's trainer, which has initializers beside `node`.
-_OF_JOBSET = (
-    r"(?P<set>[a-z0-9][a-z0-9-]*?)-(?:(?:dataset|model)-initializer|[a-z][a-z0-9]*)-\d+-\d+"
-    rf"-{_RANDOM}"
-)
 _CONTAINER_LOG = re.compile(
-    rf"(?:(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:master|worker|launcher|chief|ps|evaluator|head|server|scheduler|trainer)-\d+"
-    rf"|{_OF_JOBSET})_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{{64}}\.log\Z"
+    rf"(?:(?P<job>[a-z0-9][a-z0-9.-]*?)-(?:{ROLES}|server|scheduler)-\d+"
+    rf"|{OF_JOBSET})_(?P<namespace>[a-z0-9-]+)_[a-z0-9-]+-[0-9a-f]{{64}}\.log\Z"
 )
 # What `kubectl logs` of such pods is written to, under the pods' names.
 _POD_LOG = re.compile(
     r"(?:(?P<before>[a-z0-9][a-z0-9-]*)_)?(?P<job>[a-z0-9][a-z0-9.-]*?)"
-    rf"-(?:master|worker|launcher|chief|ps|evaluator|head|trainer)(?:-\d+|(?:-[a-z0-9]+){{0,3}}-{_RANDOM})"
+    rf"-(?:{ROLES})(?:-\d+|(?:-[a-z0-9]+){{0,3}}-{MADE_UP}{{5}})"
     r"(?:[-.][a-z][a-z0-9-]*|_[a-z][a-z0-9-]*|_(?P<behind>[a-z][a-z0-9-]*)_[a-z][a-z0-9-]*)?"
     r"\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z"
 )
 _POD = re.compile(
-    r"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?P<role>master|worker|launcher|chief|ps|evaluator|head|trainer)"
-    rf"(?:-\d+|(?:-[a-z0-9]+){{0,3}}-{_RANDOM})\Z"
+    rf"(?P<job>[a-z0-9][a-z0-9.-]*?)-(?P<role>{ROLES})"
+    rf"(?:-\d+|(?:-[a-z0-9]+){{0,3}}-{MADE_UP}{{5}})\Z"
 )
-_JOBSET_LOG = re.compile(rf"{_OF_JOBSET}\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z")
+_JOBSET_LOG = re.compile(rf"{OF_JOBSET}\.(?:log|txt)(?:\.(?:gz|xz|bz2|zst))?\Z")
 # The numbers behind these count what one job has of them.
 _OF_A_JOB = r"(?:(?:global|node|machine)_?)?rank|node|host|worker|trainer|pod|server|machine"
 # And behind these what one machine has.
