@@ -181,5 +181,6 @@ def test_the_one_host_of_a_row() -> None:
     table = (
         "JobID           JobName        NodeList      State\n------------ ---------- --------------- ----------\n"
         "77                train            n[3]  NODE_FAIL\n78                train        n[03-05]  NODE_FAIL\n"
+        "79                train   None assigned CANCELLED+\n"
     )
     assert places(table) == {3: "n3"}

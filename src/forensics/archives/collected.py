@@ -152,7 +152,7 @@ def google(record: Object) -> list[Said]:
 
 def _instance(record: Object) -> list[str]:
     """The name of the machine that an entry is of: its serial console, or what an agent on it has sent."""
-    name = _at(_at(record, "labels"), "compute.googleapis.com/resource_name")
+    name = _at(record, "labels", "compute.googleapis.com/resource_name")
     if _at(record, "resource", "type") != "gce_instance" or not isinstance(name, str):
         return []
     return [name] if re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name) else []

@@ -16,7 +16,6 @@ _BELOW = 8  # lines between the last line of a traceback and the header of the o
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 _OF_CELLS = ("PapermillExecutionError", "CellExecutionError")
 _CELL = 400  # lines of a cell's source that nbclient quotes above its traceback
-_QUOTED = "Original Traceback"  # what a DataLoader's worker raised, in the message of what the loader raises
 
 
 def own_frame(ordered: Sequence[Traceback], i: int) -> tuple[str, int, str] | None:
@@ -119,7 +118,7 @@ def _with_place(o: Observation, ordered: Sequence[Traceback]) -> Observation:
     evidence = o.evidence
     if raised.thread is not None:
         o = replace(o, captures={**o.captures, "thread": raised.thread})
-    if quoted is not None and _QUOTED in quoted.header.text and _gap(raised, quoted) <= _BELOW:
+    if quoted is not None and tracebacks.QUOTED in quoted.header.text and _gap(raised, quoted) <= _BELOW:
         raised = quoted
         evidence = (*evidence, *(e for e in (quoted.final,) if e not in evidence))
     frame = raised.own_frame or (own_frame(ordered, n) if raised is ordered[n] else None)

@@ -37,7 +37,7 @@ _JOB_STATE = "JobState="
 _HEAD = lazy(r"\bJobID(?:Raw)?\b.*\bState\b")  # above a table; without one, blanks alone make no row
 _RULE = lazy(r"\s{0,40}-{2,}(?: -{2,})*\s*")  # below it: a column as wide as each group of its dashes
 # A list of several hosts has commas, or a range in brackets; where nothing ran Slurm prints "None assigned".
-_ONE_HOST = lazy(r"(?<!\S)(?!None\b)[A-Za-z][\w.-]{0,63}(?:\[\d{1,6}\])?(?!\S)")
+_ONE_HOST = lazy(r"(?<!\S)(?<!None )(?!None\b)[A-Za-z][\w.-]{0,63}(?:\[\d{1,6}\])?(?!\S)")
 _TIME = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
@@ -126,7 +126,8 @@ def _under(text: str, column: str, form: re.Pattern[str], *, last: bool = False)
         else:
             cells = line.strip().split("|") if piped is not None else []
             cell = cells[piped] if piped is not None and piped < len(cells) else ""
-            under = [m[0] for m in form.finditer(line) if span and m.start() < span[1] and m.end() > span[0] + 1]
+            words = form.finditer(line) if span is not None else ()
+            under = [m[0] for m in words if span and m.start() < span[1] and m.end() > span[0] + 1]
             if form.fullmatch(cell) or under:
                 found[number] = cell or under[-1 if last else 0]
     return found

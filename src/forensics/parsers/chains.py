@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forensics.model import Identity, Traceback
+from forensics.parsers.tracebacks import QUOTED
 
-BELOW = 2  # lines below an exception within which the traceback that it quotes begins: "Original Traceback"
+BELOW = 2  # lines below an exception within which the traceback that it quotes begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def chains(found: Iterable[Traceback]) -> tuple[Chain, ...]:
     """The chains of a log's tracebacks, in the order of their first lines.
 
     A traceback joins the one above it of its writer where Python says that it was raised from it or while it was
-    handled, and where it begins right below that one's last line, which then quotes it (a DataLoader's worker).
+    handled, and where that one's message quotes it, right below its last line (a DataLoader's worker).
     """
     open_chains: dict[Identity, Chain] = {}
     done: list[Chain] = []
@@ -41,7 +42,8 @@ def chains(found: Iterable[Traceback]) -> tuple[Chain, ...]:
             continue  # a last line of which the frames are not there, or are above it without a header
         before = open_chains.get(t.identity)
         hangs = t.chained in ("cause", "context")
-        if before is not None and (hangs or t.header.line <= before.last + BELOW):
+        quoted = before is not None and QUOTED in t.header.text and t.header.line <= before.last + BELOW
+        if before is not None and (hangs or quoted):
             chain = Chain(before.first, max(before.last, t.final.line), t.identity)
         else:
             if before is not None:

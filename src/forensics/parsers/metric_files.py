@@ -297,9 +297,10 @@ def _rows(line: int | None, record: Mapping[str, Any]) -> Iterator[_Row]:
     flat = _flatten(record)
     step = next((s for key in _STEP_KEYS if key in flat and (s := _count(flat[key])) is not None), None)
     rank = next((r for key in RANKS if (r := _whole(flat.get(key))) is not None and 0 <= r < 2**31), None)
-    epoch = next((e for key in flat if canonical(key) == "epoch" and (e := _number(flat[key])) is not None), None)
+    epochs = (e for key in flat if canonical(key) == "epoch" for e in (_number(flat[key]), _count(flat[key])))
+    epoch = next((e for e in epochs if e is not None), None)
     if step is None:
-        step = next((s for key in flat if canonical(key) == "step" and (s := _whole(flat[key])) is not None), None)
+        step = next((s for key in flat if canonical(key) == "step" and (s := _count(flat[key])) is not None), None)
     time, clock = _moment(flat)
     summary = "train_runtime" in flat  # HF's last record: means over the whole run
     seen: set[str] = set()
@@ -589,7 +590,7 @@ def _numbers(cells: Sequence[Any]) -> list[float | None]:
 
 def _steps(cells: Sequence[Any]) -> list[int | None]:
     """`_count` of each of the cells."""
-    if isinstance(cells[0], str) and "/" in cells[0]:
+    if any(isinstance(cell, str) and "/" in cell for cell in cells):
         return [_count(cell) for cell in cells]
     return [_integer(number) for number in _numbers(cells)]
 

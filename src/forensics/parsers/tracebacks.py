@@ -18,6 +18,7 @@ from forensics.parsers.prefixes import clean, is_bare, segments
 from forensics.parsers.severity import spoken_of
 
 HEADER_WORD = "Traceback"
+QUOTED = "Original Traceback"  # what a worker raised, in the message of what is raised for it (torch/_utils.py)
 HEADER = r"Traceback \(most recent call"  # Sacred and others change the words after "call"
 MAX_BYTES = 256 << 10  # a traceback of 1,000 recursive frames fits
 MAX_LINES = 3000

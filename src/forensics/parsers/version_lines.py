@@ -51,6 +51,7 @@ _VERSIONS = lazy(
 )
 _ONE = lazy(rf"(?i)\b({_NAME}){_SAID}v?(\d+\.\d[\w.+-]{{0,40}}?(?=[\s,;|/)]|\Z)|{_TUPLE}|{_WHOLE})")
 _USES = lazy(r"(?i)\W{0,4}(?:using|running|loaded|with|on)\s")
+_STATED = lazy(r"\s*[^\s-][^\n]*[,;|]")  # in one row: what is asked for has a line each, or blanks between
 _MENTION = lazy(rf"\b(?:{_NAME}){_SAID}[v(]?\d")
 _VERSION_OF = lazy(r"[ _.-]?(?:version|__version__)\Z")
 # A logger's level and name between its time and what it says.
@@ -69,7 +70,7 @@ def versions(message: str) -> list[tuple[str, str]]:
     """(package, version) of each item of a line of nothing but versions; nothing of another line."""
     if not _VERSIONS.match(message):
         return []
-    if "==" in message and not _USES.match(message) and len(_ONE.findall(message)) < 2:
+    if "==" in message and not _USES.match(message) and not _STATED.match(message):
         return []  # as a list of what is asked for has it
     found = [(normal(_PACKAGES[name.lower()]), version) for name, version in _ONE.findall(message)]
     return [(package, ".".join(re.findall(r"\d+", v)) if v.startswith("(") else v) for package, v in found]

@@ -208,6 +208,10 @@ def _validate_rule(where: str, n: int, table: Mapping[str, Any]) -> None:
         _choice(where, "evidence.culprit", known["culprit"], CULPRITS, (*place, "culprit"))
     if "within" in known:
         _choice(where, "evidence.within", known["within"], WITHIN, (*place, "within"))
+        if not known.keys() & {"near", "unless_near"}:
+            raise SignatureError(
+                f"{where}: within bounds near and unless_near, and there is neither", (*place, "within")
+            )
     if not 0 < known.get("weight", 0.9) <= 1:
         raise SignatureError(f"{where}: weight must lie in (0, 1]", (*place, "weight"))
     for key, least, largest in (("near_lines", 0, WIDEST), ("at_least", 1, 1 << 31)):

@@ -330,7 +330,7 @@ def _read_dicts(text: str, at: int) -> Reading | None:
             start, end = whole.start() + m.start(2), whole.start() + m.end(2)
             if name is None or name == "total_steps" or (name in names and name != "loss_part"):
                 continue
-            if text.startswith("/", end) and name != "step":  # `"iter": "880/4000"`
+            if text.startswith("/", end) and name not in ("step", "epoch"):  # `"iter": "880/4000"`
                 continue
             if name in ("step", "epoch"):
                 position = True
