@@ -11,6 +11,7 @@ from types import MappingProxyType
 from forensics import arrays
 from forensics.archives.formats import without_compression
 from forensics.files import beginning
+from forensics.host_words import NUMBERED
 from forensics.model import Identity, Kind, Source
 
 _ATTEMPT_LAYOUT = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/(?:filtered_)?(stdout|stderr)\.log$")
@@ -46,12 +47,8 @@ _BEFORE_RANK = re.compile(
 )
 # Slurm's %N and %t behind the job's number, or alone: "nemo_99121_dgxa-04_13.log", "slurm-7711-gn12-3.out",
 # "n001_0.log". A host has two digits at least, which a version, a setting ("v2", "lr3") or a card ("gpu0") seldom has.
-_NO_HOST = (
-    r"(?!gpus?[_-]?\d(?!\d)|(?:rank|task|step|part|seed|run|job|proc|local|try|attempt|epoch|std(?:out|err)|bsz?|lr|wd"
-    r"|dim|seq|ctx|batch|layer|head|len)s?[_-]?\d)"
-)
 _HOST_AND_TASK = re.compile(
-    rf"^(?:.*?(?<!\d)(?!20\d{{6}}[_-])\d{{3,12}}[_-])?({_NO_HOST}[a-z][a-z-]{{0,30}}\d(?=\d|[a-z0-9-]*-\d)[a-z0-9-]{{0,30}}?)"
+    rf"^(?:.*?(?<!\d)(?!20\d{{6}}[_-])\d{{3,12}}[_-])?((?!{NUMBERED})[a-z][a-z-]{{0,30}}\d(?=\d|[a-z0-9-]*-\d)[a-z0-9-]{{0,30}}?)"
     r"[_-]\d{1,5}\.(?:log|out|err|txt)$",
     re.I,
 )

@@ -106,6 +106,17 @@ def test_one_gathered_line_of_a_kernel_bears_its_host(
     assert (root.name, root.node, root.ranks) == ("gpu-fell-off-bus", node, ranks)
 
 
-@pytest.mark.parametrize("line", ["n3: loss 3.0", "step2: [12.5] done", "epoch: [12345.678901] x", "n3: see /var/log"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n3: loss 3.0",
+        "n3: [0.693147] nats",  # printk's seconds take five characters at least
+        "loss1: [12345.693147] of the sum",
+        "rank3: [12345.678901] done",
+        f"gpu0: {LOST}",
+        "epoch: [12345.678901] x",
+        "n3: see /var/log",
+    ],
+)
 def test_a_label_before_other_words_needs_a_vote(line: str) -> None:
     assert clean(line).identity.node is None and not vote([line])

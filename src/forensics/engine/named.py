@@ -16,6 +16,7 @@ from forensics.engine import declared, host_folders, numbered, whose
 from forensics.engine.environment import stated_world
 from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.kernel import namesakes
+from forensics.host_words import NUMBERED
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
 from forensics.patterns import lazy
 
@@ -32,8 +33,7 @@ _LETTERED = lazy(
 )
 # A kernel's log under nothing but its kind and one more word, which has a number in it: dmesg-gn12.txt, gn12_dmesg.log.
 _KIND = r"(?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog)"
-_NO_WORD = r"(?!(?:rank|run|job|boot|attempt|try|part|step|xid|log|gpu|v)[-_]?\d+(?:[-_.]|$))"
-_WORD = _NO_WORD + r"[a-z][a-z-]{0,30}\d[a-z0-9-]{0,30}"
+_WORD = rf"(?!{NUMBERED})[a-z][a-z-]{{0,30}}\d[a-z0-9-]{{0,30}}"
 _KERNEL_OF = lazy(
     rf"(?:^|/)(?:{_KIND}[-_.](?P<after>{_WORD})|(?P<before>{_WORD})[-_.]{_KIND})(?:\.(?:txt|log|out|json))*$", re.I
 )

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from forensics.host_words import NUMBERED, WITHIN
 from forensics.model import MAX_RANKS, Identity
 from forensics.parsers.task_labels import Labelled, are_tasks
 from forensics.patterns import lazy
@@ -24,18 +25,19 @@ from forensics.patterns import lazy
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
 _ANSI = lazy(ANSI)
 
-# What a kernel's line begins with in the forms of `parsers.kernel.lines`, and other lines seldom do: printk's stamp,
-# the tag of the system's log, or the words of drivers and of the memory killer, behind any stamp in brackets.
+# What a kernel's line begins with in the forms of `parsers.kernel.lines`, and other lines seldom do: printk's stamp
+# ("[%5lu.%06lu] "), the tag of the system's log, or the words of drivers and of the memory killer, behind any stamp in
+# brackets.
 _LOGGED = (
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) [A-Za-z0-9][\w.-]{0,252} "
 )
 _KERNELS = (
-    rf"(?:\[ *\d{{1,10}}\.\d{{6}}\] |{_LOGGED}kernel: |(?:\[[^\]]{{1,40}}\] ?)?(?:NVRM: |Out of memory: Killed process"
-    r"|oom-kill:constraint=|Memory cgroup out of memory: |nvidia-nv(?:link|switch)\d*: |mlx5_core \d{4}:"
-    r"|pcieport \d{4}:|amdgpu \d{4}:|mce: \[Hardware Error\]))"
+    rf"(?:\[(?=[ \d]{{5,10}}\.) {{0,4}}\d{{1,10}}\.\d{{6}}\] |{_LOGGED}kernel: |(?:\[[^\]]{{1,40}}\] ?)?"
+    r"(?:NVRM: |Out of memory: Killed process|oom-kill:constraint=|Memory cgroup out of memory: "
+    r"|nvidia-nv(?:link|switch)\d*: |mlx5_core \d{4}:|pcieport \d{4}:|amdgpu \d{4}:|mce: \[Hardware Error\]))"
 )
-_NUMBERED_HOST = r"[A-Za-z][A-Za-z_.-]{0,60}\d[\w.-]{0,60}"
+_NUMBERED_HOST = rf"(?!{NUMBERED})[A-Za-z][A-Za-z_.-]{{0,60}}\d[\w.-]{{0,60}}"
 _LINE = r":(?:\d{1,9}[:-])?"  # behind the name of a file that grep names, its line where it was asked for (-n)
 
 # name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
@@ -72,7 +74,10 @@ ALWAYS: dict[str, str] = {
         r"(?:<[0-3]>)?"
     ),
     "pasted_number": r"^\s*(?:\d{1,7}|\[\d{1,7}\]) (?P<rest>\[rank\d+\]:)",
-    # pdsh or clush, of a few lines of kernels that were looked for: too few for a vote, and unmistakable
+}
+# Prefixes before a few lines of kernels that were looked for; all end in ":".
+GATHERED: dict[str, str] = {
+    # pdsh or clush: too few lines for a vote, and unmistakable
     "gathered": rf"^(?P<host>{_NUMBERED_HOST}|\d{{1,3}}(?:\.\d{{1,3}}){{3}}): (?P<rest>{_KERNELS}|/var/log/\S)",
     # grep, of the logs of systems below /var/log, and of dmesg's output that bears a host in its name
     "grep_dmesg_of": (
@@ -88,8 +93,6 @@ ALWAYS: dict[str, str] = {
         rf"{_LINE}(?P<rest>{_KERNELS}|{_LOGGED}[\w./-]{{1,64}}(?:\[\d{{1,10}}\])?: )"
     ),
 }
-# Words with numbers in the names of files that are no hosts': dmesg-boot1.txt.
-_NO_HOST_OF_FILE = lazy(r"(?i)(?:rank|run|job|boot|attempt|try|part|step|xid|log|gpu|v|old|prev\w*)[-_.]?\d+$")
 
 # Prefixes that need the file's vote: what `host`, or else the first group, holds must look like it over the file.
 VOTED: dict[str, str] = {
@@ -127,17 +130,18 @@ _NEVER_A_HOST = {
 
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
 _JOURNAL = lazy(r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,18}(?: [A-Z]{3,5})?|1\d{9}\.\d{6}) [\w.-]+ kernel: ")
-_ALWAYS = {name: lazy(pattern) for name, pattern in ALWAYS.items()}
+_ALWAYS = {name: lazy(pattern) for name, pattern in (*ALWAYS.items(), *GATHERED.items())}
 
 
-def _any_of(patterns: Mapping[str, str], flags: int = 0) -> re.Pattern[str]:
+def _any_of(patterns: Mapping[str, str]) -> str:
     """One pattern whose last group has the name of the first of these that matches: one look instead of sixteen."""
     plain = {name: re.sub(r"\(\?P<\w+>", "(?:", pattern) for name, pattern in patterns.items()}
-    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in plain.items()), flags)
+    return "|".join(f"(?P<{name}>{pattern})" for name, pattern in plain.items())
 
 
 _OF_KERNELS = lazy(_KERNELS)
-_SOME = _any_of(ALWAYS)
+_COUNTED = lazy(NUMBERED)
+_SOME = re.compile(rf"{_any_of(ALWAYS)}|^(?=[\w./+@-]{{1,300}}:)(?:{_any_of(GATHERED)})")
 _VOTED = {name: re.compile(pattern) for name, pattern in VOTED.items()}
 
 # Heads of log records: what stands between the prefixes and the message.
@@ -160,49 +164,38 @@ HEADS: dict[str, str] = {
     ),
 }
 _HEADS = {name: lazy(pattern, re.S) for name, pattern in HEADS.items()}
-_SOME_HEAD = _any_of(HEADS, re.S)
+_SOME_HEAD = re.compile(_any_of(HEADS), re.S)
 
 # What stands before the place of a process that a logger names: nothing, a bracket, a stamp or a level.
 _HEAD_ENDS = r"(?:^|[\[\]|,:\d] ?|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL) +)"
 
+# A host that stands beside a rank.
+_HOST_BESIDE = rf"(?!{WITHIN})(?P<host>{_NUMBERED_HOST})"
+
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
 IN_TEXT_RANK: tuple[str, ...] = (
-    r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d+)\]",
-    r"\[[^\]]{0,60}\(default_pg\) Rank (\d+)\]",
-    r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (\d+)\]",
-    r"^\([Rr]ank[ :=](\d+)\)",
-    r'"(?:global_)?rank": ?(\d+)[,}]',
-    r"\brank(\d+)\[\d+\]\[",
-    r"^[Rr]ank[ :=]{1,2}(\d+)[ ,:|\]]",
-    r"^.{0,60}\[[\w.-]+\.py:\d+\] \((\d+)/\d+\) ",  # icefall: rank/world size
-    r"\| *[Rr]ank[ :=]{0,2}(\d+) *\|",
+    r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(?P<rank>\d+)\]",
+    r"\[[^\]]{0,60}\(default_pg\) Rank (?P<rank>\d+)\]",
+    r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (?P<rank>\d+)\]",
+    r"^\([Rr]ank[ :=](?P<rank>\d+)\)",
+    r'"(?:global_)?rank": ?(?P<rank>\d+)[,}]',
+    r"\brank(?P<rank>\d+)\[\d+\]\[",
+    r"^[Rr]ank[ :=]{1,2}(?P<rank>\d+)[ ,:|\]]",
+    r"^.{0,60}\[[\w.-]+\.py:\d+\] \((?P<rank>\d+)/\d+\) ",  # icefall: rank/world size
+    r"\| *[Rr]ank[ :=]{0,2}(?P<rank>\d+) *\|",
     # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
-    rf"{_HEAD_ENDS}[Rr]ank[=:] ?(\d+),? [Nn]ode[=:] ?[A-Za-z]",
-    r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d+) ?[|,@] ?[A-Za-z][\w.-]{0,120}\]",
+    rf"{_HEAD_ENDS}[Rr]ank[=:] ?(?P<rank>\d+),? [Nn]ode[=:] ?(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",
+    rf"\[(?:[Rr]ank|RANK)[ :=]{{0,2}}(?P<rank>\d+) ?[|,@] ?(?:{_HOST_BESIDE}|[A-Za-z][\w.-]{{0,120}})\]",
     # No part of a model, whose adapter has a rank too.
     rf"{_HEAD_ENDS}\[(?![\w.-]*(?i:layer|block|lora|adapter|module|expert|proj|conv|linear|attn|mlp|coder|stage|epoch|step"
-    r"|iter|group|local))(?!(?i:[tdpce]p)[-_\d])[A-Za-z][A-Za-z_-]{0,60}\d[\w-]{0,60}(?:\.[A-Za-z][\w.-]{0,60})?\]"
-    r" ?(?:[Rr]ank|RANK)[=: ]{1,2}(\d+)\b",
-    r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(\d+)(?: |$)',
+    rf"|iter|group|local)){_HOST_BESIDE}\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}(?P<rank>\d+)\b"
+    r"(?![^\n]{0,60}\b(?i:alpha|lora\w{0,20}|dropout|target_modules)\b)",
+    r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(?P<rank>\d+)(?: |$)',
     # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
     r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"
-    r"[ =:]{1,2}(\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
+    r"[ =:]{1,2}(?P<rank>\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
 )
 _IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
-# Those of them that name the host beside the rank.
-_IN_TEXT_HOST = tuple(
-    lazy(pattern)
-    for pattern in (
-        rf"{_HEAD_ENDS}[Rr]ank[=:] ?\d+,? [Nn]ode[=:] ?({_NUMBERED_HOST})(?:[\s,\]|]|: |$)",
-        rf"\[(?:[Rr]ank|RANK)[ :=]{{0,2}}\d+ ?[|,@] ?({_NUMBERED_HOST})\]",
-        rf"{_HEAD_ENDS}\[({_NUMBERED_HOST})\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}\d+\b",
-    )
-)
-# What a program numbers as well, and loggers print in the same places.
-_NO_HOST_BESIDE = lazy(
-    r"(?i)(?:(?:step|epoch|iter\w*|cuda|[cnx]pu|v|local\w*|pid|device|dev|stage|phase|[tdpce]p|run|seed|fold|worker|shard"
-    r"|rank|batch|mb|microbatch|chunk|thread|main)[-_.]?\d|gpu[-_]?\d$)"
-)
 # What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
 # `[PG 1 (dp) Rank 0]`, `[PG ID 2 PG GUID 5(dp) Rank 0]` (createLogPrefix of ProcessGroupNCCL, torch 2.3 to 2.14).
 _SUBGROUP = lazy(
@@ -331,8 +324,11 @@ def _uncollected(line: str) -> str:
 
 
 def _before_kernels(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
-    """Whether a label stands before every line, and each of them is a kernel's."""
-    return bool(sample) and all((m := pattern.match(line)) and _OF_KERNELS.match(line, m.end()) for line in sample)
+    """Whether the name of a host stands before every line, and each of them is a kernel's."""
+    found = [(m, line) for line in sample if (m := pattern.match(line))]
+    return 0 < len(found) == len(sample) and all(
+        _OF_KERNELS.match(line, m.end()) and not _COUNTED.match(m["host"]) for m, line in found
+    )
 
 
 def _before_traceback(sample: Sequence[str], pattern: re.Pattern[str], value: str | int) -> bool:
@@ -503,7 +499,8 @@ def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tu
     if some is not None and not repeats(some.lastgroup, some):
         name = some.lastgroup or ""
         return (name, m) if (m := _ALWAYS[name].match(text)) is not None else None
-    for name, pattern in (*_ALWAYS.items(), *((n, _VOTED[n]) for n in voted)):
+    always = _ALWAYS.items() if some is not None else ()  # behind the first of them there may be another
+    for name, pattern in (*always, *((n, _VOTED[n]) for n in voted)):
         m = pattern.match(text)
         if m is not None and m.end() > 0 and not repeats(name, m):
             return name, m
@@ -527,8 +524,6 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
         name, m = found
         voted -= {name}  # each once: behind `node-1: `, `KeyError: ` is no other host
         groups = m.groupdict()
-        if name.startswith("grep_") and _NO_HOST_OF_FILE.match(groups.get("host") or ""):
-            del groups["host"]
         _take(groups, fields)
         stamp = groups.get("ts") or stamp
         end = m.start("rest") if "rest" in groups else m.end()
@@ -545,19 +540,10 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
             fields["rank"] = int(torchs.group(1))
         elif any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
             for pattern in _IN_TEXT_RANK:
-                if (said := pattern.search(near)) and len(said.group(1)) < LONG_NUMBER:
-                    fields["rank"] = int(said.group(1))
-                    _beside(near, fields)
+                if (said := pattern.search(near)) and len(said["rank"]) < LONG_NUMBER:
+                    _take(said.groupdict(), fields)
                     break
     return _Peeled(text, message, Identity(**fields), "".join(taken), stamp)  # type: ignore[arg-type]
-
-
-def _beside(text: str, fields: dict[str, object]) -> None:
-    """Fold in the host that a text names beside its rank."""
-    for pattern in _IN_TEXT_HOST if "node" not in fields else ():
-        if (said := pattern.search(text)) and not _NO_HOST_BESIDE.match(said.group(1)):
-            fields["node"] = said.group(1)
-            return
 
 
 def clean(piece: str, voted: frozenset[str] = frozenset(), reference: float = 0.0) -> CleanLine:

@@ -108,7 +108,12 @@ _SHORT_DATE = re.compile(r"(?<![\d/])(\d\d/\d\d \d\d:\d\d:\d\d)", re.A)
 _UNIX_KEY = re.compile(r'"(?:ts|time|timestamp|created|_timestamp)": ?(1[5-9]\d{8}(?:\.\d+)?)', re.A)
 _RANKS = tuple(
     re.compile(p)
-    for p in (*prefixes.IN_TEXT_RANK, r"\([Rr]ank[ :=](\d+)\)", r"\b[Rr]ank[ :=](\d+) ?[|,:]", r"OVERFLOW! Rank (\d+) ")
+    for p in (
+        *prefixes.IN_TEXT_RANK,
+        r"\([Rr]ank[ :=](?P<rank>\d+)\)",
+        r"\b[Rr]ank[ :=](?P<rank>\d+) ?[|,:]",
+        r"OVERFLOW! Rank (?P<rank>\d+) ",
+    )
 )
 _MESSAGE = re.compile(rf'\s*\{{(?:".{{0,400}}?)?"(?:{"|".join(MESSAGES)})": ?"(?P<said>(?:[^"\\]|\\.){{1,2000}})"')
 
@@ -176,7 +181,7 @@ def peel(text: str, voted: frozenset[str]) -> tuple[int, list[Field]]:
     if "rank" not in fields:
         for pattern in _RANKS:
             if m := pattern.search(text[at : at + 300]):
-                fields["rank"] = Field("rank", at + m.start(1), at + m.end(1))
+                fields["rank"] = Field("rank", at + m.start("rank"), at + m.end("rank"))
                 break
     return at, list(fields.values())
 
