@@ -38,6 +38,7 @@ _KERNELS = (
     r"|nvidia-nv(?:link|switch)\d*: |mlx5_core \d{4}:|pcieport \d{4}:|amdgpu \d{4}:|mce: \[Hardware Error\]))"
 )
 _NUMBERED_HOST = rf"(?!{NUMBERED})[A-Za-z][A-Za-z_.-]{{0,60}}\d[\w.-]{{0,60}}"
+_SYSTEMS_LOG = "(?:kern|messages|syslog|dmesg|journal)"  # what its name begins with, or holds
 _LINE = r":(?:\d{1,9}[:-])?"  # behind the name of a file that grep names, its line where it was asked for (-n)
 
 # name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
@@ -75,11 +76,13 @@ ALWAYS: dict[str, str] = {
     ),
     "pasted_number": r"^\s*(?:\d{1,7}|\[\d{1,7}\]) (?P<rest>\[rank\d+\]:)",
 }
-# Prefixes before a few lines of kernels that were looked for; all end in ":".
-GATHERED: dict[str, str] = {
-    # pdsh or clush: too few lines for a vote, and unmistakable
+# Prefixes before a few lines of kernels that were looked for: too few lines for a vote, and unmistakable.
+GATHERED: dict[str, str] = {  # by pdsh or clush
     "gathered": rf"^(?P<host>{_NUMBERED_HOST}|\d{{1,3}}(?:\.\d{{1,3}}){{3}}): (?P<rest>{_KERNELS}|/var/log/\S)",
-    # grep, of the logs of systems below /var/log, and of dmesg's output that bears a host in its name
+}
+GREPPED: dict[
+    str, str
+] = {  # of the logs of systems below /var/log, and of dmesg's output that bears a host in its name
     "grep_dmesg_of": (
         rf"^(?:[\w.+@-]{{1,64}}/|/){{0,12}}dmesg[-_.](?P<host>{_NUMBERED_HOST}?)(?:\.(?:txt|log|out))?"
         rf"{_LINE}(?P<rest>{_KERNELS})"
@@ -89,7 +92,7 @@ GATHERED: dict[str, str] = {
         rf"{_LINE}(?P<rest>{_KERNELS})"
     ),
     "grep_log": (
-        r"^(?:[\w.+@-]{1,64}/|/){0,12}(?:kern|messages|syslog|dmesg|journal)[\w.+@-]{0,64}"
+        rf"^(?:[\w.+@-]{{1,64}}/|/){{0,12}}{_SYSTEMS_LOG}[\w.+@-]{{0,64}}"
         rf"{_LINE}(?P<rest>{_KERNELS}|{_LOGGED}[\w./-]{{1,64}}(?:\[\d{{1,10}}\])?: )"
     ),
 }
@@ -130,7 +133,7 @@ _NEVER_A_HOST = {
 
 # journalctl's forms that print the day of the week, or seconds since the epoch (-o short-full, short-unix).
 _JOURNAL = lazy(r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,18}(?: [A-Z]{3,5})?|1\d{9}\.\d{6}) [\w.-]+ kernel: ")
-_ALWAYS = {name: lazy(pattern) for name, pattern in (*ALWAYS.items(), *GATHERED.items())}
+_ALWAYS = {name: lazy(pattern) for name, pattern in {**ALWAYS, **GATHERED, **GREPPED}.items()}
 
 
 def _any_of(patterns: Mapping[str, str]) -> str:
@@ -141,7 +144,10 @@ def _any_of(patterns: Mapping[str, str]) -> str:
 
 _OF_KERNELS = lazy(_KERNELS)
 _COUNTED = lazy(NUMBERED)
-_SOME = re.compile(rf"{_any_of(ALWAYS)}|^(?=[\w./+@-]{{1,300}}:)(?:{_any_of(GATHERED)})")
+_SOME = re.compile(
+    rf"{_any_of(ALWAYS)}"
+    rf"|^(?=[\w./+@-]{{1,300}}:)(?:{_any_of(GATHERED)}|(?=[^:]*{_SYSTEMS_LOG})(?:{_any_of(GREPPED)}))"
+)
 _VOTED = {name: re.compile(pattern) for name, pattern in VOTED.items()}
 
 # Heads of log records: what stands between the prefixes and the message.
@@ -172,6 +178,7 @@ _HEAD_ENDS = r"(?:^|[\[\]|,:\d] ?|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATA
 # A host that stands beside a rank.
 _HOST_BESIDE = rf"(?!{WITHIN})(?P<host>{_NUMBERED_HOST})"
 
+_PLACED_RANK = r"^.{0,60}\[[\w.-]+\.py:\d+\] \((?P<rank>\d+)/\d+\) "  # icefall: rank/world size, without the word
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
 IN_TEXT_RANK: tuple[str, ...] = (
     r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(?P<rank>\d+)\]",
@@ -181,7 +188,7 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r'"(?:global_)?rank": ?(?P<rank>\d+)[,}]',
     r"\brank(?P<rank>\d+)\[\d+\]\[",
     r"^[Rr]ank[ :=]{1,2}(?P<rank>\d+)[ ,:|\]]",
-    r"^.{0,60}\[[\w.-]+\.py:\d+\] \((?P<rank>\d+)/\d+\) ",  # icefall: rank/world size
+    _PLACED_RANK,
     r"\| *[Rr]ank[ :=]{0,2}(?P<rank>\d+) *\|",
     # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
     rf"{_HEAD_ENDS}[Rr]ank[=:] ?(?P<rank>\d+),? [Nn]ode[=:] ?(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",
@@ -196,6 +203,7 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r"[ =:]{1,2}(?P<rank>\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
 )
 _IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
+_IN_TEXT_PLACED = (lazy(_PLACED_RANK),)
 # What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
 # `[PG 1 (dp) Rank 0]`, `[PG ID 2 PG GUID 5(dp) Rank 0]` (createLogPrefix of ProcessGroupNCCL, torch 2.3 to 2.14).
 _SUBGROUP = lazy(
@@ -539,7 +547,7 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
         if "[rank" in near and (torchs := _TORCHS_HEAD.search(near)):
             fields["rank"] = int(torchs.group(1))
         elif any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
-            for pattern in _IN_TEXT_RANK:
+            for pattern in _IN_TEXT_RANK if "ank" in near or "RANK" in near else _IN_TEXT_PLACED:
                 if (said := pattern.search(near)) and len(said["rank"]) < LONG_NUMBER:
                     _take(said.groupdict(), fields)
                     break
