@@ -97,7 +97,7 @@ def test_one_file_and_several_urls(memory: Any) -> None:
     put(memory, a_dot_log=LOG, b_dot_log=LOG)
     assert [s.path for s in find("memory://run/a.log").sources] == ["a.log"]
     both = discover(["memory://run", "memory://run/b.log"], sniffers())
-    assert [s.path for s in both.sources] == ["run/a.log", "run/b.log", "b.log/b.log"]
+    assert [s.path for s in both.sources] == ["run/a.log", "run/b.log", "b.log"]
     assert both.path == "memory://run memory://run/b.log"
 
 

@@ -81,6 +81,7 @@ class Found:
     modified: float | None = None
     gap: tuple[int, int] | None = None  # bytes [start, end) that were not fetched, and are zero in the file
     reason: str | None = None  # why it, or a part of it, was not fetched
+    given: bool = False  # the URL names it, and no folder that holds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,8 @@ class _Remote:
             raise unreachable(self.url, error) from None
         page = str(info.get("mimetype", "")).startswith("text/html")  # what HTTP servers give for a folder
         if info.get("type") == "file" and not page and not self.root.endswith("/"):
-            return [self._found(self.root.partition("?")[0].rpartition("/")[2], self.root, info)], None
+            name = self.root.partition("?")[0].rpartition("/")[2]
+            return [replace(self._found(name, self.root, info), given=True)], None
         try:
             return self._walk()
         except Exception as error:

@@ -204,9 +204,14 @@ class _Walk:
         except OSError:
             return None
 
-    def remote(self, url: str, prefix: str) -> None:
-        """Add what lies behind a URL. Raises NothingToRead where it cannot be listed."""
+    def remote(self, url: str, label: str, *, alone: bool) -> None:
+        """Add what lies behind a URL, under its label unless it is all that was given.
+
+        Raises NothingToRead where it cannot be listed.
+        """
         from forensics import remote
+
+        prefix = "" if alone else f"{label}/"
 
         def wanted(name: str) -> str | None:
             suffix = PurePosixPath(name).suffix.lower()
@@ -227,7 +232,7 @@ class _Walk:
         choice = remote.Choice(wanted, readable, lambda name: CHECKPOINT_NAME.search(name) is not None, self.since)
         try:
             for one in remote.fetch(url, choice):
-                path = f"{prefix}{_printable(one.name)}"
+                path = label if one.given and not alone else f"{prefix}{_printable(one.name)}"
                 if one.file is None:
                     status = Status.UNREADABLE if (one.reason or "").startswith("cannot") else Status.SKIPPED
                     self.skip(path, one.reason or "not fetched", status=status, size=max(one.size, 0))
@@ -397,7 +402,7 @@ def _go_through(walk: _Walk, paths: Sequence[str]) -> str:
             _spool_stdin(walk)
             continue
         if _is_url(given):
-            walk.remote(given, "" if len(paths) == 1 else f"{label}/")
+            walk.remote(given, label, alone=len(paths) == 1)
             continue
         root = Path(given)
         shown = given if len(given) <= 300 else f"{given[:300]}…"
