@@ -163,6 +163,7 @@ class Observation:
     timed: bool = False  # the time is printed with the sign, and not on an earlier line of the file
     rule: int | None = None  # which of the signature's evidence rules it is, counted from 0; None where none is
     fix: tuple[str, ...] = ()  # what this sign calls for here, before what its signature says
+    in_traceback: bool = False  # its line is one of a Python traceback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,6 +105,11 @@ def test_other_starts_are_no_reason_for_a_wait(tmp_path: Path, time: str, name: 
     assert hosts(tmp_path, RUNNING + BOOT.format(time=time), name).findings[0].name != "node-failure"
 
 
+def test_a_host_that_was_shut_down_after_a_hang_is_no_reason_for_it(tmp_path: Path) -> None:
+    asked = "May 14 10:09:40 n17 kernel: [87300.000001] reboot: Restarting system\n"
+    assert hosts(tmp_path, RUNNING + asked + BOOT.format(time="10:10")).findings[0].name != "node-failure"
+
+
 def test_a_host_that_starts_anew_is_why_others_lost_their_peers(tmp_path: Path) -> None:
     hosts(tmp_path, RUNNING + BOOT.format(time="10:10"))
     lost = (

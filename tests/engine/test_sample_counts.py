@@ -59,6 +59,8 @@ def test_an_index_of_batches_is_none_of_samples(tmp_path: Path) -> None:
         ([0, 10, 20], 938, False),
         ([0, 50, 100, 150], 1563, False),
         ([], 10, False),
+        ([0, 100, 200], 5000, False),
+        ([0, 64, 128], 1875, False),
     ],
 )
 def test_what_numbers_tell(counts: list[int], total: int, samples: bool) -> None:

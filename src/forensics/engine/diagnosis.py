@@ -28,7 +28,6 @@ from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import KILLED
 from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
 from forensics.engine.ruled_out import ruled_out
-from forensics.engine.sample_counts import UNIT as SAMPLES
 from forensics.engine.samples import NAMED
 from forensics.engine.stalls import spell
 from forensics.engine.steps import StepClock
@@ -58,6 +57,7 @@ from forensics.parsers.zeros import POWER_LOST
 from forensics.parsers.zeros import of as zeros_of
 from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature
+from forensics.step_units import SAMPLES, of_samples
 
 if TYPE_CHECKING:
     import polars as pl
@@ -652,11 +652,8 @@ def where(finding: Finding) -> str:
     if finding.step is not None:
         about = {"exact": "at", "first_logged": "at or before"}.get(finding.step_is or "", "after")
         unit = "batch" if finding.step_unit == "batch" else "step"
-        counted = f"{unit} {finding.step}"
-        if finding.step_unit == SAMPLES:
-            counted = f"{finding.step:,} samples" + (
-                f" of epoch {finding.epoch:g}" if finding.epoch is not None else ""
-            )
+        in_samples = finding.step_unit == SAMPLES
+        counted = of_samples(finding.step, finding.epoch) if in_samples else f"{unit} {finding.step}"
         parts.append(f"{about} {counted}")
     elif finding.epoch is not None:
         parts.append(f"at epoch {finding.epoch:g}")

@@ -14,6 +14,7 @@ from forensics.files import opened
 from forensics.model import Evidence, Fact, Kind, Observation, RunData
 from forensics.parsers.severity import last_error
 from forensics.parsers.zeros import FACT as ZERO_TAIL
+from forensics.step_units import of_samples
 
 _OF_BARS = ("progress", "total_steps")  # metrics that progress bars give
 _BEFORE = 64 << 10  # bytes before a report of the end that are searched for an error
@@ -143,14 +144,17 @@ def _last_place(data: RunData) -> tuple[str | None, float | None]:
         return None, None
     written = {w.source: w.last_time for w in data.writers}
     batches = counting_batches(data.metrics)
+    samples = counting_samples(data.metrics, data.sources)
+    # A step without an epoch is one that a line names beside the count of samples.
+    stepped = stepped.filter(pl.col("epoch").is_not_null() | ~pl.col("source").is_in(samples)) if samples else stepped
     ends = stepped.group_by("source").agg(pl.col("step").last(), pl.col("time").last(), pl.col("epoch").last())
     found = [
         (int(step), time if time is not None else written.get(source), epoch, str(source))
         for source, step, time, epoch in ends.iter_rows()
     ]
     step, time, epoch, source = max(found, key=lambda end: (end[0], end[1] if end[1] is not None else -math.inf))
-    if source in counting_samples(data.metrics, data.sources):
-        return f"{step:,} samples" + (f" of epoch {epoch:g}" if epoch is not None else ""), time
+    if source in samples:
+        return of_samples(step, epoch), time
     return (f"step {step:,}" if epoch is None or source not in batches else f"batch {step:,} of epoch {epoch:g}"), time
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forensics.engine.stalls import BUFFER, BUFFERS, CLOCK_SLACK, SMALLEST_BUFFER, ZONES
+from forensics.engine.stalls import CLOCK_SLACK, ZONES, held
 from forensics.engine.steps import StepClock
 from forensics.model import RunData
 
@@ -29,10 +29,6 @@ class _Span:
     last: float
     bytes: float
 
-    def held(self) -> float:
-        """Seconds of lines that a buffer may hold; none of a program that writes its lines at once."""
-        return BUFFERS * BUFFER * (self.last - self.first) / self.bytes if self.bytes >= SMALLEST_BUFFER else 0.0
-
 
 def stopped_first(ranks: Sequence[int] | None, data: RunData, clock: StepClock, attempt: int | None) -> Stopped | None:
     """The rank of several that stopped first; None where the logs do not tell."""
@@ -43,7 +39,7 @@ def stopped_first(ranks: Sequence[int] | None, data: RunData, clock: StepClock, 
         return None
     (one, span), (_, after) = sorted(((rank, spans[rank]) for rank in ranks), key=lambda item: item[1].last)[:2]
     before = after.last - span.last
-    if before <= max(CLOCK_SLACK, span.held()):
+    if before <= max(CLOCK_SLACK, held(span.last - span.first, span.bytes)):
         return None
     if any(abs(spans[rank].first - span.first) > before / 2 for rank in ranks):
         return None  # they did not begin together either: another clock, or another life

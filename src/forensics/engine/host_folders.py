@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.identity import kernel_sources, stated_size
-from forensics.engine.whose import ANNOUNCED, scheme
+from forensics.engine.whose import ANNOUNCED, label, scheme
 from forensics.model import Identity, Kind, RunData, Source
 from forensics.patterns import lazy
 
@@ -61,7 +61,7 @@ def _announced(logs: Sequence[Source], data: RunData) -> set[str]:
     """The first labels of the hosts that processes name as their own in these logs."""
     paths = {s.path for s in logs}
     nodes = (o.identity.node for o in data.observations if o.signature == ANNOUNCED and o.evidence[0].file in paths)
-    return {node.lower().partition(".")[0] for node in nodes if node}
+    return {label(node) for node in nodes if node}
 
 
 def _called_as_machines(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:

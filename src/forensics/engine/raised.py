@@ -114,6 +114,7 @@ def _with_place(o: Observation, ordered: Sequence[Traceback]) -> Observation:
     if n is None:
         return o
     raised = ordered[n]
+    o = replace(o, in_traceback=raised.header.line != raised.final.line)  # else its last line alone was found
     quoted = ordered[n + 1] if n + 1 < len(ordered) else None
     evidence = o.evidence
     if raised.thread is not None:

@@ -12,8 +12,8 @@ from itertools import pairwise
 from forensics.engine.attempts import RESTART
 from forensics.engine.candidates import Candidate
 from forensics.engine.finishes import FINISHED
-from forensics.engine.sample_counts import UNIT as SAMPLES
 from forensics.engine.steps import StepClock
+from forensics.step_units import SAMPLES
 
 WITHOUT_STATE = "restart-without-state"  # the entry that says what to do
 _LOST = 10  # records of an attempt that are worth the word

@@ -12,26 +12,29 @@ from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING
 
+from forensics.engine.few import few
 from forensics.files import beginning
 from forensics.model import Kind, Observation, Source
+from forensics.step_units import SAMPLES
 
 if TYPE_CHECKING:
     import polars as pl
 
-UNIT = "sample"
 _HEAD = 256 << 10  # bytes of a log that are looked at
 _FEWEST = 3  # counts
+_A_DATASET = 10_000  # of which a loader's batches are seldom as many
 _COUNT = re.compile(rb"\bEpoch:? ?\[?\d+(?:/\d+)?\]?:? ?\[ *(\d{1,15})/(\d{1,15}) \( *\d{1,3}(?:\.\d+)?%\)\]")
 
 
 def counting_samples(metrics: pl.DataFrame, sources: Sequence[Source]) -> frozenset[str]:
     """The logs whose counter is one of samples. metrics: METRICS_COLUMNS."""
-    import polars as pl
-
-    if metrics.is_empty() or metrics["epoch"].null_count() == metrics.height:
+    if metrics.is_empty():
         return frozenset()
-    told = metrics.filter(pl.col("step").is_not_null() & pl.col("epoch").is_not_null())
-    both = set(told["source"].unique().to_list())
+    if (small := few(metrics)) is not None:
+        both = {row.source for row in small if row.step is not None and row.epoch is not None}
+    else:
+        told = metrics.filter(metrics["step"].is_not_null() & metrics["epoch"].is_not_null())
+        both = set(told["source"].unique().to_list())
     return frozenset(s.path for s in sources if s.path in both and s.kind is Kind.LOG and _counts_samples(s))
 
 
@@ -46,19 +49,18 @@ def _counts_samples(source: Source) -> bool:
 def are_samples(counts: Sequence[int], total: int) -> bool:
     """Whether counts of an epoch are of samples: multiples of a batch's size, or of a round number of samples.
 
-    An index of batches goes on by 1, 10, 50 or 100, and a loader's length is seldom round.
+    An index of batches goes on by 1, 10, 50 or 100, and a loader is seldom as long as a set of samples.
     """
     stride = gcd(*counts)
-    return stride >= 16 and (stride % 16 == 0 or (stride >= 32 and total % 1000 == 0))
+    return stride >= 16 and total >= _A_DATASET and (stride % 16 == 0 or (stride >= 1000 and total % 1000 == 0))
 
 
 def in_samples(found: Sequence[Observation], logs: frozenset[str]) -> Sequence[Observation]:
     """The observations, with the unit of those whose step was counted in samples."""
     if not logs:
         return found
+    # What a line itself names is no count of its log.
     return [
-        replace(o, step_unit=UNIT)
-        if o.step is not None and o.evidence[0].file in logs
-        else o  # what a line itself names
+        replace(o, step_unit=SAMPLES) if o.step is not None and o.rule is None and o.evidence[0].file in logs else o
         for o in found
     ]

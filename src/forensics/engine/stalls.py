@@ -27,8 +27,8 @@ FEWEST = 8  # intervals between records from which on their rhythm is known
 TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual intervals, and longest ones
 # Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
 # killed takes it along, so that a log may end that much too early.
-BUFFER, BUFFERS = 8192, 1.5
-SMALLEST_BUFFER = 4096  # bytes: a page, which C's streams take for a file or pipe (glibc, st_blksize)
+_BUFFER, _BUFFERS = 8192, 1.5
+_SMALLEST_BUFFER = 4096  # bytes: a page, which C's streams take for a file or pipe (glibc, st_blksize)
 TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are looked through
 LOGS = 512  # logs whose ends are read
 # Hours by which hosts' clocks are ahead of UTC anywhere (IANA time zones): containers print UTC, schedulers the host's
@@ -172,8 +172,7 @@ def _rhythms(data: RunData, clock: StepClock, attempt: int) -> Iterable[_Rhythm]
             stride = median(n for _, n in moves)  # a large file is read in parts: what lies between them is no pause
             gaps = [seconds for seconds, n in moves if n <= stride]
             usual, longest = median(seconds for seconds, _ in moves), max(gaps)
-            size = sizes[source]  # a file that no full buffer went to is of a program that writes its lines at once
-            kept = BUFFERS * BUFFER * len(marks) / size if size >= SMALLEST_BUFFER else 0.0  # records that it holds
+            kept = held(len(marks), sizes[source])
             yield _Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
 
 
@@ -310,6 +309,14 @@ def _teardown(end: Observation, stop: Observation, lasted: float) -> Observation
         timed=True,
         note=note,
     )
+
+
+def held(amount: float, size: float) -> float:
+    """How much of a log's records, or seconds, a buffer may hold back. amount: of those in a file of `size` bytes.
+
+    A file that no full buffer went to is of a program that writes its lines at once.
+    """
+    return _BUFFERS * _BUFFER * amount / size if size >= _SMALLEST_BUFFER else 0.0
 
 
 def spell(seconds: float) -> str:

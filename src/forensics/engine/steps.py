@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.few import Row, few
-from forensics.engine.sample_counts import UNIT as SAMPLES
 from forensics.model import Evidence, Observation
 from forensics.parsers.names import axis_of
+from forensics.step_units import SAMPLES
 
 if TYPE_CHECKING:
     import polars as pl

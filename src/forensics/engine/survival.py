@@ -75,7 +75,6 @@ _IGNORED = lazy(
     r"(?i)(?:^\W{0,4}|[-\u2013\u2014;:,.(\[]\s{0,4}|\b(?:is|was|are|were|been|error|exception|failure|it|info|warn|warning|debug)\s{1,4})"
     r"(?:ignored|ignoring|non-?fatal)\b"
 )
-_RAISED = " was raised at "  # in the notes of signs that end a traceback (engine.raised)
 _KERNEL = lazy(r"^(?:<\d+>)?\[\s*(?:\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\] |\skernel: ")
 
 
@@ -261,7 +260,7 @@ def _waved_away(c: Candidate) -> str | None:
 
 def _ignored(o: Observation) -> bool:
     """Whether the line of a rule says itself that the program goes on; of a traceback nobody has added such words."""
-    if o.rule is None or _RAISED in (o.note or ""):
+    if o.rule is None or o.in_traceback:
         return False
     return _IGNORED.search(o.evidence[0].text) is not None
 

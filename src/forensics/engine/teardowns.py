@@ -69,7 +69,7 @@ def settle(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
             terminated.setdefault((e.file, m["step"]), e.line)
         if _FAILED_TASK.search(e.text):
             failed[e.file] = min(e.line, failed.get(e.file, e.line))
-        if m or _CANCELLED.search(e.text) or _ABORTED.search(e.text):
+        if ends_a_step(o):
             announced.setdefault(e.file, set()).add(e.line)
     if not announced:
         return list(found)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forensics.engine.finishes import FINISHED
+from forensics.engine.survival import TRIAL_FINISHED
 from forensics.files import beginning
 from forensics.model import Evidence, Identity, Observation, Source
 from forensics.parsers.run_files.documents import TRUE, read_json
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
 
 ERRORS, RESULTS = "error.txt", "result.json"
-TRIAL_FINISHED = "trial-finished"
 WEIGHT = 0.95
 TRIALS = 256  # of a run that are looked at
 _ERRORS_BYTES = 1 << 20

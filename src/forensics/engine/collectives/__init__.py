@@ -137,10 +137,10 @@ def _of_attempt(
 
 
 def shared_settings(observations: Sequence[Observation]) -> list[Observation]:
-    """`settings.differing`, loaded for runs in which NCCL printed what is set."""
+    """`nccl_settings.differing`, loaded for runs in which NCCL printed what is set."""
     if not any(o.signature == "nccl-environment" and "variable" in o.captures for o in observations):
         return []
-    from forensics.engine.collectives.settings import differing
+    from forensics.engine.collectives.nccl_settings import differing
 
     return differing(observations)
 

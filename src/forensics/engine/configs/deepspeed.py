@@ -40,9 +40,9 @@ def deepspeed_precision_apart(view: View) -> Iterator[Sign]:
     (one,) = chosen
     other = "bf16" if one == "fp16" else "fp16"
     mixed = view.value("accelerate.mixed_precision")
-    program = next((f for f in (view.argument(other),) if is_true(f)), None)
-    if program is None and mixed is not None and mixed.value.strip().lower() == other:
-        program = mixed
+    program = view.argument(other)
+    if not is_true(program):
+        program = mixed if mixed is not None and mixed.value.strip().lower() == other else None
     if program is not None:
         yield Sign(present(engine[one], program), f"DeepSpeed is to run in {one}, and {program.name} asks for {other}")
 

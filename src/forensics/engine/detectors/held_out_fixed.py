@@ -61,9 +61,11 @@ def _fixed(part: Stream, name: str, least: int, digits: int, left: float) -> Sig
         return None
     if name == _ACCURACY and not 0 < values[0] < _FAR_FROM_DONE and not 1 < values[0] < 100 * _FAR_FROM_DONE:
         return None
-    places = {(part.steps[i], part.epochs[i]) for i in at}
     records, curve = part.curve("loss")
     between = [v for i, v in zip(records, curve, strict=True) if at[0] <= i <= at[-1] and math.isfinite(v)]
+    # A value on every record is the last evaluation's, carried along: then epochs alone count evaluations.
+    carried = len(between) <= len(values)
+    places = {part.epochs[i] if carried else (part.steps[i], part.epochs[i]) for i in at}
     if len(places) < least or len(between) < least:
         return None
     few = max(1, len(between) // 10)

@@ -80,7 +80,9 @@ def went_down(
         return []
     kernels = {f.source for f in data.facts if f.name == FACT} | {o.evidence[0].file for o in boots}
     sources = {s.path: s for s in data.sources}
-    unclean = [o for o in boots if _unclean(sources.get(o.evidence[0].file), o.evidence[0])]
+    starts = [(o, _start(sources.get(o.evidence[0].file), o.evidence[0])) for o in boots]
+    unclean = [o for o, start in starts if start.recovered and not start.orderly]
+    unexplained = [o for o, start in starts if not start.orderly]
     waits = [o for o in found if o.signature in LOST_PEER or _waits(o, catalogue)]
     if not unclean and not waits:
         return []
@@ -92,7 +94,7 @@ def went_down(
         awaited = any(_waited_for(log, o, hosts) for o in waits)
         near = [
             o
-            for o in (boots if awaited else unclean)
+            for o in (unexplained if awaited else unclean)
             if -CLOCK_SLACK <= (o.time or 0.0) - log.last <= COMES_UP + log.interval
             and not _of_other_host(name, hosts.get(name), o.identity.node)
             and not any(_speaks_after(w, o, hosts) for w in writers)
@@ -170,10 +172,16 @@ def _of_other_host(path: str, node: str | None, host: str | None) -> bool:
     )
 
 
-def _unclean(source: Source | None, boot: Evidence) -> bool:
-    """Whether the lines around the first one of a start tell of a host that was not shut down."""
+class _Start(NamedTuple):
+    """What stands around the first line of a start of a host."""
+
+    recovered: bool = False  # below it: traces of a host that was not shut down
+    orderly: bool = False  # above it: somebody shut it down
+
+
+def _start(source: Source | None, boot: Evidence) -> _Start:
     if source is None or boot.offset is None:
-        return False
+        return _Start()
     start = max(0, boot.offset - _BEFORE)
     try:
         with buffered(source.file) as stream:
@@ -181,13 +189,13 @@ def _unclean(source: Source | None, boot: Evidence) -> bool:
             before = stream.read(boot.offset - start)
             after = stream.read(_AFTER)
     except OSError:
-        return False
+        return _Start()
     first = _START.search(after)
     following = _START.search(after, first.end()) if first is not None else None
     after = after[: following.start()] if following is not None else after
     earlier = [m.end() for m in _START.finditer(before)]
     before = before[earlier[-1] :] if earlier else before
-    return _UNCLEAN.search(after) is not None and _ORDERLY.search(before) is None
+    return _Start(_UNCLEAN.search(after) is not None, _ORDERLY.search(before) is not None)
 
 
 def _sign(log: _Log, boot: Observation, rank: int | None, note: str) -> Observation:

@@ -210,10 +210,10 @@ def _of_no_rank(c: Candidate, found: Sequence[Candidate]) -> str | None:
         return None
     if elsewhere(c.observations[0]) == PROCESS:
         return OTHER_PROCESS.format(process=process)
-    return NO_RANKS_PROCESS.format(process=process) if _all_well(c, found) else None
+    return NO_RANKS_PROCESS.format(process=process) if _no_gpu_failed(c, found) else None
 
 
-def _all_well(c: Candidate, found: Iterable[Candidate]) -> bool:
+def _no_gpu_failed(c: Candidate, found: Iterable[Candidate]) -> bool:
     """Whether no line of the run is of a GPU's failure, and the ranks of a candidate are heard of."""
     heard: set[int | None] = set()
     for other in found:
@@ -358,7 +358,7 @@ def _outside(c: Candidate, span: Span, others: Sequence[Candidate], found: Seque
     bring about, it is believed to have been written when it says so.
     """
     beside = _has_own_error(c, others)
-    unharmed = others and _of_the_program(c) and c.signature.kind != "echo" and _all_well(c, found)
+    unharmed = others and _of_the_program(c) and c.signature.kind != "echo" and _no_gpu_failed(c, found)
     if (apart := _after(c, span)) is not None:
         known = span.zone_known and all(o.zone_known for o in c.observations)
         ended = any(o.signature.name in DEATHS for o in others)
