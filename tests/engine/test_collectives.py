@@ -890,6 +890,41 @@ def test_peers_are_counted_inside_their_group() -> None:
     assert found.culprits == (6,)
 
 
+def exchanges(upto: int, first: int = 1) -> list[dict[str, Any]]:
+    """Rank 0 sends to rank 1, which takes it, many times."""
+    rows = [(call(0, n, "send 0->1"), call(1, n, "recv 1<-0")) for n in range(first, upto + 1)]
+    return [row | {"is_p2p": True} for pair in rows for row in pair]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "culprits"),
+    [
+        (1, p2p(0, "send 0->1", 6), (1,)),
+        (1, p2p(1, "recv 1<-0", 6), (0,)),
+        (40, p2p(0, "send 0->1", 46, time=1046.0), (1,)),  # buffers that have dropped their oldest calls
+    ],
+)
+def test_one_rank_alone_waits_for_a_peer_that_always_came(
+    first: int, last: dict[str, Any], culprits: tuple[int, ...]
+) -> None:
+    found = only(desync(table(*exchanges(first + 4, first), last), (), range(2)))
+    assert (found.signature, found.culprits, found.weight) == ("straggler-rank", culprits, 0.5)
+    assert "the other half of each such exchange before" in (found.note or "")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [p2p(0, "send 0->1"), call(1, 1, "recv 1<-2", is_p2p=True)],  # they never exchanged anything
+        [*exchanges(5), call(1, 6, "recv 1<-0", is_p2p=True), p2p(0, "send 0->1", 6)],  # the other half is there
+        [*exchanges(5), p2p(0, "send 0->2", 6), call(2, 1, "recv 2<-1", is_p2p=True)],
+        [*exchanges(5), p2p(0, "send 0->1", 6), p2p(3, "send 3->2", 6)],  # two waits at once: of a run that goes on
+    ],
+)
+def test_one_rank_that_waits_proves_little(rows: list[dict[str, Any]]) -> None:
+    assert all(not o.culprits for o in desync(table(*rows), (), range(4)))
+
+
 # Communicators that were never completed
 
 

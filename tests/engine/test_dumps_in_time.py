@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -101,6 +102,21 @@ def test_the_end_of_the_run_needs_no_zone() -> None:
     ends = [said("run-finished", rank) for rank in range(4)]
     assert names(desync(dumps(newest), ends, range(4), metrics=steps(EVEN))) == [EARLIER]
     assert EARLIER not in names(desync(dumps(newest), ends[:1], range(4), metrics=steps(EVEN)))
+
+
+def test_the_end_of_a_run_whose_steps_have_no_times() -> None:
+    ends = [said("run-finished", rank) for rank in range(4)]
+    (found,) = desync(dumps(100), ends, range(4))
+    assert found.signature == EARLIER
+    assert "came to its end" in (found.note or "")
+
+
+def test_an_end_without_times_that_proves_nothing() -> None:
+    ends = [said("run-finished", rank) for rank in range(4)]
+    assert EARLIER not in names(desync(dumps(100), ends[:3], range(4)))
+    assert EARLIER not in names(desync(dumps(100), [*ends, said("external-sigterm", 0)], range(4)))
+    before = [replace(o, time=START + 90) for o in ends]  # the calls are of after the end: the last barrier hangs
+    assert EARLIER not in names(desync(dumps(100), before, range(4)))
 
 
 def test_watchdogs_that_speak_of_far_later_calls() -> None:

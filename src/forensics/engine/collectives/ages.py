@@ -7,11 +7,11 @@ at one moment, and one is a call ahead of another in every healthy run. What suc
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from forensics.engine.collectives.logs import PAIRED, TIMEOUTS, Logs
+from forensics.engine.collectives.logs import PAIRED, STOPS, TIMEOUTS, Logs
 from forensics.engine.collectives.observations import number, plural, spoken
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.survival import CLOCK_SLACK
@@ -129,10 +129,12 @@ def _long_before(
     dumped = {int(rank) for rank in calls["rank"].drop_nulls().unique()}
     heard = [progress[rank] for rank in sorted(dumped & {r for r in progress if r is not None})]
     heard = heard or ([progress[None]] if None in progress else [])
-    if logs.trouble or not dumped or not heard or not isinstance(newest, float):
+    if logs.trouble or not dumped or not isinstance(newest, float):
         return None
     ends = {o.identity.rank: o for o in logs.observations if o.signature == FINISHED and o.weight > ANYBODYS_END}
     ended = bool(ends) and (dumped <= ends.keys() or ends.keys() == {None})
+    if not heard:
+        return _timeless(newest, ends.values(), logs) if ended else None
     last = min(p.last for p in heard)
     if ended:
         last = max(last, min((o.time for o in ends.values() if o.time is not None), default=last))
@@ -148,6 +150,20 @@ def _long_before(
     minutes = f"{apart / 60:,.0f} min before the run's {'end' if ended else 'last step'}"
     began = ", and before its first step" if before else ""
     return f"The newest call in the dumps was made {minutes}{began}" + ("" if sure else UNKNOWN)
+
+
+def _timeless(newest: float, ends: Iterable[Observation], logs: Logs) -> str | None:
+    """Where no step has a time: all ranks came to their end, and nothing stopped or broke any of them.
+
+    A rank that hangs in a collective prints no end. One that hangs in the last of all, behind it, is stopped by
+    somebody, or times out.
+    """
+    stamps = [o.time for o in ends if o.time is not None]
+    if stamps and min(stamps) - newest <= CLOCK_SLACK:
+        return None
+    if logs.raised or any(o.signature in STOPS for o in logs.observations):
+        return None
+    return "The run came to its end, so that the calls which the dumps show at work ended as well"
 
 
 def _zone_known(logs: Logs, tracebacks: Sequence[Traceback]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from forensics.engine.collectives.calls import SAME_INPUT, Call, Group, declared, groups_of
-from forensics.engine.collectives.logs import TIMEOUTS, Logs
+from forensics.engine.collectives.logs import STOPS, TIMEOUTS, Logs
 from forensics.engine.collectives.observations import (
     DEFAULT_GROUPS,
     at_place,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 # Calls by which a log must end before the others' to be told: a program is often a few ahead of what its peers began.
 FEWER = 8
-STOPS = ("scheduler-time-limit", "external-sigterm", "keyboard-interrupt")  # how people and limits end a run that hangs
 TOGETHER = 2  # calls within which logs that were written at one time end
 
 

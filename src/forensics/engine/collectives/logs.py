@@ -34,6 +34,7 @@ PAIRED = ("SEND", "RECV", "RECVANYSOURCE", "COALESCED")
 # What a rank prints because a collective did not end, and because a peer's connection did.
 TIMEOUTS = ("collective-timeout",)
 FINISHED = "run-finished"
+STOPS = ("scheduler-time-limit", "external-sigterm", "keyboard-interrupt")  # how people and limits end a run that hangs
 CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort", "broken-pipe")
 ANY_SOCKET = "broken-pipe"  # of one rank alone it is as likely a socket of its own code
 # What an exception says that is about a peer and not about the rank that raised it.

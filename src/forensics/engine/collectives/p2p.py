@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_CALLS = 4  # that a note names
+ALONE = 0.5  # weight of one rank that waits for one other, where nothing but the dumps speaks of a hang
 _P2P = lazy(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
+_Half = tuple[tuple[str, str], int, int]  # group, rank, peer
 # (group, rank, peer) -> what the rank has not finished with the peer: ("send" | "recv", call)
-Pending = Mapping[tuple[tuple[str, str], int, int], Sequence[tuple[str, Call]]]
+Pending = Mapping[_Half, Sequence[tuple[str, Call]]]
+OTHER = {"send": "recv", "recv": "send"}
 
 
 def point_to_point(table: pl.DataFrame, groups: Sequence[Group], logs: Logs) -> list[Observation]:
@@ -34,15 +37,21 @@ def point_to_point(table: pl.DataFrame, groups: Sequence[Group], logs: Logs) -> 
     if not pending:
         return []
     return _unfitting(pending) or _chain(
-        pending, groups, set(table.filter(table["op"].is_not_null())["rank"].drop_nulls()), logs
+        pending, groups, set(table.filter(table["op"].is_not_null())["rank"].drop_nulls()), logs, table
     )
 
 
-def _pending(table: pl.DataFrame) -> dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]]:
+def _pending(table: pl.DataFrame) -> dict[_Half, list[tuple[str, Call]]]:
     import polars as pl
 
-    rows = prepared(table).filter(pl.col("is_p2p").fill_null(False) & ~pl.col("finished"))
-    pending: dict[tuple[tuple[str, str], int, int], list[tuple[str, Call]]] = defaultdict(list)
+    return _halves(prepared(table).filter(pl.col("is_p2p").fill_null(False) & ~pl.col("finished")))
+
+
+def _halves(rows: pl.DataFrame) -> dict[_Half, list[tuple[str, Call]]]:
+    """Sends and receives by the rank that made them and the one at the other end, in the order of the dump."""
+    import polars as pl
+
+    halves: dict[_Half, list[tuple[str, Call]]] = defaultdict(list)
     for call in calls_of(rows.with_columns(pl.col("group", "group_desc").fill_null(""))):
         match = _P2P.search(call.op)
         if match is None:
@@ -50,8 +59,33 @@ def _pending(table: pl.DataFrame) -> dict[tuple[tuple[str, str], int, int], list
         members = declared(call.group[1])
         peer = int(match.group(3))  # counted inside the group
         other = members[peer] if peer < len(members) else peer
-        pending[call.group, call.rank, other].append((match.group(1), call))
-    return dict(pending)
+        halves[call.group, call.rank, other].append((match.group(1), call))
+    return dict(halves)
+
+
+def _owed(table: pl.DataFrame, waiter: Call, peer: int) -> bool:
+    """Whether a rank has made its half of an exchange with the one that waits before, and not this time.
+
+    The n-th send of one rank to another meets the n-th receive there from it: halves are counted, where both buffers
+    still hold the first of them. Sequence numbers do not tell: each rank counts its own. Where a buffer has dropped
+    its oldest calls, the newest half that the peer made must be older than the call that waits.
+    """
+    import polars as pl
+
+    match = _P2P.search(waiter.op)
+    if match is None:
+        return False
+    kind = match.group(1)
+    both = pl.col("is_p2p").fill_null(False) & pl.col("rank").is_in([waiter.rank, peer])
+    halves = _halves(prepared(table).filter(both))
+    mine = [call for said, call in halves.get((waiter.group, waiter.rank, peer), ()) if said == kind]
+    theirs = [call for said, call in halves.get((waiter.group, peer, waiter.rank), ()) if said == OTHER[kind]]
+    if not theirs:
+        return False
+    if all(min(call.seq for call in made) <= 1 for made in (mine, theirs)):
+        return len(theirs) < len(mine)
+    stamps = [call.time for call in theirs if call.time is not None]
+    return waiter.time is not None and bool(stamps) and max(stamps) < waiter.time
 
 
 def _unfitting(pending: Pending) -> list[Observation]:
@@ -87,7 +121,9 @@ def _by_call(waiters: Mapping[int, Call]) -> str:
     return ", and ".join(parts) + more
 
 
-def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Logs) -> list[Observation]:
+def _chain(
+    pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Logs, table: pl.DataFrame
+) -> list[Observation]:
     """The ranks that others wait for, and that wait for nobody themselves."""
     edges: dict[int, dict[int, Call]] = defaultdict(dict)
     for (group, rank, peer), mine in pending.items():
@@ -111,7 +147,10 @@ def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Lo
             "that do not fit."
         )
         return [observe("p2p-mismatch", 0.7, (), first.values(), note, None)]
-    if len(roots) >= len(edges) and not logs.trouble:
+    few = len(roots) >= len(edges) and not logs.trouble  # so may a dump on request look, of a run that goes on
+    if few and (
+        len(roots) > 1 or not all(_owed(table, call, roots[0]) for out in edges.values() for call in out.values())
+    ):
         return []
     waiters = {rank: out[peer] for rank, out in sorted(edges.items()) for peer in roots if peer in out}
     gone = [rank for rank in roots if rank not in dumped]
@@ -129,5 +168,8 @@ def _chain(pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Lo
         note += f" {spoken(others).capitalize()} {behind}."
     note += side_by_side(theirs, waiters.values())
     weight = (0.55 if gone else 0.75) * (1 if logs.trouble else 0.85)
+    if few:
+        weight = min(weight, ALONE)
+        note += f" {spoken(roots).capitalize()} made the other half of each such exchange before, and not of this one."
     culprits = roots if len(roots) <= len(edges) else ()
     return [observe("straggler-rank", weight, culprits, [*theirs, *waiters.values()], note, call.seq, call)]
