@@ -361,8 +361,34 @@ LISTED = """Warnings
 def test_dead_processes_and_missing_ranks() -> None:
     answer = ras.read((HEAD + DEAD).encode())
     assert answer.version == "2.28.9"
-    assert [(p.pid, p.node) for p in answer.dead] == [(4242, "192.0.2.9")]
-    assert [(p.rank, p.whole_job) for p in answer.missing] == [(5, True)]
+    assert answer.dead == (ras.Peer(5, 4242, "192.0.2.9"),)  # listed twice, as a process and as a rank
+    assert answer.missing == ()
+
+
+SILENT = """INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 4242 on node 192.0.2.9 managing GPU 3
+
+#0-0 (c2ff9a187cb1da8c) INCOMPLETE
+  Missing communicator data from 1 rank
+  The missing rank: 5
+
+"""
+
+
+def test_the_host_of_a_missing_rank_is_that_of_its_process() -> None:
+    assert ras.read((HEAD + SILENT).encode()).missing == (ras.Peer(5, 4242, "192.0.2.9"),)
+    process = "  Process 4242 on node 192.0.2.9 managing GPU 3\n"
+    many = SILENT.replace(process, process + process.replace("4242", "4243")).replace(
+        "  The", "  Rank 4 -- GPU 2\n  The"
+    )
+    two = ras.read((HEAD + many).encode()).missing
+    assert [(p.rank, p.pid, p.node) for p in two if p.rank is not None] == [
+        (4, None, "192.0.2.9"),
+        (5, None, "192.0.2.9"),
+    ]
+    apart = ras.read((HEAD + many.replace("4243 on node 192.0.2.9", "4243 on node 192.0.2.8")).encode()).missing
+    assert all(p.node is None for p in apart if p.rank is not None)
 
 
 def test_the_summary_leaves_out_a_process_that_is_gone() -> None:
@@ -427,11 +453,10 @@ def test_answers_become_observations(tmp_path: Path) -> None:
     source = Source("ras.txt", file, Kind.LOG, file.stat().st_size)
     found = from_status_service([source], ["ras.txt"])
     assert [(o.signature, o.culprits) for o in found] == [
-        ("nccl-rank-unreachable", None),
         ("nccl-rank-unreachable", (5,)),
         ("straggler-rank", (2,)),
     ]
-    assert found[0].identity == Identity(pid=4242, node="192.0.2.9")
+    assert found[0].identity == Identity(rank=5, pid=4242, node="192.0.2.9")
     assert from_status_service([source], []) == []
     # Who came to the end was behind for no longer than a moment.
     assert all(o.signature != "straggler-rank" for o in from_status_service([source], ["ras.txt"], ended=True))

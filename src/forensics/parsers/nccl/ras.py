@@ -22,8 +22,8 @@ _INCOMPLETE = lazy(r"^(?:#(?P<group>\d+-\d+) .*)?INCOMPLETE\s*$(?P<body>.*?)(?=^
 _ERROR = lazy(r"^#(?P<group>\d+-\d+) .*\bERROR\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _MISMATCH = lazy(r"^#(?P<group>\d+-\d+) .*\bMISMATCH\s*$(?P<body>.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _PROCESS = lazy(r"Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d, ]+)")
-_MISSING = lazy(r"(?:Rank (?P<rank>\d+) -- GPU|[Tt]he missing rank: (?P<only>\d+))")
-_MANAGED = r"(?: \S+ managed by process (?P<pid>\d{1,9}) on node (?P<node>\S+))?"
+_MANAGED = r"(?: \d+(?: \(NVML \d+\))? managed by process (?P<pid>\d{1,9}) on node (?P<node>\S+))?"
+_MISSING = lazy(rf"(?:Rank (?P<rank>\d+) -- GPU{_MANAGED}|[Tt]he missing rank: (?P<only>\d+))")
 _REPORTED = lazy(rf"Rank (?P<rank>\d+) reported (?P<what>.*?) -- GPU{_MANAGED}")
 _BLOCK = lazy(
     r"Communicator ranks have different (?:\[?(?P<op>\w+)\]? )?operation counts(?P<body>.*?)(?=Communicator ranks|\Z)",
@@ -111,7 +111,10 @@ def _from_text(text: str) -> Answer:
             missing += [Peer(None, int(m["pid"]), m["node"]) for m in _PROCESS.finditer(block["body"])]
         else:
             known = block["group"].partition("-")[0] in whole
-            missing += [Peer(int(m["rank"] or m["only"]), None, None, known) for m in _MISSING.finditer(block["body"])]
+            missing += [
+                Peer(int(m["rank"] or m["only"]), *_manager(m), known) for m in _MISSING.finditer(block["body"])
+            ]
+    dead, missing = _joined(dead, missing)
     errors = [
         Reported(int(m["rank"]), m["what"], None, block["group"].partition("-")[0] in whole, *_manager(m))
         for block in _ERROR.finditer(text)
@@ -127,6 +130,34 @@ def _from_text(text: str) -> Answer:
         version[1] if version else None, tuple(dead[:MOST]), tuple(missing[:MOST]), tuple(behind[:MOST]),
         tuple(errors[:MOST]),
     )  # fmt: skip
+
+
+def _joined(dead: Sequence[Peer], missing: Sequence[Peer]) -> tuple[list[Peer], list[Peer]]:
+    """(dead, missing) with one entry for a rank and its process, which an answer lists apart.
+
+    An entry of a rank may leave its process out. Where one process is gone, and one rank of the job, they are the same;
+    of several ranks of one host, the host is known.
+    """
+    gone = {(p.pid, p.node) for p in dead}
+    processes = {(p.pid, p.node) for p in (*dead, *missing) if p.rank is None}
+    ranks = {p.rank for p in missing if p.rank is not None and p.whole_job}
+    hosts = {node for _, node in processes}
+
+    def whose(p: Peer) -> Peer:
+        if p.rank is None or p.pid is not None or not p.whole_job or not processes:
+            return p
+        if len(processes) == len(ranks) == 1:
+            pid, node = next(iter(processes))
+            return p._replace(pid=pid, node=node)
+        return p._replace(node=next(iter(hosts))) if len(hosts) == 1 else p
+
+    known = list(dict.fromkeys(whose(p) for p in missing if p.rank is not None))
+    told = {(p.pid, p.node) for p in known if p.whole_job}
+    alone = [p for p in (*dead, *missing) if p.rank is None and (p.pid, p.node) not in told]
+    return (
+        [p for p in (*alone, *known) if (p.pid, p.node) in gone],
+        [p for p in (*alone, *known) if (p.pid, p.node) not in gone],
+    )
 
 
 def _whole_job(text: str) -> set[str]:
