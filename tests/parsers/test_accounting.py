@@ -184,3 +184,12 @@ def test_the_one_host_of_a_row() -> None:
         "79                train   None assigned CANCELLED+\n"
     )
     assert places(table) == {3: "n3"}
+
+
+def test_a_jobs_script_is_on_the_first_of_its_hosts_only() -> None:
+    head = "JobID|State|ExitCode|NodeList\n"
+    two = "77|OUT_OF_MEMORY|0:125|n[1-2]\n77.batch|OUT_OF_MEMORY|0:125|n1\n77.0|OUT_OF_MEMORY|0:125|n[1-2]\n"
+    assert places(head + two) == {}
+    assert places(head + two.replace("77.0|OUT_OF_MEMORY|0:125|n[1-2]", "77.0|OUT_OF_MEMORY|0:125|n2")) == {4: "n2"}
+    one = "77|OUT_OF_MEMORY|0:125|n1\n77.batch|OUT_OF_MEMORY|0:125|n1\n78|FAILED|1:0|n[1-2]\n"
+    assert places(head + one) == {2: "n1", 3: "n1"}

@@ -71,3 +71,11 @@ def test_without_a_pid_it_is_the_one_process_that_aborted(tmp_path: Path) -> Non
 )
 def test_no_rank_where_none_is_named(tmp_path: Path, below: list[str]) -> None:
     assert fault(tmp_path, stamped([FAULT.format(more=""), *below])).ranks is None
+
+
+def test_the_process_whose_ring_timed_out(tmp_path: Path) -> None:
+    ring = [HEAD + "ring comp_1.1.0 timeout, signaled seq=66, emitted seq=67"]
+    ring.append(HEAD + "Process information: process python pid 4512 thread python pid 4530")
+    (tmp_path / "dmesg.txt").write_text(stamped(ring))
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.captures["pid"], root.captures["process"]) == ("gpu-hang", "4512", "python")

@@ -38,6 +38,7 @@ _HEAD = lazy(r"\bJobID(?:Raw)?\b.*\bState\b")  # above a table; without one, bla
 _RULE = lazy(r"\s{0,40}-{2,}(?: -{2,})*\s*")  # below it: a column as wide as each group of its dashes
 # A list of several hosts has commas, or a range in brackets; where nothing ran Slurm prints "None assigned".
 _ONE_HOST = lazy(r"(?<!\S)(?<!None )(?!None\b)[A-Za-z][\w.-]{0,63}(?:\[\d{1,6}\])?(?!\S)")
+_HOSTS = lazy(r"(?<!\S)[A-Za-z][\w.-]{0,63}(?:\[\d+[,-][\d,-]{1,2000}\]|,[A-Za-z])\S*")
 _TIME = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
@@ -48,6 +49,7 @@ class Row(NamedTuple):
     job: str  # "4242", "4242_7"
     base: str  # "4242"
     step: bool
+    script: bool = False  # the step is the job's script, or what Slurm itself runs beside it
 
 
 def rows(text: str) -> Iterator[Row]:
@@ -62,7 +64,7 @@ def rows(text: str) -> Iterator[Row]:
         if _JOB_STATE in line and shown is not None:
             yield Row(number, shown["base"], shown["base"], False)
         elif (m := _ROW.match(line)) is not None and (in_table or m["end"] == "|") and _STATE.search(line) is not None:
-            yield Row(number, m["job"], m["base"], m["step"] is not None)
+            yield Row(number, m["job"], m["base"], m["step"] is not None, m["step"] in (".batch", ".extern"))
 
 
 def of_this_job(
@@ -106,8 +108,17 @@ def ended(text: str) -> dict[int, str]:
 
 
 def places(text: str) -> dict[int, str]:
-    """Line -> the host under "NodeList" of the rows of `sacct`, of those that were on one host alone."""
-    return {line: re.sub(r"[\[\]]", "", host) for line, host in _under(text, "NodeList", _ONE_HOST).items()}
+    """Line -> the host under "NodeList" of the rows of `sacct`, of those that were on one host alone.
+
+    The script of a job runs on the first of its hosts, and takes on the state of a step that was on others as well.
+    """
+    shown = {row.line: row for row in rows(text)}
+    wide = {row.base for line in _under(text, "NodeList", _HOSTS) if (row := shown.get(line)) is not None}
+    return {
+        line: re.sub(r"[\[\]]", "", host)
+        for line, host in _under(text, "NodeList", _ONE_HOST).items()
+        if (row := shown.get(line)) is None or row.base not in wide or not row.script
+    }
 
 
 def _under(text: str, column: str, form: re.Pattern[str], *, last: bool = False) -> dict[int, str]:
