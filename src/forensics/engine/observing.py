@@ -21,6 +21,7 @@ from forensics.engine import (
     teardowns,
     trials,
     uncaught,
+    worker_crashes,
 )
 from forensics.engine import kernel as joins
 from forensics.engine.placing import Placed
@@ -59,7 +60,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), placed.launches)
     found += uncaught.exceptions(data.tracebacks, found, catalogue)
     found = trials.told(found, trials.came_back(data.sources))
-    found = faults.told(raised.told(found, data.tracebacks, catalogue))
+    found = worker_crashes.told(faults.told(raised.told(found, data.tracebacks, catalogue)))
     if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):
         from forensics.engine import stalls
 
