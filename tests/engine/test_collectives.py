@@ -925,6 +925,13 @@ def test_one_rank_that_waits_proves_little(rows: list[dict[str, Any]]) -> None:
     assert all(not o.culprits for o in desync(table(*rows), (), range(4)))
 
 
+def test_an_exchange_that_ended_at_its_other_end_hangs_on_the_device() -> None:
+    rows = [*exchanges(5), call(1, 6, "recv 1<-0", is_p2p=True), p2p(0, "send 0->1", 6)]
+    found = desync(table(*rows), [seen("collective-timeout", 0, seq="6", op="SEND")], range(2))
+    assert [(o.signature, o.culprits) for o in found] == [("rank-stuck-on-device", (0,))]
+    assert "rank 1 has made and finished the other half" in (found[0].note or "")
+
+
 # Communicators that were never completed
 
 

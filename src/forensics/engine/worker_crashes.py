@@ -1,4 +1,4 @@
-"""Crashes that the kernel reports of a DataLoader's worker, which older versions of torch do not give a name of its own.
+"""Crashes that the kernel reports of a DataLoader's worker, to which older versions of torch give no name of its own.
 
 The kernel calls such a worker as it calls the trainer. Where the DataLoader says that it lost the process of that
 number, it was a worker, and no rank, that crashed.

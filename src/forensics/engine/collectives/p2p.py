@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from forensics.engine.collectives.calls import Call, Group, calls_of, declared, prepared
 from forensics.engine.collectives.logs import Logs
 from forensics.engine.collectives.observations import at_place, in_group, observe, plural, side_by_side, spoken
+from forensics.engine.collectives.waits import ON_DEVICE
 from forensics.model import Observation
 from forensics.patterns import lazy
 
@@ -63,29 +64,42 @@ def _halves(rows: pl.DataFrame) -> dict[_Half, list[tuple[str, Call]]]:
     return dict(halves)
 
 
-def _owed(table: pl.DataFrame, waiter: Call, peer: int) -> bool:
-    """Whether a rank has made its half of an exchange with the one that waits before, and not this time.
+class _Made:
+    """The halves of exchanges that the dumps hold, finished or not."""
 
-    The n-th send of one rank to another meets the n-th receive there from it: halves are counted, where both buffers
-    still hold the first of them. Sequence numbers do not tell: each rank counts its own. Where a buffer has dropped
-    its oldest calls, the newest half that the peer made must be older than the call that waits.
-    """
-    import polars as pl
+    def __init__(self, table: pl.DataFrame) -> None:
+        import polars as pl
 
-    match = _P2P.search(waiter.op)
-    if match is None:
-        return False
-    kind = match.group(1)
-    both = pl.col("is_p2p").fill_null(False) & pl.col("rank").is_in([waiter.rank, peer])
-    halves = _halves(prepared(table).filter(both))
-    mine = [call for said, call in halves.get((waiter.group, waiter.rank, peer), ()) if said == kind]
-    theirs = [call for said, call in halves.get((waiter.group, peer, waiter.rank), ()) if said == OTHER[kind]]
-    if not theirs:
-        return False
-    if all(min(call.seq for call in made) <= 1 for made in (mine, theirs)):
-        return len(theirs) < len(mine)
-    stamps = [call.time for call in theirs if call.time is not None]
-    return waiter.time is not None and bool(stamps) and max(stamps) < waiter.time
+        self._of = _halves(prepared(table).filter(pl.col("is_p2p").fill_null(False)))
+
+    def _both(self, waiter: Call, peer: int) -> tuple[list[Call], list[Call], bool]:
+        """(the waiter's halves, those that the peer made for them, whether both buffers still hold the first ones).
+
+        The n-th send of one rank to another meets the n-th receive there from it. Sequence numbers do not tell: each
+        rank counts its own.
+        """
+        match = _P2P.search(waiter.op)
+        kind = match.group(1) if match is not None else ""
+        mine = [c for said, c in self._of.get((waiter.group, waiter.rank, peer), ()) if said == kind]
+        theirs = [c for said, c in self._of.get((waiter.group, peer, waiter.rank), ()) if said == OTHER.get(kind)]
+        whole = bool(mine and theirs) and all(min(call.seq for call in made) <= 1 for made in (mine, theirs))
+        return mine, theirs, whole
+
+    def owed(self, waiter: Call, peer: int) -> bool:
+        """Whether a rank has made its half of an exchange with the one that waits before, and not this time.
+
+        Where a buffer has dropped its oldest calls, the newest half that the peer made must be older than the call.
+        """
+        mine, theirs, whole = self._both(waiter, peer)
+        if whole:
+            return len(theirs) < len(mine)
+        stamps = [call.time for call in theirs if call.time is not None]
+        return waiter.time is not None and bool(stamps) and max(stamps) < waiter.time
+
+    def met(self, waiter: Call, peer: int) -> bool:
+        """Whether the peer has made, and finished, the half for which a rank still waits."""
+        mine, theirs, whole = self._both(waiter, peer)
+        return whole and len(theirs) >= len(mine) and all(call.state == "completed" for call in theirs[: len(mine)])
 
 
 def _unfitting(pending: Pending) -> list[Observation]:
@@ -121,16 +135,35 @@ def _by_call(waiters: Mapping[int, Call]) -> str:
     return ", and ".join(parts) + more
 
 
+def _held(held: Sequence[tuple[int, Call]]) -> list[Observation]:
+    """Ranks whose exchange has ended at its other end, and not on their own GPU."""
+    if not held:
+        return []
+    ranks = tuple(sorted({call.rank for _, call in held}))
+    peer, first = held[0]
+    note = (
+        f"Rank {first.rank} waits in {first.name}{at_place(first)}, of which rank {peer} has made and finished the "
+        f"other half: {plural(ranks, 'it hangs', 'they hang')} on the device or in the network, and nobody is late."
+    )
+    return [observe(ON_DEVICE, 0.6, ranks, [call for _, call in held], note, first.seq, first)]
+
+
 def _chain(
     pending: Pending, groups: Sequence[Group], dumped: set[int], logs: Logs, table: pl.DataFrame
 ) -> list[Observation]:
     """The ranks that others wait for, and that wait for nobody themselves."""
     edges: dict[int, dict[int, Call]] = defaultdict(dict)
+    made = _Made(table)
+    held: list[tuple[int, Call]] = []
     for (group, rank, peer), mine in pending.items():
-        if (group, peer, rank) not in pending:  # a peer that is in the matching call does not keep it waiting
+        if (group, peer, rank) in pending:  # a peer that is in the matching call does not keep it waiting
+            continue
+        if all(made.met(call, peer) for _, call in mine):
+            held.append((peer, mine[0][1]))
+        else:
             edges[rank].setdefault(peer, mine[0][1])
     if not edges:
-        return []
+        return _held(held) if logs.trouble else []
     for one in groups:
         for rank, call in one.waiting.items():
             for peer in one.members:
@@ -149,7 +182,7 @@ def _chain(
         return [observe("p2p-mismatch", 0.7, (), first.values(), note, None)]
     few = len(roots) >= len(edges) and not logs.trouble  # so may a dump on request look, of a run that goes on
     if few and (
-        len(roots) > 1 or not all(_owed(table, call, roots[0]) for out in edges.values() for call in out.values())
+        len(roots) > 1 or not all(made.owed(call, roots[0]) for out in edges.values() for call in out.values())
     ):
         return []
     waiters = {rank: out[peer] for rank, out in sorted(edges.items()) for peer in roots if peer in out}

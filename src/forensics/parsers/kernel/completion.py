@@ -31,7 +31,8 @@ _FALLEN = re.compile(r"NVRM: The NVIDIA GPU (?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]
 # gmc_v*.c up to Linux 6.8), or in one of its own below it (" in process", " Process", "Process information: process").
 _AMD = re.compile(r"\bamdgpu\b")
 _AMD_PROCESS = re.compile(
-    r"\b[Pp]rocess (?:information: process )?(?P<process>\S[^\n]{0,31}?) pid (?P<pid>\d{1,10}) thread (?P<thread>[^\n]{0,32}?) pid \d"
+    r"\b[Pp]rocess (?:information: process )?(?P<process>\S[^\n]{0,31}?) pid (?P<pid>\d{1,10}) "
+    r"thread (?P<thread>[^\n]{0,32}?) pid \d"
 )
 _AMD_BUS = re.compile(r"amdgpu (?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):")
 _AMD_BELOW = 3  # lines below it that are looked at
