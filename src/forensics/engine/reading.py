@@ -36,6 +36,7 @@ from forensics.parsers import (
     error_files,
     exit_files,
     gathered,
+    gpu_ecc,
     gpu_query,
     json_logs,
     kernel,
@@ -292,7 +293,7 @@ def _read_together(run: Run, options: Options, got: _Read) -> None:
         if source.path in files.problems:
             problem = files.problems[source.path]
             got.coverage.append(_row(source, Status.PARTIAL if problem else Status.READ, problem))
-    got.observations += exit_files.told(run.sources) + gpu_query.told(run.sources)
+    got.observations += exit_files.told(run.sources) + gpu_query.told(run.sources) + gpu_ecc.told(run.sources)
     got.observations = accounting.of_this_job(got.observations, run.sources, [fact.value for fact in got.facts])
     got.observations = list(bystanders.marked(got.observations, run.sources, got.facts))
 
