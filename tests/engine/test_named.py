@@ -170,3 +170,28 @@ def test_other_processes_beside_them_leave_workers_what_they_are(tmp_path: Path,
 def test_a_gap_in_the_numbers_leaves_workers_what_they_are(tmp_path: Path) -> None:
     files = {f"worker-{n}_log": STEPS + (ERROR if n == 1 else "") for n in (1, 2, 3)}
     assert names_of(written(tmp_path, **files)) == (None, "worker-1")
+
+
+OOM = "step 20 loss 2.0\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "node"),
+    [('{"host": "gpu-a02", "gpu_count": 8}', "gpu-a02"), ('{"host": "localhost"}', None), ('{"host"', None)],
+)
+def test_what_wandb_kept_of_the_output_is_of_the_host_that_it_names(
+    tmp_path: Path, metadata: str, node: str | None
+) -> None:
+    files = tmp_path / "wandb" / "run-20260302_100000-ab12cd" / "files"
+    files.mkdir(parents=True)
+    (files / "wandb-metadata.json").write_text(metadata)
+    (files / "output.log").write_text(OOM)
+    assert root(analyse([str(tmp_path)])).node == node
+
+
+def test_a_host_that_the_output_itself_names_counts_more(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "wandb-metadata.json").write_text('{"host": "login-1"}')
+    (files / "output.log").write_text(OOM.replace("torch.Out", "(Worker pid=7, ip=192.0.2.6) torch.Out"))
+    assert root(analyse([str(tmp_path)])).node == "192.0.2.6"

@@ -18,6 +18,7 @@ from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.kernel import namesakes
 from forensics.host_words import NUMBERED
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
+from forensics.parsers.run_files import whereabouts
 from forensics.patterns import lazy
 
 # Words of file names that some hosts are called as well: they tell no host from another.
@@ -57,7 +58,7 @@ def confirmed(data: RunData) -> RunData:
     if ranks := numbered.of_ranks(data):
         data = _with(data, ranks)
     workers = _workers(data)
-    identities = namesakes.of_logs(data) | _hosts(data) | workers
+    identities = _outputs(data) | namesakes.of_logs(data) | _hosts(data) | workers
     data = _with(data, identities) if identities else data
     if workers and not hosts and (hosts := host_folders.of_hosts(data)):  # their names stood for hosts before
         data = _with(data, hosts)
@@ -85,6 +86,16 @@ def _announced(data: RunData) -> dict[str, Identity]:
         and s.identity.rank is None
         and s.identity.local_rank in (None, local)
         and s.identity.node in (None, node)
+    }
+
+
+def _outputs(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of what W&B kept of a process's output, where it says on which host that ran."""
+    hosts = whereabouts.of_outputs(data.sources)
+    return {
+        s.path: replace(s.identity, node=hosts[s.path])
+        for s in data.sources
+        if s.path in hosts and s.identity.node is None
     }
 
 

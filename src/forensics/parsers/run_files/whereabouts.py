@@ -15,7 +15,7 @@ from forensics.model import Source
 from forensics.parsers.run_files.documents import Document, read_json
 
 FILES = 256  # of a run that are read
-_METADATA, _RESULT = "wandb-metadata.json", "result.json"
+_METADATA, _RESULT, _OUTPUT = "wandb-metadata.json", "result.json", "output.log"
 _METADATA_BYTES = 256 << 10
 _TAIL = 256 << 10  # bytes at the end of a result.json, which has one object a line
 _HOST = re.compile(r"(?!localhost\b)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,250}[A-Za-z0-9])?")
@@ -55,6 +55,24 @@ def whereabouts(sources: Iterable[Source]) -> Whereabouts:
             if took is not None and 0 <= took < _LONGEST:
                 starts.append(end - took)
     return Whereabouts(tuple(sorted(hosts)), min(starts, default=None), max(ends, default=None))
+
+
+def of_outputs(sources: Iterable[Source]) -> dict[str, str]:
+    """Path of a run's `output.log`, which W&B writes beside its metadata -> the host of the process that printed it."""
+    sources = list(sources)
+    outputs = {s.path for s in sources if s.path.rpartition("/")[2] == _OUTPUT}
+    beside = [s for s in sources if s.path.endswith(f"/{_METADATA}")]
+    found: dict[str, str] = {}
+    for source in beside[:FILES] if outputs else []:
+        path = f"{source.path.rpartition('/')[0]}/{_OUTPUT}"
+        if path not in outputs:
+            continue
+        try:
+            text = beginning(source.file, _METADATA_BYTES).decode("utf-8", "replace")
+        except OSError:
+            continue
+        found.update((path, host) for host in _host(read_json(text), "host"))
+    return found
 
 
 def last_lines(source: Source) -> list[str]:
