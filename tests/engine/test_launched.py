@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forensics.engine.pipeline import Options, analyse
-from forensics.model import Finding
+from forensics.model import Finding, Role
 
 STEPS = "".join(
     f"[default{rank}]:2026-05-14 10:{n // 6:02d}:{n % 6}0 step {n * 10} loss {3 - n / 100:.3f}\n"
@@ -64,3 +64,10 @@ def test_where_it_does_not_a_local_rank_is_no_global_one(tmp_path: Path, launch:
 )
 def test_on_one_host_both_are_one(tmp_path: Path, launch: str) -> None:
     assert root(tmp_path, launch)[0].ranks == (3,)
+
+
+def test_the_rank_that_finds_another_given_out_twice_is_not_to_blame(tmp_path: Path) -> None:
+    line = "gpu-a01:881:960 [0] bootstrap.cc:77 NCCL WARN Bootstrap Root : rank 1 of 4 ranks has already checked in\n"
+    (tmp_path / "nccl.log").write_text(line)
+    (root,) = analyse([str(tmp_path)]).of_role(Role.ROOT)
+    assert (root.name, root.ranks, root.captures["duplicate"]) == ("duplicate-rank-launch", None, "1")

@@ -163,6 +163,10 @@ def _blamed(
     return tuple(sorted(ranks)), False
 
 
+# What a process finds wrong with how others were launched: rank 0, where all of them meet, is the one to print it.
+_OF_THE_LAUNCH = frozenset({"duplicate-rank-launch"})
+
+
 def _of_a_few(signature: Signature, printed: Collection[int | None], world: World) -> bool:
     """Whether ranks that alone print a cause which any rank may print are those that it is of: half of all at most.
 
@@ -170,7 +174,7 @@ def _of_a_few(signature: Signature, printed: Collection[int | None], world: Worl
     """
     if signature.kind != "cause" or signature.severity != "fatal" or signature.verdict != "failed":
         return False
-    if signature.area in aftermath.OF_OTHERS or None in printed:
+    if signature.area in aftermath.OF_OTHERS or signature.name in _OF_THE_LAUNCH or None in printed:
         return False
     return 0 < 2 * len(printed) <= len(world.ranks)
 
