@@ -443,3 +443,25 @@ def test_whose_it_is_stays_open_where_two_can_have_raised(tmp_path: Path, told: 
     (tmp_path / "slurm-77.out").write_text("step: 3 loss: 2.1\n" + RAISED_BY_ONE + told)
     found = next(f for f in analyse([str(tmp_path)]).findings if f.name == "python-exception")
     assert found.ranks is None
+
+
+@pytest.mark.parametrize(
+    ("task_host", "first_host", "ranks"),
+    [
+        ("n07", "n06", (9,)),  # one task on each would put task 9 on n15, or behind it
+        ("n06", "n06", (9,)),
+        ("n07.cluster", "n06.cluster", (9,)),
+        ("n15", "n06", None),  # one task on each, which may drive the ranks of all its devices
+        ("big03", "n06", None),
+        ("n07", "rack2-n06", None),
+    ],
+)
+def test_a_task_is_a_rank_where_its_host_is_too_near_to_the_first_for_one_task_on_each(
+    tmp_path: Path, task_host: str, first_host: str, ranks: tuple[int, ...] | None
+) -> None:
+    log = "".join(f"2026-11-20 03:{m:02d}:00,000 INFO step {m} loss {2 - m / 99:.3f}\n" for m in range(30))
+    log += "slurmstepd: error: Detected 1 oom_kill event in StepId=88.0. Some of the step tasks have been OOM Killed.\n"
+    log += f"srun: error: {task_host}: task 9: Out Of Memory\nsrun: Terminating StepId=88.0\n"
+    log += f"slurmstepd: error: *** STEP 88.0 ON {first_host} CANCELLED AT 2026-11-20T03:30:00 ***\n"
+    found = analysed(tmp_path, {"slurm-88.out": log}).findings[0]
+    assert (found.name, found.ranks, found.node) == ("host-oom-cgroup", ranks, task_host)

@@ -28,6 +28,9 @@ RUNS_ON = "runs-on-host"
 PEER_LOST = ("nccl-remote-error", "nccl-watchdog-abort", "gloo-connection-closed", "collective-timeout")
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
+_HOST = r"(?P<before>[\w.-]{0,200}?)(?P<number>\d{1,9})(?P<after>[A-Za-z-]{0,50}(?:\.[\w.-]{1,200})?)"
+_NUMBERED_HOST = re.compile(_HOST)
+_FIRST_HOST = re.compile(rf"\*\*\* (?:STEP|JOB) \S+ ON {_HOST} CANCELLED AT ")
 _Launch = tuple[str, int]  # a launch folder, and the number of the attempt in its path
 _STREAM = re.compile(r"(?:[._-]?(?:std)?(?:out|err))(?=\.log$|\.txt$|$)")  # in the name of a file
 _RUN_FOLDER = re.compile(
@@ -275,7 +278,7 @@ def know_world(data: RunData) -> World:
         identities,
         size,
         several,
-        many_on_a_host=_many_tasks_on_a_host(data.observations),
+        many_on_a_host=_many_tasks_on_a_host(data.observations) or _more_tasks_than_hosts(data.observations),
         silent=_silent_tasks(data.observations, data.tracebacks, ranks),
     )
     if not several:
@@ -372,6 +375,24 @@ def _many_tasks_on_a_host(observations: Iterable[Observation]) -> bool:
         tasks = o.captures.get("tasks") or o.captures.get("task") or ""
         if re.search(r"[-,]", tasks) and not re.search(r"[\[,]", o.captures.get("node", "[")):
             return True
+    return False
+
+
+def _more_tasks_than_hosts(observations: Sequence[Observation]) -> bool:
+    """Whether a task's number is higher than that of its host among the hosts of its step can be.
+
+    Slurm's lists of hosts are in order, the first one's daemon tells of a step's end (nodeid 0, slurmstepd/req.c), and
+    tasks are counted through them: with one task on each, task 9 is nine hosts behind the first, and not on the next.
+    """
+    firsts = [m for o in observations if (m := _FIRST_HOST.search(o.evidence[0].text))]
+    for o in observations if firsts else ():
+        m = _NUMBERED_HOST.fullmatch(o.captures.get("node", "")) if "srun: error: " in o.evidence[0].text else None
+        tasks = task_list(o) if m is not None else ()
+        for first in firsts if m is not None and tasks else ():
+            one_scheme = m is not None and (m["before"], m["after"]) == (first["before"], first["after"])
+            apart = int(m["number"]) - int(first["number"]) if m is not None and one_scheme else -1
+            if 0 <= apart < max(tasks):
+                return True
     return False
 
 
