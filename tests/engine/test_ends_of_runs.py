@@ -376,3 +376,43 @@ def test_a_record_that_says_training_failed_holds_its_exception(tmp_path: Path) 
     raised = json.dumps({"event": "training failed", "level": "critical", "exception": VALUE_ERROR.rstrip()})
     found = diagnose(tmp_path, log=steps + raised + "\n").of_role(Role.ROOT)[0]
     assert found.name == "python-exception" and "train.py:51" in found.notes[0]
+
+
+SEEN = "E1103 09:23:10.221000 4021 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -15) local_rank: {n} (pid: 50{n}) of binary: python\n"
+SENT = "W1103 09:23:09.100000 4021 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 501 closing signal SIGTERM\n"
+ALONE = SEEN.format(n=1) + """============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-03_09:23:08
+  host      : node-1
+  rank      : 1 (local_rank: 1)
+  exitcode  : -15 (pid: 501)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 501
+============================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "root", "ranks"),
+    [
+        (ALONE, "external-sigterm", (1,)),
+        (SENT + ALONE, "insufficient-evidence", None),  # the agent had stopped it, and says of nothing why
+        (SEEN.format(n=1) + SEEN.format(n=2), "external-sigterm", None),
+    ],
+    ids=["one", "stopped by its agent", "two"],
+)
+def test_a_worker_that_was_ended_by_a_signal_of_nobody_known(
+    tmp_path: Path, told: str, root: str, ranks: tuple[int, ...] | None
+) -> None:
+    steps = "".join(f"2026-11-03 09:22:{n:02d},000 INFO step {n} | loss {2.5 - n / 100:.4f}\n" for n in range(1, 40))
+    found = diagnose(tmp_path, log=steps + told)
+    assert (first(found).name, first(found).ranks) == (root, ranks)
+    if ranks:
+        assert "Who did is not in these logs" in first(found).notes[0]
+        assert "scheduler's record" in found.missing_evidence[0].how

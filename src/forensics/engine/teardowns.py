@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from forensics.engine.finishes import FINISHED
 from forensics.engine.steps import StepClock
+from forensics.engine.whose import WORKER_EXIT
 from forensics.model import Observation, Traceback
 from forensics.patterns import lazy
 
@@ -43,6 +44,11 @@ _NOT_OWN = lazy(
 # What the launchers of Lightning and Fabric say before they kill all processes of their host, themselves included.
 _KILLS_ALL = lazy(
     r"\bChild process with PID \d+ terminated with code -?\d+\. Forcefully terminating all other processes"
+)
+_RECEIVED = lazy(r"SIGTERM\b.{0,40} received by PID|terminated with code -15")  # how a table tells of an end
+UNKNOWN_SENDER = (
+    "The agent saw this worker dead before it stopped others, so that it did not send the signal itself. Who did is not "
+    "in these logs"
 )
 _OF_A_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: ")
 
@@ -86,17 +92,31 @@ def settle_workers(found: Sequence[Observation], tracebacks: Sequence[Traceback]
 
     Its line names the first worker that it *saw* dead, which may be one that it had stopped because of another: where
     it said so of this process, or a worker raised an error of its own in the same attempt, SIGTERM came from there.
+    Else it came from elsewhere: a worker is in the table of failures only if it was dead before the agent stopped
+    others (SubprocessContext._poll of torch). That the table tells of its signal says nothing of who sent it.
     """
-    stopped = {pid for o in found if o.signature == BY_LAUNCHER and (pid := o.captures.get("pid"))}
-    raised = {t.identity.attempt or 0 for t in tracebacks if _is_own_error(t)}
-    return [
-        replace(o, signature=BY_LAUNCHER, rule=None, culprits=())
-        if o.signature == STOPPED
-        and o.captures.get("exitcode") == "-15"
-        and (o.captures.get("pid") in stopped or (o.identity.attempt or 0) in raised)
-        else o
+    stopped = {
+        pid
         for o in found
-    ]
+        if o.signature == BY_LAUNCHER and (pid := o.captures.get("pid")) and not _RECEIVED.search(o.evidence[0].text)
+    }
+    raised = {t.identity.attempt or 0 for t in tracebacks if _is_own_error(t)}
+    ended: dict[int, set[str]] = {}  # attempt -> the processes that agents saw end by themselves
+    for o in found:
+        stop = o.signature == STOPPED and o.captures.get("exitcode") == "-15"
+        if (stop or o.signature == WORKER_EXIT) and (pid := o.captures.get("pid")):
+            ended.setdefault(o.identity.attempt or 0, set()).add(pid)
+
+    def settled(o: Observation) -> Observation:
+        attempt, pid = o.identity.attempt or 0, o.captures.get("pid")
+        if o.signature != STOPPED or o.captures.get("exitcode") != "-15" or pid is None:
+            return o
+        if pid in stopped or attempt in raised:
+            return replace(o, signature=BY_LAUNCHER, rule=None, culprits=())
+        # What several were sent is sent to all of a job, and of one that failed beside it, nothing tells which led.
+        return replace(o, note=UNKNOWN_SENDER) if len(ended[attempt]) == 1 else replace(o, culprits=())
+
+    return [settled(o) for o in found]
 
 
 def settle_announced_kills(found: Sequence[Observation]) -> list[Observation]:
