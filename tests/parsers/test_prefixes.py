@@ -120,6 +120,35 @@ def test_a_traceback_behind_a_host_is_read(tmp_path: Path) -> None:
     assert (root.name, root.node) == ("python-exception", "node-1") and "/w/train.py:9" in root.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "voted"),
+    [
+        ({"gpu00": (0, 1), "gpu01": (0, 1)}, {"host_local"}),
+        ({"gpu00": (0, 1), "gpu01": (2, 3)}, {"host_rank"}),
+        ({"gpu01": (4, 5)}, {"host_local"}),
+        ({"gpu00": (0, 1), "gpu01": (8, 9)}, {"host_local"}),  # which may be all that print
+        ({"epoch0": (0, 1), "epoch1": (0, 1)}, set()),
+        ({"cuda": (0, 1)}, set()),
+    ],
+)
+def test_a_host_and_a_number_in_brackets(numbers: dict[str, tuple[int, ...]], voted: set[str]) -> None:
+    lines = [f"[{host}:{n}] step {m} loss 2.1" for m in range(4) for host, own in numbers.items() for n in own]
+    assert vote(lines) == voted
+    if voted == {"host_rank"}:
+        assert clean(lines[-1], vote(lines)).identity == Identity(node="gpu01", rank=3)
+
+
+def test_numbers_on_two_hosts_are_no_size_of_the_world(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    lines = [f"[gpu0{n}:{k}] INFO step {m} loss {2 - m / 99:.3f}" for m in range(20) for n in range(2) for k in range(4)]
+    raised = ["Traceback (most recent call last):", '  File "/w/train.py", line 9, in step', "    f(x)", "KeyError: 'z'"]
+    log.write_text("\n".join([*lines, *(f"[gpu01:2] {line}" for line in raised)]) + "\n")
+    found = analyse([str(log)], Options(threads=1))
+    root = found.findings[0]
+    assert (root.ranks, root.local_ranks, root.node) == (None, (2,), "gpu01")
+    assert (found.run.nodes, found.run.world_size) == (2, None)
+
+
 def test_a_service_of_swarm_names_its_node() -> None:
     lines = [f"ml_train.{i % 2}.x7k2l{i % 2}@node{i % 2}    | [RANK {i % 2}] step={i} loss=3.1" for i in range(20)]
     got = clean(lines[1], vote(lines), NOV27)
@@ -231,6 +260,13 @@ def test_a_containers_stamp_before_nccls_own_head() -> None:
         ("[layers.0.q_proj] rank=8", None, None),
         ("[block3] rank=8", None, None),
         ("lost the connection to Rank=11 Node=hgx02", None, None),
+        ("2026-11-28 10:00:02,123 rank 5@gpu02 INFO step 3", 5, "gpu02"),
+        ("rank5@gpu02.lab: KeyError", 5, "gpu02.lab"),
+        ("gpu02|rank5 2026-11-28 10:00:02,123 INFO step 3", 5, "gpu02"),
+        ("2026-11-28 10:00:02,123 | gpu02 | rank 5 | step 3", 5, "gpu02"),
+        ("layer3|rank8", None, None),
+        ("recall@rank 5@10: 0.31", None, None),
+        ("no answer of rank 5@gpu02", None, None),
     ],
 )
 def test_the_host_that_a_logger_names_beside_the_rank(line: str, rank: int | None, node: str | None) -> None:

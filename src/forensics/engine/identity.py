@@ -212,6 +212,9 @@ def know_world(data: RunData) -> World:
     listed = {node for node, _ in rank_of if node}
     several = _several_hosts(max(len(of_run), len(system), len(listed)), identities, stated)
     several = several or launched.several(data.observations)
+    named_ranks = {i.rank for i in identities if i.rank is not None}
+    if several and not named_ranks and ranks and ranks <= locals_seen:
+        ranks = set()  # numbers of processes on their hosts, which rows of metrics hold as ranks
     mapped = set(rank_of.values())  # they take part, and may still have left no trace
     clashes: set[tuple[str | None, int]] = set()
     rank_of_pid: dict[tuple[str | None, int], int] = {}

@@ -105,6 +105,9 @@ VOTED: dict[str, str] = {
     "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     # docker service logs (Swarm): service.slot.task@node
     "swarm": r"^[\w.-]+\.\d+\.[a-z0-9]{4,30}@(?P<host>[A-Za-z0-9][\w.-]*)\s+\| ",
+    # `[gpu02:3] `: a host and the number of a process, on it or in the run (`_numbered`)
+    "host_local": rf"^\[(?!{WITHIN})(?P<host>{_NUMBERED_HOST}):(?P<local_rank>\d{{1,5}})\] ",
+    "host_rank": rf"^\[(?!{WITHIN})(?P<host>{_NUMBERED_HOST}):(?P<rank>\d{{1,5}})\] ",
     "mpich": r"^\[r?(?P<rank>\d{1,5})\] ",  # Hydra -l; with the letter: scripts that tag the lines of their ranks
     # stern: pod and container, which are DNS labels; a pod's last part is its index or what Kubernetes made up.
     "stern": (
@@ -120,6 +123,7 @@ VOTED: dict[str, str] = {
 }
 # What srun, slurmstepd, pdsh and a shell with `set -x` put between the lines of those that they started.
 _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
+_OF_PROCESSES = {"host_local", "host_rank"}
 FEW_CONTAINERS = 3  # of a pod: the program's own and helpers beside it; words of sentences are more
 LONG_NUMBER = 10  # digits from which on a number is no rank and no pid
 _NEVER_A_HOST = {
@@ -175,6 +179,11 @@ _SOME_HEAD = re.compile(_any_of(HEADS), re.S)
 # What stands before the place of a process that a logger names: nothing, a bracket, a stamp or a level.
 _HEAD_ENDS = r"(?:^|[\[\]|,:\d] ?|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL) +)"
 
+# No part of a model, whose adapter has a rank too.
+_NOT_OF_A_MODEL = (
+    r"(?![\w.-]*(?i:layer|block|lora|adapter|module|expert|proj|conv|linear|attn|mlp|coder|stage|epoch|step|iter|group"
+    r"|local))"
+)
 # A host that stands beside a rank.
 _HOST_BESIDE = rf"(?!{WITHIN})(?P<host>{_NUMBERED_HOST})"
 
@@ -193,10 +202,10 @@ IN_TEXT_RANK: tuple[str, ...] = (
     # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
     rf"{_HEAD_ENDS}[Rr]ank[=:] ?(?P<rank>\d+),? [Nn]ode[=:] ?(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",
     rf"\[(?:[Rr]ank|RANK)[ :=]{{0,2}}(?P<rank>\d+) ?[|,@] ?(?:{_HOST_BESIDE}|[A-Za-z][\w.-]{{0,120}})\]",
-    # No part of a model, whose adapter has a rank too.
-    rf"{_HEAD_ENDS}\[(?![\w.-]*(?i:layer|block|lora|adapter|module|expert|proj|conv|linear|attn|mlp|coder|stage|epoch|step"
-    rf"|iter|group|local)){_HOST_BESIDE}\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}(?P<rank>\d+)\b"
+    rf"{_HEAD_ENDS}\[{_NOT_OF_A_MODEL}{_HOST_BESIDE}\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}(?P<rank>\d+)\b"
     r"(?![^\n]{0,60}\b(?i:alpha|lora\w{0,20}|dropout|target_modules)\b)",
+    rf"{_HEAD_ENDS}[Rr]ank[ :=]?(?P<rank>\d+)@(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",  # `rank 5@gpu02`
+    rf"{_HEAD_ENDS}{_NOT_OF_A_MODEL}{_HOST_BESIDE} ?\| ?[Rr]ank[ :=]?(?P<rank>\d+)\b",  # `gpu02|rank5`
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(?P<rank>\d+)(?: |$)',
     # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
     r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"
@@ -320,7 +329,21 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
             if len(inside) > FEW_CONTAINERS or inside & _NEVER_A_HOST:
                 continue
         accepted.add(name)
-    return frozenset(accepted)
+    return frozenset(accepted - _OF_PROCESSES | _numbered(unlabelled) if accepted & _OF_PROCESSES else accepted)
+
+
+def _numbered(lines: Iterable[str]) -> set[str]:
+    """Which of the two readings of `[gpu02:3] ` is a file's.
+
+    Numbers that no two hosts share, and that count all processes from 0, are of the run; else they are of the host.
+    """
+    of_host: dict[str, set[int]] = {}
+    for line in lines:
+        if (m := _VOTED["host_rank"].match(line)) is not None:
+            of_host.setdefault(m["host"], set()).add(int(m["rank"]))
+    everyone = set().union(*of_host.values())
+    apart = len(of_host) > 1 and sum(map(len, of_host.values())) == len(everyone)
+    return {"host_rank"} if apart and everyone == set(range(len(everyone))) else {"host_local"}
 
 
 def _uncollected(line: str) -> str:
