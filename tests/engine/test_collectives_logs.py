@@ -354,6 +354,41 @@ def test_what_the_missing_rank_was_doing(
     assert (f"tell of {doing}" in found.notes[0]) if doing else ("tell of" not in found.notes[0])
 
 
+def says(rank: int, at: float, text: str) -> str:
+    return f"[rank{rank}] 2026-08-10 {clock(at)} INFO {text}"
+
+
+BEGUN, DONE = "Saving checkpoint to /mnt/ckpt/step_9 ...", "Saved checkpoint /mnt/ckpt/step_9 in 1329.1s"
+
+
+@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize(
+    ("rank", "before", "after", "name", "busy"),
+    [
+        (0, [BEGUN], [DONE], "rank0-side-work", "(saving), not stuck: it said later"),
+        (0, ["Running evaluation", "eval batch 8100/12000"], [], "rank0-side-work", "not stuck: its last line tells"),
+        (2, [BEGUN], [DONE], "collective-timeout", "rank 2 was busy (saving), not stuck"),
+        (0, [BEGUN], [], "rank0-side-work", None),  # it may have been stuck in that
+        (0, [BEGUN, DONE], ["closing the loader"], "collective-timeout", None),  # it was done before
+        (0, [], [DONE], "collective-timeout", None),
+    ],
+)
+def test_a_rank_that_was_busy_when_the_others_gave_up(
+    tmp_path: Path, merged: bool, rank: int, before: list[str], after: list[str], name: str, busy: str | None
+) -> None:
+    others = {f"rank{r}.log": [*steps(r, 9), *waited(r, 70)] for r in range(4) if r != rank}
+    first_half = [*steps(rank, 9), *(says(rank, 20 + n, text) for n, text in enumerate(before))]
+    second_half = [says(rank, 4000, text) for text in after]
+    files = {**others, f"rank{rank}.log": [*first_half, *second_half]}
+    if merged:
+        files = {"out.log": [*first_half, *(line for lines in others.values() for line in lines), *second_half]}
+    found = first(diagnose(tmp_path, files))
+    assert (found.name, found.ranks) == (name, (rank,))
+    assert (busy in found.notes[0]) if busy else ("not stuck" not in found.notes[0])
+    if busy and rank:
+        assert found.fix[0].startswith("Give rank 2 the time for it (saving)")
+
+
 def test_what_all_ranks_were_doing_is_no_side_work(tmp_path: Path) -> None:
     files = {f"rank{r}.log": [*steps(r, 9), *SAVING, *waited(r, 70)] for r in (1, 2, 3)}
     files["rank0.log"] = [*steps(0, 9), *SAVING]

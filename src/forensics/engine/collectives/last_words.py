@@ -30,7 +30,9 @@ _DOING = {
     "saving": lazy(r"\bsav(?:ing|ed)\b|\bcheckpointing\b|\bwriting\b.{0,40}(?:ckpt|checkpoint|shard)", re.I),
     "uploading": lazy(r"\bupload(?:ing|ed)\b|\bpushing\b.{0,40}\bhub\b", re.I),
     "evaluating": lazy(
-        r"\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b|\bRunning Prediction\b|^\W*(?:eval|valid|val)\b", re.I
+        r"\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b|\bRunning Prediction\b|^\W*(?:eval|valid|val)\b"
+        r"|\b(?:eval|valid|val)[ _:-]{1,2}(?:(?:batch|step|iter|sample)\w*)?\W{0,3}\d{1,9}/\d",
+        re.I,
     ),
     "compiling": lazy(r"\bAUTOTUNE\b|\bautotuning\b|\bcompil(?:ing|ation)\b|\btriton_\w+_\d+ [\d.]+ ms", re.I),
     "preparing data": lazy(
@@ -53,17 +55,45 @@ _STACK = lazy(r"(?:Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)|Process \d+: |Py
 _RUNTIME = lazy(r"ProcessGroup|\bNCCL\b|\[c10d\]|TCPStore|torch/distributed|torch\.distributed|flight ?recorder", re.I)
 
 
+BUSY = "When the others gave up, {rank} was busy ({doing}), not stuck: {how}"
+IN_PARTS, ENDED_LATER = "its last line tells how far it was", "it said later that this was done"
+GIVE_TIME = (
+    "Give {rank} the time for it ({doing}): init_process_group(timeout=timedelta(hours=1)), or let all ranks share the work"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """The last lines of a rank.
 
     doing: a key of what is looked for, as "saving"; evidence: the lines that tell of it, the last one first; time: of
-    its file's last line.
+    its file's last line; how: what shows that this went on, and was not stuck, if anything does.
     """
 
     doing: str
     evidence: tuple[Evidence, ...]
     time: float | None
+    how: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When the others gave up: what a rank prints after that says nothing of why they had waited."""
+
+    time: float | None
+    file: str
+    offset: int | None
+
+    def passed(self, source: Source, offset: int, time: float | None) -> bool:
+        """Whether a line of a file was printed afterwards."""
+        if source.path == self.file and self.offset is not None:
+            return offset > self.offset
+        return time is not None and self.time is not None and time > self.time
+
+
+def _until(o: Observation) -> Until:
+    e = o.evidence[0]
+    return Until(o.time if o.timed or o.rule is None else None, e.file, e.offset)
 
 
 def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> list[Observation]:
@@ -75,16 +105,20 @@ def with_last_words(found: Sequence[Observation], sources: Sequence[Source]) -> 
     told = []
     for o in found:
         rank = o.culprits[0] if o.culprits is not None and len(o.culprits) == 1 else None
-        words = last_words(rank, sources) if rank is not None and o.signature in ASKED else None
-        if words is None and rank == 0 and o.signature in ASKED and (said := last_words(None, sources)) is not None:
+        asked, until = rank is not None and o.signature in ASKED, _until(o)
+        words = last_words(rank, sources, until) if asked else None
+        if words is None and rank == 0 and asked and (said := last_words(None, sources, until)) is not None:
             words = said if said.doing in _SIDE else None  # what a log shows without a rank, rank 0 has printed
         if words is not None and rank is not None:
             alone = rank == 0 and words.doing in _SIDE and not _others_do(words.doing, sources)
+            whom = spoken([rank])
+            busy = f" {BUSY.format(rank=whom, doing=words.doing, how=words.how)}." if words.how else ""
             o = replace(
                 o,
                 signature=SIDE_WORK if alone else o.signature,
-                weight=max(o.weight, 0.7) if alone else o.weight,
-                note=f"{o.note or ''} The last lines of {spoken([rank])} tell of {words.doing}.".strip(),
+                weight=max(o.weight, 0.8 if words.how else 0.7) if alone else o.weight,
+                note=f"{o.note or ''} The last lines of {whom} tell of {words.doing}.{busy}".strip(),
+                fix=o.fix if alone else (GIVE_TIME.format(rank=whom, doing=words.doing), *o.fix),
                 evidence=(*words.evidence, *o.evidence) if alone else (*o.evidence, *words.evidence),
             )
         elif rank is not None and o.signature in ASKED and (line := last_line(rank, sources)) is not None:
@@ -114,14 +148,14 @@ def last_line(rank: int, sources: Sequence[Source]) -> Evidence | None:
 
 
 def _others_do(doing: str, sources: Sequence[Source]) -> bool:
-    ranks = sorted({s.identity.rank for s in sources if s.identity.rank})[:4]
+    ranks = sorted({s.identity.rank for s in sources if s.identity.rank})[:4] or [1, 2, 3, 4]
     return any(words.doing == doing for rank in ranks if (words := last_words(rank, sources)) is not None)
 
 
-def last_words(rank: int | None, sources: Sequence[Source]) -> Words | None:
+def last_words(rank: int | None, sources: Sequence[Source], until: Until | None = None) -> Words | None:
     """What the last lines of a rank tell of; None where they tell of nothing that takes time, or of its end.
 
-    rank: None stands for what is said without a rank.
+    rank: None stands for what is said without a rank; until: what it did then counts, where its last lines tell nothing.
 
     Of several files of the rank, one that ends later by the clock must not say something else.
     """
@@ -132,7 +166,10 @@ def last_words(rank: int | None, sources: Sequence[Source]) -> Words | None:
         lines = _lines(rank, source)
         if lines:
             time = next((t for _, _, t in lines if t is not None), None)
-            heard.append((time, _words(lines, source, time)))
+            words = _words(lines, source, time)
+            if words is None and until is not None:
+                words = _words_then(lines, source, until)
+            heard.append((time, words))
     known = [words for _, words in heard if words is not None]
     if len(known) != 1 or (len(heard) > 1 and not _last(known[0], heard)):
         return None
@@ -172,10 +209,25 @@ def _lines(rank: int | None, source: Source) -> list[tuple[str, int, float | Non
     return found[::-1]
 
 
+def _words_then(lines: Sequence[tuple[str, int, float | None]], source: Source, until: Until) -> Words | None:
+    """What the last lines told of when the others gave up, with the later one that says that it is done."""
+    before = [line for line in lines if not until.passed(source, *line[1:])]
+    if not before or len(before) == len(lines):
+        return None
+    time = next((t for _, _, t in before if t is not None), None)
+    words = _words(before, source, time)
+    if words is None:
+        return None
+    text, offset, _ = lines[len(lines) - len(before) - 1]
+    if not _OVER.search(text) or _doing(text) != words.doing:
+        return words
+    done = Evidence(source.path, _number(source, offset), offset, text[:4000])
+    return replace(words, evidence=(done, *words.evidence), how=ENDED_LATER)
+
+
 def _words(lines: Sequence[tuple[str, int, float | None]], source: Source, time: float | None) -> Words | None:
     newest = lines[0][0]
-    part = _PART.search(newest)
-    under_way = part is not None and int(part[1]) < int(part[2])
+    under_way = _under_way(newest)
     if not under_way and (_OVER.search(newest) or _BAR.search(newest)):
         return None
     neutral = 0
@@ -188,6 +240,8 @@ def _words(lines: Sequence[tuple[str, int, float | None]], source: Source, time:
         if _TRAINS.search(text):
             return None
         if doing is not None:
+            if found is None and _OVER.search(text) and not _under_way(text):
+                return None
             found = doing
             shown.append((text, offset))
             if len(shown) == QUOTED:
@@ -200,7 +254,12 @@ def _words(lines: Sequence[tuple[str, int, float | None]], source: Source, time:
     if found is None:
         return None
     quoted = tuple(Evidence(source.path, _number(source, at), at, text[:4000]) for text, at in shown)
-    return Words(found, quoted, time)
+    return Words(found, quoted, time, IN_PARTS if under_way else None)
+
+
+def _under_way(text: str) -> bool:
+    part = _PART.search(text)
+    return part is not None and int(part[1]) < int(part[2])
 
 
 def _doing(text: str) -> str | None:
