@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import ALL, FAILED, HOSTILE, diagnosis, finding, read
 
-from forensics.model import Coverage, Evidence, Role, Status, Verdict
+from forensics.model import Coverage, Evidence, Role, RuledOut, Status, Verdict
 from forensics.report import terminal, words
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -55,6 +55,15 @@ def test_a_cascade_of_a_cascade_belongs_to_its_root() -> None:
     assert (
         "explained by it: collective-timeout waiting for ranks 0, 1, 3 (7 lines), launcher-summary (1 line)" in report
     )
+
+
+def test_what_is_ruled_out_by_a_line_names_it() -> None:
+    own = FAILED.findings[0].evidence[0]
+    told = (RuledOut("shown", "its line says so", (own,)), *FAILED.ruled_out)
+    report = terminal.render(dataclasses.replace(FAILED, ruled_out=told), width=200, colour=False)
+    assert "- shown: its line says so (rank2/stderr.log:1234, above)\n" in report
+    assert "- host-oom: no process was killed\n    dmesg.txt:5" in report
+    assert "- gpu-shared: the process holds 78.13 of 79.15 GiB itself\n" in report
 
 
 def test_a_ring_of_explanations_ends() -> None:

@@ -279,10 +279,10 @@ def _ruled_out(page: _Page, diagnosis: Diagnosis) -> None:
     page.heading("RULED OUT")
     shown = {words.place(e) for root in diagnosis.of_role(Role.ROOT)[:1] for e in root.evidence}
     for item in diagnosis.ruled_out[:_ITEMS_SHOWN]:
-        page.say(f"{item.name}: {item.reason}", "  - ", "    ", limit=3)
-        for evidence in item.evidence[:1]:
-            if words.place(evidence) in shown:
-                continue  # it stands above, with its text
+        above = [place for e in item.evidence[:1] if e.file and (place := words.place(e)) in shown]
+        compare = f" ({'; '.join(above)}, above)" if above else ""  # with its text
+        page.say(f"{item.name}: {item.reason}{compare}", "  - ", "    ", limit=3)
+        for evidence in item.evidence[: 0 if above else 1]:
             page.flow((_reference(evidence), "file"), first="    ", rest="      ", width=page.width, limit=2)
     page.more(len(diagnosis.ruled_out) - _ITEMS_SHOWN, "candidate")
 
