@@ -407,6 +407,26 @@ def test_a_failed_run_and_a_good_one_in_one_file_recovered(tmp_path: Path, betwe
     assert [f.attempt for f in found.of_role(Role.ROOT)] == [0]
 
 
+@pytest.mark.parametrize(
+    ("first", "hour", "verdict"),
+    [
+        (1, 20, Verdict.RECOVERED),
+        (1, 8, Verdict.HEALTHY),  # at once: an epoch that a loop left by an exception
+        (12, 20, Verdict.HEALTHY),  # it counts on
+    ],
+)
+def test_a_run_that_is_appended_hours_later_counts_anew(
+    tmp_path: Path, first: int, hour: int, verdict: Verdict
+) -> None:
+    raised = [CRASH[0], *CRASH[3:]]
+    again = [line.replace(":00:", ":02:") for line in stepped(first, 40, hour)]
+    lines = [*stepped(1, 11, 8), *raised, *again, f"2026-11-20 {hour:02d}:03:00 Training complete"]
+    (tmp_path / "train.out").write_text("\n".join(lines) + "\n")
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert found.verdict is verdict
+    assert [f.attempt for f in found.of_role(Role.ROOT)] == ([0] if verdict is Verdict.RECOVERED else [])
+
+
 def test_an_exception_that_was_handled_begins_no_attempt(tmp_path: Path) -> None:
     lines = [*stepped(1, 11, 8), CRASH[0], *CRASH[3:], *stepped(12, 40, 8), "2026-11-20 08:01:00 Training complete"]
     (tmp_path / "train.out").write_text("\n".join(lines) + "\n")

@@ -45,6 +45,8 @@ LOOK = 50  # events
 LAST_STEPS = 10
 # Processes start at once after a restart, and their lines in other files bear other hosts' clocks (seconds).
 BEFORE_START = 30.0
+# A pause between two steps that is none of training's own: so many of its longest intervals, and seconds.
+PAUSES, PAUSE = 10, 1800.0
 FEWEST_STEPS = 3  # records of a counter by which its interval is known
 
 
@@ -69,7 +71,8 @@ class Boundary(NamedTuple):
 class Event:
     """A line of a file that tells of starts and ends.
 
-    kind: restart, launch, banner, alike (a banner with other numbers), start, sign, death, end or step.
+    kind: restart, launch, banner, alike (a banner with other numbers), start, sign, death, raised (an exception that may
+    have been caught), end or step.
     """
 
     line: int
@@ -259,8 +262,9 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
     for t in data.tracebacks:
         if sections.rank(t.header.file, t.header.line) is not None:
             continue
-        if t.final.line is not None and t.header.file in streams and _uncaught(t):
-            streams[t.header.file].append(Event(t.final.line, "death", t.time, t.zone_known))
+        if t.final.line is not None and t.header.file in streams and t.chained is None:
+            kind = "death" if _uncaught(t) else "raised"
+            streams[t.header.file].append(Event(t.final.line, kind, t.time, t.zone_known))
     told = {path for path, stream in streams.items() if any(e.kind in ("restart", "launch", "death") for e in stream)}
     if data.metrics.height:
         told |= _counting_anew(data.metrics) & streams.keys()
@@ -392,6 +396,9 @@ class _Attempt:
     stride: int = 1  # the largest interval between two records of it
     total: float | None = None  # where its counter ends
     time: float | None = None  # the last known one
+    raised: bool = False  # an exception stands below its last step
+    stepped: float | None = None  # when that was
+    interval: float = 0.0  # the longest one between two steps
 
     @property
     def active(self) -> bool:
@@ -416,6 +423,15 @@ class _Attempt:
         """Whether a step is where the attempt itself began, or before."""
         return self.lines > 0 and self.falls_back(e) and self.first is not None and (e.step or 0) <= self.first
 
+    def came_back(self, e: Event) -> bool:
+        """Whether it counts anew below an exception, after a pause that is far longer than any before.
+
+        An exception that a loop catches at the end of an epoch is followed by the next one at once.
+        """
+        if not self.raised or e.time is None or self.stepped is None or self.lines < FEWEST_STEPS or self.resets:
+            return False
+        return self.counts_anew(e) and e.time - self.stepped > max(PAUSE, PAUSES * self.interval)
+
     def broke_off(self, e: Event) -> bool:
         """Whether it counts anew, after it had stopped far from where its counter says that it ends."""
         far = self.total is not None and self.total == e.total and self.highest + self.stride < self.total
@@ -435,7 +451,10 @@ class _Attempt:
         """Take a step record into account."""
         if e.step is None:
             return
-        self.again = None
+        self.again, self.raised = None, False
+        if e.time is not None:
+            self.interval = max(self.interval, e.time - self.stepped) if self.stepped is not None else 0.0
+            self.stepped = e.time
         self.stride = max(self.stride, e.step - self.highest) if self.lines else self.stride
         self.highest, self.total = max(self.highest, e.step), e.total
         if self.falls_back(e, 1):
@@ -515,6 +534,8 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
                 at.sign = e
         elif e.kind == "death":
             at.dead, at.since, at.sign = True, 0, None
+        elif e.kind == "raised":
+            at.raised = True
         elif e.kind == "end":
             at.ended = True
         elif pending is not None:
@@ -527,7 +548,7 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             begin(first)
         elif at.again is not None and at.counts_anew(e):
             begin(at.again)
-        elif at.broke_off(e) and not _loops(stream, n, at):
+        elif at.came_back(e) or (at.broke_off(e) and not _loops(stream, n, at)):
             begin(e)
         if e.kind == "step":
             at.count(e)
