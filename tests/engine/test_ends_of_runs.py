@@ -380,7 +380,9 @@ def test_a_record_that_says_training_failed_holds_its_exception(tmp_path: Path) 
 
 SEEN = "E1103 09:23:10.221000 4021 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -15) local_rank: {n} (pid: 50{n}) of binary: python\n"
 SENT = "W1103 09:23:09.100000 4021 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 501 closing signal SIGTERM\n"
-ALONE = SEEN.format(n=1) + """============================================================
+ALONE = (
+    SEEN.format(n=1)
+    + """============================================================
 train.py FAILED
 ------------------------------------------------------------
 Failures:
@@ -396,6 +398,7 @@ Root Cause (first observed failure):
   traceback : Signal 15 (SIGTERM) received by PID 501
 ============================================================
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -416,3 +419,31 @@ def test_a_worker_that_was_ended_by_a_signal_of_nobody_known(
     if ranks:
         assert "Who did is not in these logs" in first(found).notes[0]
         assert "scheduler's record" in found.missing_evidence[0].how
+
+
+def ended(rank: int, code: int) -> str:
+    end = (
+        f"Signal {-code} (SIGABRT) received by PID 50{rank}"
+        if code < 0
+        else "To enable traceback see: https://x/errors.html"
+    )
+    return (
+        f"[{rank}]:\n  time      : 2026-11-03_09:23:08\n  host      : node-1\n  rank      : {rank} (local_rank: {rank})\n"
+        f"  exitcode  : {code} (pid: 50{rank})\n  error_file: <N/A>\n  traceback : {end}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "root", "ranks"), [((0, 1, 3), "nccl-remote-error", (2,)), ((0, 1), "rank-sigabrt", (0, 1, 3))]
+)
+def test_ranks_that_abort_after_they_lost_a_peer_are_not_to_blame(
+    tmp_path: Path, said: tuple[int, ...], root: str, ranks: tuple[int, ...]
+) -> None:
+    for rank in range(4):
+        text = "".join(f"2026-11-03 09:22:{n:02d},000 INFO step {n} | loss {2.5 - n / 100:.4f}\n" for n in range(1, 40))
+        (tmp_path / f"rank{rank}.log").write_text(text + (NCCL if rank in said else ""))
+    table = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\nFailures:\n"
+    table += "".join(ended(rank, -6) for rank in (0, 1, 3)) + "Root Cause (first observed failure):\n" + ended(2, 1)
+    (tmp_path / "launcher.log").write_text(table)
+    found = first(analyse([str(tmp_path)], Options(threads=1), catalogue()))
+    assert (found.name, found.ranks) == (root, ranks)

@@ -167,3 +167,29 @@ def test_the_logs_of_paddles_launcher_are_of_local_ranks(tmp_path: Path) -> None
     files = {f"workerlog.{n}": steps() for n in range(4)}
     files["workerlog.2"] += RAISED
     assert analysed(tmp_path, files).findings[0].ranks == (2,)
+
+
+AGENT_STOPPED = (
+    "W1120 03:20:03.100000 50 torch/distributed/elastic/agent/server/api.py:719] Received Signals.SIGTERM death signal, "
+    "shutting down workers\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("folders", "host", "node"),
+    [
+        (("h0", "h1"), "h0", "h1"),
+        (("h0", "h1"), "h0.lab.org", "h1"),
+        (("runs0", "runs1"), "h0", None),  # the host has another name than its folder: these are none
+    ],
+)
+def test_a_folder_that_its_launcher_calls_its_host_tells_that_others_are_hosts(
+    tmp_path: Path, folders: tuple[str, str], host: str, node: str | None
+) -> None:
+    table = f"[0]:\n  time      : 2026-11-20_03:20:08\n  host      : {host}\n  rank      : 0 (local_rank: 0)\n"
+    table += "  exitcode  : 1 (pid: 71)\n  error_file: <N/A>\n"
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+    files = {f"{folders[0]}/agent.log": steps() + table, f"{folders[1]}/agent.log": AGENT_STOPPED}
+    found = analysed(tmp_path, files).findings[0]
+    assert (found.name, found.node) == ("external-sigterm", node)

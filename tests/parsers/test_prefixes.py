@@ -140,8 +140,15 @@ def test_a_host_and_a_number_in_brackets(numbers: dict[str, tuple[int, ...]], vo
 
 def test_numbers_on_two_hosts_are_no_size_of_the_world(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
-    lines = [f"[gpu0{n}:{k}] INFO step {m} loss {2 - m / 99:.3f}" for m in range(20) for n in range(2) for k in range(4)]
-    raised = ["Traceback (most recent call last):", '  File "/w/train.py", line 9, in step', "    f(x)", "KeyError: 'z'"]
+    lines = [
+        f"[gpu0{n}:{k}] INFO step {m} loss {2 - m / 99:.3f}" for m in range(20) for n in range(2) for k in range(4)
+    ]
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 9, in step',
+        "    f(x)",
+        "KeyError: 'z'",
+    ]
     log.write_text("\n".join([*lines, *(f"[gpu01:2] {line}" for line in raised)]) + "\n")
     found = analyse([str(log)], Options(threads=1))
     root = found.findings[0]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from forensics.engine.banners import repeats
 from forensics.engine.few import Row, few
 from forensics.engine.hangs import LOST_PEER
+from forensics.engine.identity import HOST_DOWN
 from forensics.engine.successive import launches as successive
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
 from forensics.engine.whose import Sections
@@ -368,7 +369,8 @@ def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
     signature = catalogue.get(name)
     stopped = signature is not None and signature.verdict == "interrupted" and signature.kind == "cause"
     # Who has lost a peer in NCCL cannot go on in the same process, whatever ended that peer.
-    return "death" if name in DEATHS or name in LOST_PEER or stopped else None
+    # Nor does anything go on where a host went down: a scheduler starts the job again on others, and appends.
+    return "death" if name in DEATHS or name in LOST_PEER or name == HOST_DOWN or stopped else None
 
 
 def _uncaught(traceback: Traceback) -> bool:

@@ -169,6 +169,7 @@ def explain(
         ]
         if reasons:
             link(reasons[0], c)
+    links.aborts_of_who_lost_a_peer(live, world)
     symptoms = _in_order([c for c in live if c.signature.kind == "symptom" and c.explained_by is None])
     if symptoms and is_stop(symptoms[0]):  # a launcher's own stop follows from what one rank raised above it
         stop = symptoms[0]

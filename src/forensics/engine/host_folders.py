@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.identity import kernel_sources, stated_size
-from forensics.engine.whose import ANNOUNCED, label, scheme
+from forensics.engine.whose import ANNOUNCED, WORKER_EXIT, label, scheme
 from forensics.model import Identity, Kind, RunData, Source
 from forensics.patterns import lazy
 
@@ -52,6 +52,8 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
         if len(groups) > 1 and "/" not in "".join(groups) and _called_as_machines(groups, data):
             return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
         named = len(groups) > 1 and _repeated(groups)
+        if len(groups) > 1 and not named and _alike(groups) and _call_themselves(groups, data):
+            return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
         if len(groups) > 1 and _are_hosts(groups, data, named):
             return {s.path: _on(name, s.identity, named) for name, own in groups.items() for s in own}
     return {}
@@ -62,6 +64,20 @@ def _announced(logs: Sequence[Source], data: RunData) -> set[str]:
     paths = {s.path for s in logs}
     nodes = (o.identity.node for o in data.observations if o.signature == ANNOUNCED and o.evidence[0].file in paths)
     return {label(node) for node in nodes if node}
+
+
+def _call_themselves(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
+    """Whether what processes and launchers call their host in these logs is what the logs are called, wherever they do.
+
+    Those that are made in the same way are hosts then, too.
+    """
+    of_path = {s.path: name.lower() for name, own in groups.items() for s in own}
+    said = {
+        (of_path[o.evidence[0].file], label(o.identity.node))
+        for o in data.observations
+        if o.signature in (ANNOUNCED, WORKER_EXIT) and o.identity.node and o.evidence[0].file in of_path
+    }
+    return bool(said) and all(name == host for name, host in said) and _at_once(groups, data)
 
 
 def _called_as_machines(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:

@@ -234,6 +234,23 @@ def waits(live: Sequence[Candidate], world: World) -> None:
                 break
 
 
+def aborts_of_who_lost_a_peer(live: Sequence[Candidate], world: World) -> None:
+    """That ranks aborted follows from what each of them had said before: that it lost a peer.
+
+    torch ends such a process by an abort, and the peer is the one to look at.
+    """
+    for death in live:
+        if death.signature.name != ABORTED or death.explained_by is not None or not death.ranks:
+            continue
+        for loss in live:
+            if not (loss.signature.name in LOST_PEER or loss.of_peers) or loss.attempt != death.attempt:
+                continue
+            said = {rank for o in loss.observations if (rank := world.of(o)) is not None and not_before(death, o)}
+            if set(death.ranks) <= said and not depends_on(loss, death):
+                link(loss, death)
+                break
+
+
 def losses_of_one(live: Sequence[Candidate], world: World) -> None:
     """That all ranks but one say that they lost a peer follows from an error of that one, whatever clocks say."""
     for c in live:

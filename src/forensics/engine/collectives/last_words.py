@@ -57,9 +57,7 @@ _RUNTIME = lazy(r"ProcessGroup|\bNCCL\b|\[c10d\]|TCPStore|torch/distributed|torc
 
 BUSY = "When the others gave up, {rank} was busy ({doing}), not stuck: {how}"
 IN_PARTS, ENDED_LATER = "its last line tells how far it was", "it said later that this was done"
-GIVE_TIME = (
-    "Give {rank} the time for it ({doing}): init_process_group(timeout=timedelta(hours=1)), or let all ranks share the work"
-)
+GIVE_TIME = "Give {rank} the time for it ({doing}): init_process_group(timeout=timedelta(hours=1)), or let all ranks share the work"
 
 
 @dataclass(frozen=True, slots=True)
