@@ -193,3 +193,37 @@ def test_a_folder_that_its_launcher_calls_its_host_tells_that_others_are_hosts(
     files = {f"{folders[0]}/agent.log": steps() + table, f"{folders[1]}/agent.log": AGENT_STOPPED}
     found = analysed(tmp_path, files).findings[0]
     assert (found.name, found.node) == ("external-sigterm", node)
+
+
+LOST = (
+    "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, remote process exited or there was a "
+    "network error, NCCL version 2.21.5\n"
+)
+
+
+@pytest.mark.parametrize(("lost", "ranks"), [((0, 1, 3), (2,)), ((0, 1), None), ((0, 1, 2, 3), None)])
+def test_an_error_without_a_rank_is_of_the_only_one_that_lost_no_peer(
+    tmp_path: Path, lost: tuple[int, ...], ranks: tuple[int, ...] | None
+) -> None:
+    log = "".join(steps(f"[rank{n}]: ") for n in range(4)) + RAISED + "".join(f"[rank{n}]: {LOST}" for n in lost)
+    found = analysed(tmp_path, {"job.log": log}).findings[0]
+    assert (found.name, found.ranks) == ("python-exception", ranks)
+
+
+DESCRIBED = """Name:         {pod}
+Namespace:    infra
+Node:         pool-2/10.1.0.2
+Status:       Failed
+Containers:
+  main:
+    State:          Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+"""
+
+
+@pytest.mark.parametrize("pod", ["redis-0", "train-worker-2"])
+def test_where_a_pod_runs_is_no_host_more(tmp_path: Path, pod: str) -> None:
+    files = {f"train-worker-{n}.log": f"rank {n} of world size 4\n" + steps() for n in range(4)}
+    files["train-worker-2.log"] += RAISED
+    assert analysed(tmp_path, files | {"describe.txt": DESCRIBED.format(pod=pod)}).run.nodes == 4

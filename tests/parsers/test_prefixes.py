@@ -156,6 +156,15 @@ def test_numbers_on_two_hosts_are_no_size_of_the_world(tmp_path: Path) -> None:
     assert (found.run.nodes, found.run.world_size) == (2, None)
 
 
+@pytest.mark.parametrize(
+    ("label", "identity"),
+    [("r6 | ", Identity(rank=6)), ("rank6   | ", Identity(rank=6)), ("db6 | ", Identity(node="db6"))],
+)
+def test_labels_of_ranks_before_a_bar(label: str, identity: Identity) -> None:
+    lines = [f"{label.replace('6', str(n % 8))}step {n} loss 2.1" for n in range(80)]
+    assert clean(f"{label}KeyError: 'x'", vote(lines)).identity == identity
+
+
 def test_a_service_of_swarm_names_its_node() -> None:
     lines = [f"ml_train.{i % 2}.x7k2l{i % 2}@node{i % 2}    | [RANK {i % 2}] step={i} loss=3.1" for i in range(20)]
     got = clean(lines[1], vote(lines), NOV27)

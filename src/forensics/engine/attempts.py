@@ -37,6 +37,7 @@ STARTS = ("run-started", "run-resumed")
 SIGNS = ("nccl-init", "world-size", "rank-announced", "started-without-checkpoint", "rank-mapping")
 # Of these, what each process prints once: a second time in a file it is of another process.
 ONCE = ("world-size", "rank-announced", "started-without-checkpoint")
+SURE_STOP = 0.85  # weight of words for a stop that a process does not outlive: a scheduler's, an agent's
 SURE_START = 0.75  # weight of words for a start that loops over epochs or folds do not print
 ENDS = ("run-finished", "stopped-by-budget")
 # Sentences such as "done" also end what comes before training (downloads, builds).
@@ -72,8 +73,8 @@ class Boundary(NamedTuple):
 class Event:
     """A line of a file that tells of starts and ends.
 
-    kind: restart, launch, banner, alike (a banner with other numbers), start, sign, death, raised (an exception that may
-    have been caught), end or step.
+    kind: restart, launch, banner, alike (a banner with other numbers), start, sign, death, raised (an exception, which
+    may have been caught), end or step.
     """
 
     line: int
@@ -367,7 +368,8 @@ def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
     if name in ENDS:
         return "end" if o.weight >= SURE_END else None
     signature = catalogue.get(name)
-    stopped = signature is not None and signature.verdict == "interrupted" and signature.kind == "cause"
+    interrupted = signature is not None and signature.verdict == "interrupted"
+    stopped = interrupted and signature is not None and (signature.kind == "cause" or o.weight >= SURE_STOP)
     # Who has lost a peer in NCCL cannot go on in the same process, whatever ended that peer.
     # Nor does anything go on where a host went down: a scheduler starts the job again on others, and appends.
     return "death" if name in DEATHS or name in LOST_PEER or name == HOST_DOWN or stopped else None

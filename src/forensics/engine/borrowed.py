@@ -8,6 +8,7 @@ from forensics.engine import whose
 from forensics.engine.candidates import Candidate
 from forensics.engine.hangs import LOST_PEER, is_hang
 from forensics.engine.identity import World
+from forensics.engine.own_failures import is_own_failure
 from forensics.engine.survival import MEMORY_KILLS
 from forensics.model import Source
 
@@ -101,13 +102,16 @@ def _effects(c: Candidate) -> Iterator[Candidate]:
 def unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
     """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap.
 
-    A memory kill of which nothing names the process or task is of that rank, unless it was on another host.
+    A memory kill of which nothing names the process or task is of that rank, unless it was on another host; so is an
+    error that bears no rank, before which none of the others had lost a peer.
     """
     if world.size is None or world.size < 3:
         return None
     if c.signature.name in LOST_PEER:
         losses = [c]
-    elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1 and not c.captured("task"):
+    elif len(c.observations) == 1 and (
+        (c.signature.name in MEMORY_KILLS and not c.captured("task")) or (is_own_failure(c) and not c.late)
+    ):
         losses = [e for e in c.explains if e.signature.name in LOST_PEER and e.attempt == c.attempt]
     else:
         return None

@@ -202,6 +202,9 @@ def know_world(data: RunData) -> World:
     if pods := {o.captures["pod"] for o in with_host if "pod" in o.captures}:
         pods &= of_run.union(*(whose.path_names(s.path) for s in data.sources))
         with_host = [o for o in with_host if o.captures.get("pod") not in pods or o.identity.node in pods]
+        # Where a pod runs that is none of those whose logs are here tells of another job's hosts.
+        of_others = {id(o) for o in with_host if o.captures.get("pod", "") not in {"", *pods}} if of_run else set()
+        with_host = [o for o in with_host if id(o) not in of_others]
     named = {*of_run, *(o.identity.node for o in with_host), *(t.identity.node for t in data.tracebacks)}
     nodes = _hosts_once({node for node in named if node})
     of_run |= {node for o in with_host if (node := o.identity.node) and node not in system}

@@ -47,8 +47,8 @@ _KILLS_ALL = lazy(
 )
 _RECEIVED = lazy(r"SIGTERM\b.{0,40} received by PID|terminated with code -15")  # how a table tells of an end
 UNKNOWN_SENDER = (
-    "The agent saw this worker dead before it stopped others, so that it did not send the signal itself. Who did is not "
-    "in these logs"
+    "The agent saw this worker dead before it stopped others, so that it did not send the signal itself. Who did is "
+    "not in these logs"
 )
 _OF_A_TASK = lazy(r"\bsrun: error: [^\s:]+: tasks? [\d,\[\]-]+: ")
 

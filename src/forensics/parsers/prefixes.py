@@ -102,7 +102,8 @@ VOTED: dict[str, str] = {
     "srun": r"^ {0,6}(?P<task>\d{1,5}): ",
     "srun_het": r"^P\d+ +(?P<task>\d{1,5}): ",
     "pdsh": r"^(?P<host>[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ",
-    "compose": r"^(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
+    "tagged": r"^(?:r|rank)(?P<rank>\d{1,5}) +\| ",  # scripts that tag the lines of their ranks
+    "compose": r"^(?!(?:r|rank)\d{1,5}\s)(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     # docker service logs (Swarm): service.slot.task@node
     "swarm": r"^[\w.-]+\.\d+\.[a-z0-9]{4,30}@(?P<host>[A-Za-z0-9][\w.-]*)\s+\| ",
     # `[gpu02:3] `: a host and the number of a process, on it or in the run (`_numbered`)

@@ -57,7 +57,9 @@ _RUNTIME = lazy(r"ProcessGroup|\bNCCL\b|\[c10d\]|TCPStore|torch/distributed|torc
 
 BUSY = "When the others gave up, {rank} was busy ({doing}), not stuck: {how}"
 IN_PARTS, ENDED_LATER = "its last line tells how far it was", "it said later that this was done"
-GIVE_TIME = "Give {rank} the time for it ({doing}): init_process_group(timeout=timedelta(hours=1)), or let all ranks share the work"
+GIVE_TIME = (
+    "Give {rank} the time for it ({doing}), init_process_group(timeout=timedelta(hours=1)), or share it among all ranks"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _others_do(doing: str, sources: Sequence[Source]) -> bool:
 def last_words(rank: int | None, sources: Sequence[Source], until: Until | None = None) -> Words | None:
     """What the last lines of a rank tell of; None where they tell of nothing that takes time, or of its end.
 
-    rank: None stands for what is said without a rank; until: what it did then counts, where its last lines tell nothing.
+    rank: None stands for what is said without a rank. until: what it did then counts where its last lines tell nothing.
 
     Of several files of the rank, one that ends later by the clock must not say something else.
     """
