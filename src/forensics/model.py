@@ -137,6 +137,10 @@ class Evidence:
     offset: int | None  # bytes from the start of the file
     text: str
 
+    def is_below(self, other: Evidence) -> bool:
+        """Whether it stands below another place of the same file; False where lines do not tell."""
+        return self.file == other.file and self.line is not None and other.line is not None and self.line > other.line
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:

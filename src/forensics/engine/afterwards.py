@@ -18,12 +18,11 @@ from forensics.engine.graph import depends_on, link, may_precede
 from forensics.engine.hangs import is_hang, is_stop
 from forensics.engine.identity import World
 from forensics.engine.own_failures import is_own_failure
+from forensics.engine.peers import GONE
 from forensics.engine.survival import MEMORY_KILLS
 from forensics.engine.teardowns import BY_LAUNCHER, ends_a_step
 from forensics.model import Observation
 
-# Words of a rank for a peer that is gone. An error of the system that NCCL meets may be the rank's own.
-LOST = frozenset({"nccl-remote-error", "gloo-connection-closed", "nccl-peer-closed", "store-connection-lost"})
 # Ends of a process that are told by others, and that no peer's end brings about.
 TOLD_ENDS = frozenset({"rank-segfault", "rank-sigill", "rank-sigfpe"}) | MEMORY_KILLS | KILLED
 
@@ -39,7 +38,7 @@ class Notices:
         """Whether a notice stands above a sign, or bears an earlier time, of the same rank or to all of its file."""
         own = self.of_ranks.get((attempt, rank), ()) if rank is not None else ()
         everybody = self.of_files.get((attempt, o.evidence[0].file), ())
-        return any(_printed_after(o, n) for n in own) or any(_below(o, n) for n in everybody)
+        return any(_printed_after(o, n) for n in own) or any(o.evidence[0].is_below(n.evidence[0]) for n in everybody)
 
 
 def notices(live: Sequence[Candidate], world: World) -> Notices:
@@ -47,7 +46,7 @@ def notices(live: Sequence[Candidate], world: World) -> Notices:
     of_ranks: dict[tuple[int, int], list[Observation]] = defaultdict(list)
     of_files: dict[tuple[int, str], list[Observation]] = defaultdict(list)
     for c in live:
-        lost = c.signature.name in LOST or c.of_peers
+        lost = c.signature.name in GONE or c.of_peers
         for o in c.observations if lost or is_stop(c) or c.signature.kind == "echo" else ():
             rank = world.of(o)
             stops = is_stop(c) or c.signature.name == BY_LAUNCHER
@@ -116,7 +115,7 @@ def _losses(c: Candidate, live: Sequence[Candidate], world: World) -> list[Candi
     """
     if any(is_hang(o) and o.attempt == c.attempt for o in live):
         return []
-    losses = [o for o in live if o.signature.name in LOST and o.attempt == c.attempt]
+    losses = [o for o in live if o.signature.name in GONE and o.attempt == c.attempt]
     said = {rank for o in losses for sign in o.observations if (rank := world.of(sign)) is not None}
     everyone = set(range(world.size)) if world.size is not None and world.size_is_stated else set(world.ranks)
     if not everyone - said - _ranks(c, world):
@@ -129,7 +128,7 @@ def _ends_its_rank(c: Candidate) -> bool:
     told = s.kind in ("cause", "symptom") and s.verdict == "failed" and not is_hang(c)
     if s.name in TOLD_ENDS:
         return told
-    return is_own_failure(c) and s.severity in ("fatal", "error") and s.name not in LOST
+    return is_own_failure(c) and s.severity in ("fatal", "error") and s.name not in GONE
 
 
 def _all_after(c: Candidate, known: Notices, world: World) -> bool:
@@ -144,10 +143,5 @@ def _ranks(c: Candidate, world: World) -> set[int]:
 
 def _printed_after(o: Observation, notice: Observation) -> bool:
     if o.evidence[0].file == notice.evidence[0].file:
-        return _below(o, notice)
+        return o.evidence[0].is_below(notice.evidence[0])
     return o.timed and notice.timed and o.time is not None and notice.time is not None and o.time > notice.time
-
-
-def _below(o: Observation, notice: Observation) -> bool:
-    a, b = o.evidence[0], notice.evidence[0]
-    return a.file == b.file and a.line is not None and b.line is not None and a.line > b.line

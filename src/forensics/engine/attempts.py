@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.banners import repeats
 from forensics.engine.few import Row, few
-from forensics.engine.hangs import LOST_PEER
 from forensics.engine.identity import HOST_DOWN
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.successive import launches as successive
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, STEPS_AFTER_DEATH
 from forensics.engine.whose import Sections

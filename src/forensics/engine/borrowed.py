@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from forensics.engine import whose
 from forensics.engine.candidates import Candidate
-from forensics.engine.hangs import LOST_PEER, is_hang
+from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
 from forensics.engine.own_failures import is_own_failure
+from forensics.engine.peers import LOST_PEER, NCCL_ENDS
 from forensics.engine.survival import MEMORY_KILLS
 from forensics.model import Source
 
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
-# What torch raises in the process whose NCCL has met an error.
-NCCL_ENDS = frozenset({"nccl-remote-error", "nccl-system-error", "nccl-internal-error", "nccl-watchdog-abort"})
 MPI_EXIT = "mpirun-rank-exited"
 
 

@@ -44,8 +44,9 @@ from forensics.engine.borrowed import KILLED
 from forensics.engine.candidates import OF_CODE, Candidate, sum_up_without
 from forensics.engine.finishes import FINISHED, absolved, was_over
 from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, stands_above
-from forensics.engine.hangs import LOST_PEER, is_stop
+from forensics.engine.hangs import is_stop
 from forensics.engine.identity import World
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.engine.whose import WORKER_EXIT

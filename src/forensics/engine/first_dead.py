@@ -60,10 +60,8 @@ def mark(found: Sequence[Candidate], live: Sequence[Candidate], world: World, ti
 
 def _before(c: Candidate, own: Candidate, times: order.Timeline) -> bool:
     """Whether a clock or one file says that an error came before another."""
-    if times.precedes(c.observations[0], own.observations[0]):
-        return True
-    a, b = c.observations[0].evidence[0], own.observations[0].evidence[0]
-    return a.file == b.file and a.line is not None and b.line is not None and a.line < b.line
+    first, other = c.observations[0], own.observations[0]
+    return times.precedes(first, other) or other.evidence[0].is_below(first.evidence[0])
 
 
 def _tables(found: Sequence[Candidate], world: World) -> Mapping[int, _Table]:

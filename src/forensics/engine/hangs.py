@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.survival import CLOCK_SLACK, DEATHS
 from forensics.model import Observation
 from forensics.patterns import lazy
@@ -19,8 +20,6 @@ HANG_BEFORE_STOP = 5.0
 # Offsets of time zones are multiples of 15 minutes: times of which one's zone is unknown, and that differ by less than
 # half of that, are of one zone (seconds).
 SAME_ZONE = 450.0
-# What ranks say that lost a peer: where they had given up a wait before, by which the run is torn down, its effect.
-LOST_PEER = frozenset({"nccl-remote-error", "nccl-system-error"})
 UNREACHED = "nccl-connect-failed"
 _REFUSED = lazy(r"(?i)connection refused")
 
@@ -121,8 +120,7 @@ def printed_after(o: Observation, other: Observation) -> bool:
     """Whether a line was printed after another: by their stamps, or by their places in one file where one has none."""
     if o.timed and other.timed:
         return _time(o) > _time(other)
-    a, b = o.evidence[0], other.evidence[0]
-    return a.file == b.file and a.line is not None and b.line is not None and a.line > b.line
+    return o.evidence[0].is_below(other.evidence[0])
 
 
 def waited_long(timeouts: Iterable[Observation]) -> bool:

@@ -16,6 +16,7 @@ from forensics.engine import launched, whose
 from forensics.engine.environment import stated_world
 from forensics.engine.few import are_few, distinct
 from forensics.engine.kernel import FACT, UNPLACED
+from forensics.engine.peers import MISSED
 from forensics.model import MAX_RANKS, Identity, Kind, Observation, RunData, Source, Traceback
 from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 NCCL_INIT, HOST_DOWN, TASK_KILLED = "nccl-init", "node-failure", "host-oom-cgroup"
 RUNS_ON = "runs-on-host"
-# What a rank says when another one is gone.
-PEER_LOST = ("nccl-remote-error", "nccl-watchdog-abort", "gloo-connection-closed", "collective-timeout")
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
 _HOST = r"(?P<before>[\w.-]{0,200}?)(?P<number>\d{1,9})(?P<after>[A-Za-z-]{0,50}(?:\.[\w.-]{1,200})?)"
@@ -413,7 +412,7 @@ def _silent_tasks(observations: Sequence[Observation], tracebacks: Sequence[Trac
 
     A task that drives several ranks, its number above 0, drives none that bears that number.
     """
-    failed = {t.identity.rank for t in tracebacks} | {o.identity.rank for o in observations if o.signature in PEER_LOST}
+    failed = {t.identity.rank for t in tracebacks} | {o.identity.rank for o in observations if o.signature in MISSED}
     silent = set(ranks) - failed
     if not silent or 2 * len(silent) > len(ranks):
         return False

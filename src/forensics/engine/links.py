@@ -12,9 +12,10 @@ from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
 from forensics.engine.first_dead import FIRST_SEEN
 from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before, stands_above
-from forensics.engine.hangs import LOST_PEER, hang_came_first, is_hang, is_stop, is_teardown, said_before
+from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.own_failures import is_own_failure
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.engine.teardowns import BY_LAUNCHER

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forensics.engine.hangs import LOST_PEER, is_hang, is_stop
+from forensics.engine.hangs import is_hang, is_stop
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.survival import CLOCK_SLACK, DEATHS, ENDS_A_RUN, MEMORY_KILLS
 from forensics.model import Observation, RunData
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forensics.engine.hangs import LOST_PEER, is_hang
+from forensics.engine.hangs import is_hang
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.survival import DEATHS, GENERIC_EXCEPTION, SUFFERING
 
 if TYPE_CHECKING:

@@ -380,8 +380,7 @@ def _outlived_death(c: Candidate, run: _Run) -> bool:
 
 def _follows(later: Observation, earlier: Observation) -> bool:
     """Whether one observation stands below another in the same file."""
-    a, b = earlier.evidence[0], later.evidence[0]
-    return a.file == b.file and a.line is not None and b.line is not None and b.line > a.line
+    return later.evidence[0].is_below(earlier.evidence[0])
 
 
 def _started_between(c: Candidate, last: Observation, run: _Run) -> bool:

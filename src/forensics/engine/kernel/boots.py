@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from forensics.engine import whose
 from forensics.engine.finishes import FINISHED
-from forensics.engine.hangs import LOST_PEER, says_of_waits
+from forensics.engine.hangs import says_of_waits
 from forensics.engine.kernel import FACT
+from forensics.engine.peers import LOST_PEER
 from forensics.engine.powerloss import BOOTED, HOST_DOWN
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import CLOCK_SLACK
