@@ -465,3 +465,32 @@ def test_a_task_is_a_rank_where_its_host_is_too_near_to_the_first_for_one_task_o
     log += f"slurmstepd: error: *** STEP 88.0 ON {first_host} CANCELLED AT 2026-11-20T03:30:00 ***\n"
     found = analysed(tmp_path, {"slurm-88.out": log}).findings[0]
     assert (found.name, found.ranks, found.node) == ("host-oom-cgroup", ranks, task_host)
+
+
+TERMINATED = "srun: error: n1: tasks 0-7: Terminated\nsrun: error: n2: tasks 8,10,12-15: Terminated\n"
+
+
+@pytest.mark.parametrize(("ended", "ranks"), [(TERMINATED, (9, 11)), ("srun: error: n1: task 0: Terminated\n", None)])
+def test_several_tasks_that_ran_out_of_memory_are_ranks_where_a_host_has_many(
+    tmp_path: Path, ended: str, ranks: tuple[int, ...] | None
+) -> None:
+    log = "".join(f"2026-11-20 03:{m:02d}:00,000 INFO step {m} loss {2 - m / 99:.3f}\n" for m in range(30))
+    killed = "tasks 9,11" if ranks else "task 1"
+    log += f"srun: error: n2: {killed}: Out Of Memory\nsrun: Terminating StepId=5.0\n{ended}"
+    found = analysed(tmp_path, {"slurm-5.out": log}).findings[0]
+    assert (found.name, found.ranks, found.node) == ("host-oom-cgroup", ranks, "n2")
+
+
+@pytest.mark.parametrize(("host", "ranks"), [("n4", (35,)), ("n5", None)])
+def test_a_kernels_kill_is_of_the_one_task_that_was_killed_on_its_host(
+    tmp_path: Path, host: str, ranks: tuple[int, ...] | None
+) -> None:
+    log = "".join(f"2026-11-20 03:{m:02d}:00,000 INFO step {m} loss {2 - m / 99:.3f}\n" for m in range(30))
+    log += "srun: error: n4: task 35: Killed\nsrun: Terminating StepId=9.0\n"
+    log += "".join(f"srun: error: n{n}: tasks {8 * n}-{8 * n + 7}: Terminated\n" for n in range(6) if n != 4)
+    kernel = (
+        "[Fri Nov 20 03:29:32 2026] Out of memory: Killed process 77123 (python) total-vm:98213312kB, anon-rss:1kB\n"
+    )
+    found = analysed(tmp_path, {"slurm-9.out": log, f"{host}.dmesg.txt": kernel})
+    killed = next(f for f in found.findings if f.name == "host-oom")
+    assert (killed.ranks, killed.node) == (ranks, host)

@@ -24,16 +24,20 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
     A kernel's assertion line bears no rank; the CUDA error that the same process raises next does. An MPI launcher says
     in one line which rank ended, and a few lines on by which signal. A memory kill of which nothing names the process
     is of the one rank that was killed, where it explains the end of one alone. What stops a host stops the ranks of
-    it for which the others waited. Where all ranks but one say that they lost a peer, it is that one.
+    it for which the others waited. Where all ranks but one say that they lost a peer, it is that one; an error that
+    bears no rank, and explains that, is its.
     """
     for c in linked:
         if not c.ranks and not c.everywhere and c.explained_by is None:
             c.ranks = _awaited_on_host(c, world, sources) or _awaited_of_pod(c) or unheard(c, world)
+            if not c.ranks and is_own_failure(c) and len(c.observations) == 1 and not c.late:
+                c.ranks = _only_one_besides(_losses_by(c), c, world)
         if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
             killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
             ranks = {r for e in killed for r in e.ranks or ()}
             elsewhere = any(whose.apart(c.key.identity.node, e.key.identity.node) for e in killed)
-            if len(ranks) == 1 and not elsewhere and not c.captured("pid"):
+            # A pid is another process's than the launcher's, unless the launcher tells of the one kill on that host.
+            if len(ranks) == 1 and not elsewhere and (not c.captured("pid") or _on_its_host(c, killed)):
                 c.ranks = tuple(ranks)
         if not c.ranks and not c.everywhere and c.signature.culprit in ("self", "named"):
             told = {r for e in c.explains if e.signature.name == MPI_EXIT and _close(e, c) for r in e.ranks or ()}
@@ -45,6 +49,13 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
         ranks = {r for e in own for r in e.ranks or ()} or _aborted_by(c, world)
         if len(ranks) == 1:
             c.ranks = tuple(ranks)
+
+
+def _on_its_host(c: Candidate, killed: Sequence[Candidate]) -> bool:
+    """Whether all that tells of a kill names the host of a candidate, and no process."""
+    signs = [o for e in killed for o in e.observations]
+    hosts = {whose.label(o.identity.node) if o.identity.node else None for o in (*c.observations, *signs)}
+    return len(hosts) == 1 and None not in hosts and not any("pid" in o.captures for o in signs)
 
 
 def _apart(c: Candidate, effect: Candidate, world: World) -> bool:
@@ -101,18 +112,25 @@ def _effects(c: Candidate) -> Iterator[Candidate]:
 def unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
     """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap.
 
-    A memory kill of which nothing names the process or task is of that rank, unless it was on another host; so is an
-    error that bears no rank, before which none of the others had lost a peer.
+    A memory kill of which nothing names the process or task is of that rank, unless it was on another host.
     """
-    if world.size is None or world.size < 3:
-        return None
     if c.signature.name in LOST_PEER:
         losses = [c]
-    elif len(c.observations) == 1 and (
-        (c.signature.name in MEMORY_KILLS and not c.captured("task")) or (is_own_failure(c) and not c.late)
-    ):
-        losses = [e for e in c.explains if e.signature.name in LOST_PEER and e.attempt == c.attempt]
+    elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1 and not c.captured("task"):
+        losses = _losses_by(c)
     else:
+        return None
+    return _only_one_besides(losses, c, world)
+
+
+def _losses_by(c: Candidate) -> list[Candidate]:
+    """The losses of a peer that a candidate explains."""
+    return [e for e in c.explains if e.signature.name in LOST_PEER and e.attempt == c.attempt]
+
+
+def _only_one_besides(losses: Sequence[Candidate], c: Candidate, world: World) -> tuple[int, ...] | None:
+    """The one rank that tells of no loss, where all others of the world do; None where it is of another host than c."""
+    if world.size is None or world.size < 3:
         return None
     heard = {rank for e in losses for o in e.observations if (rank := world.of(o)) is not None}
     silent = set(range(world.size)) - heard

@@ -447,7 +447,7 @@ def _tasks_are_ranks(
     if silent:
         return True
     if not tasks:
-        return False
+        return many_on_a_host
     if any(task for task, _ in both) or many_on_a_host:
         return True
     if size is None:
