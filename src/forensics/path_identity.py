@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 
-from forensics import arrays
+from forensics import arrays, tasks_over_hosts
 from forensics.archives.formats import without_compression
 from forensics.files import beginning
 from forensics.host_words import NUMBERED
@@ -115,14 +115,17 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 def number_tasks(sources: Sequence[Source], jobs: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Source]:
-    """Read `job_0.err`, `job_1.err`, ... as ranks where the numbers of one stem run from 0 without a gap.
+    """Read `job_0.err`, `job_1.err`, ... as tasks where the numbers of one stem run from 0 without a gap.
+
+    So are those of one stem that run through the names or folders of several hosts.
 
     jobs: what `jobs_of_arrays` found: files of these are no ranks.
     """
     apart = frozenset[str]().union(*jobs.values())
     groups: dict[tuple[str, str], set[int]] = {}
+    sources = tasks_over_hosts.number(sources, apart)
     for source in sources:
-        if (m := _task(source)) and source.path not in apart:
+        if source.identity.task is None and (m := _task(source)) and source.path not in apart:
             groups.setdefault((m["stem"], m["end"]), set()).add(int(m["task"]))
     numbered = []
     for source in sources:
@@ -135,6 +138,7 @@ def number_tasks(sources: Sequence[Source], jobs: Mapping[str, frozenset[str]] =
             and source.path not in apart
             and source.identity.rank is None
             and source.identity.local_rank is None
+            and source.identity.task is None
             and not _names_node(source.identity.node, m["task"])
             and not m["end"].startswith("_log")
         ):

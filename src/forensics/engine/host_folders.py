@@ -183,6 +183,8 @@ def _one_world(groups: Mapping[str, Sequence[Source]], data: RunData, named: boo
         if (name := of_path.get(path)) is not None:
             if identity.rank is not None:
                 said_in[identity.rank][name] += 1
+            elif identity.task is not None:
+                said_in[identity.task][name] += 1
             if identity.local_rank is not None:
                 local[name].add(identity.local_rank)
     if data.metrics.height:

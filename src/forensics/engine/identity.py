@@ -284,6 +284,7 @@ def know_world(data: RunData) -> World:
         size,
         several,
         many_on_a_host=_many_tasks_on_a_host(data.observations) or _more_tasks_than_hosts(data.observations),
+        many_files_of_a_host=_many_files_on_a_host(data.sources),
         silent=_silent_tasks(data.observations, data.tracebacks, ranks),
     )
     if not several:
@@ -401,6 +402,15 @@ def _more_tasks_than_hosts(observations: Sequence[Observation]) -> bool:
     return False
 
 
+def _many_files_on_a_host(sources: Iterable[Source]) -> bool:
+    """Whether files are named after several tasks of one host."""
+    tasks: dict[str, set[int]] = defaultdict(set)
+    for s in sources:
+        if s.identity.node is not None and s.identity.task is not None:
+            tasks[s.identity.node].add(s.identity.task)
+    return any(len(own) > 1 for own in tasks.values())
+
+
 def _listed_tasks(observations: Iterable[Observation]) -> set[int]:
     """All tasks that lines of srun's name, by ranges also: `tasks 0-7: Terminated`."""
     told = (o.captures.get("tasks") or o.captures.get("task") or "" for o in observations)
@@ -433,6 +443,7 @@ def _tasks_are_ranks(
     several: bool,
     *,
     many_on_a_host: bool = False,
+    many_files_of_a_host: bool = False,
     silent: bool = False,
 ) -> bool:
     """Whether each Slurm task drives one rank, so that its number is that rank's.
@@ -451,7 +462,7 @@ def _tasks_are_ranks(
     if any(task for task, _ in both) or many_on_a_host:
         return True
     if size is None:
-        return not several
+        return not several or many_files_of_a_host
     return 2 * (max(tasks) + 1) > size
 
 
