@@ -61,6 +61,11 @@ def caught(number: int, seq: int) -> str:
     )
 
 
+def gathered(number: int, seq: int, size: int) -> str:
+    """Like `caught`, in a call whose elements tell how many ranks take part."""
+    return caught(number, seq).replace("ALLREDUCE", "_ALLGATHER_BASE").replace("NumelOut=64", f"NumelOut={64 * size}")
+
+
 def waited(rank: int, seq: int, group: str = "PG ID 0 PG GUID 0(default_pg)", number: int | None = None) -> list[str]:
     """What a rank that waited prints, to the last words of its process, which bear no prefix."""
     n = rank if number is None else number
@@ -542,15 +547,59 @@ def test_what_a_shared_log_shows_without_a_rank_is_of_rank_0_alone(tmp_path: Pat
     assert of_missing(2) == "collective-timeout"
 
 
-def test_half_of_the_ranks_that_wait_say_nothing_of_the_host_of_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spread", [False, True])
+def test_half_of_the_ranks_that_wait_point_at_the_other_host(tmp_path: Path, spread: bool) -> None:
     for node, ranks in (("node0", (0, 1)), ("node1", (2, 3))):
         (tmp_path / node).mkdir()
         for rank in ranks:
-            lines = [*steps(rank, 9), *([native(rank, caught(rank, 700))] if node == "node0" else [])]
+            waits = [native(rank, gathered(rank, 700, 4))] if spread else [native(rank, caught(rank, 700))]
+            group = "[PG ID 1 PG GUID 1(mesh_fsdp) Rank {r}] Timeout at NCCL work: 700, last enqueued NCCL work: 702."
+            waits += [native(rank, group.format(r=rank))] if spread else []
+            lines = [*steps(rank, 9), *(waits if node == "node0" else [])]
+            (tmp_path / node / f"rank{rank}.log").write_text("".join(f"{line}\n" for line in lines))
+    root = first(diagnose(tmp_path, {}))
+    assert (root.name, root.ranks, root.node) == ("collective-timeout", (2, 3), "node1")
+
+
+def test_half_of_the_ranks_of_no_host_or_of_both_are_not_blamed(tmp_path: Path) -> None:
+    for node, ranks in (("node0", (0, 1)), ("node1", (2, 3))):
+        (tmp_path / node).mkdir()
+        for rank in ranks:
+            lines = [*steps(rank, 9), *([native(rank, caught(rank, 700))] if rank in (0, 3) else [])]
             (tmp_path / node / f"rank{rank}.log").write_text("".join(f"{line}\n" for line in lines))
     root = first(diagnose(tmp_path, {}))
     assert (root.name, root.ranks, root.node) == ("collective-timeout", None, None)
     assert any("their logs are there" in note for note in root.notes)
+
+
+OBSERVED = (
+    "[PG ID 0 PG GUID 0(default_pg) Rank {r}] Observed flight recorder dump signal from another rank via TCPStore."
+)
+
+
+@pytest.mark.parametrize(
+    ("only_told", "at", "ranks"),
+    [
+        ((5,), 640, (5,)),
+        ((5,), 600, None),  # it was told, and ended, before the others gave up
+        ((1, 3, 5), 640, None),
+    ],
+)
+def test_a_rank_that_only_heard_of_the_timeout_did_not_wait(
+    tmp_path: Path, only_told: tuple[int, ...], at: float, ranks: tuple[int, ...] | None
+) -> None:
+    files = {}
+    for rank in range(8):
+        end = native(rank, OBSERVED.format(r=rank), at) if rank in only_told else native(rank, caught(rank, 700))
+        files[f"rank{rank}.log"] = [*steps(rank, 9), end]
+    root = first(diagnose(tmp_path, files))
+    assert (root.name, root.ranks) == ("collective-timeout", ranks)
+
+
+def test_a_rank_that_heard_of_the_timeout_and_had_come_as_far_waits_as_well(tmp_path: Path) -> None:
+    files = {f"rank{rank}.log": [*steps(rank, 9), native(rank, caught(rank, 700))] for rank in range(7)}
+    files["rank7.log"] = [*steps(7, 9), told(7, 700, 699)]
+    assert first(diagnose(tmp_path, files)).ranks is None
 
 
 @pytest.mark.parametrize("ahead", [0, 1900, 3600])

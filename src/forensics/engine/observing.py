@@ -52,7 +52,9 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += nonfinite_summaries.told(data) + saved_scales.told(data)
     everyone = range(world.size) if world.size else None
     found = shared_gpus.told(models.told(collectives.told_apart(found, everyone)))
-    compared = collectives.desync(data.collectives, found, everyone, data.tracebacks, world.ranks, data.metrics)
+    compared = collectives.desync(
+        data.collectives, found, everyone, data.tracebacks, world.ranks, data.metrics, world.host_of
+    )
     found += collectives.with_last_words(compared, data.sources)
     found += progress.reached_total(data.metrics)
     found += powerloss.told(data)

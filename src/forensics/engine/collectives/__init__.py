@@ -7,8 +7,9 @@ behind only where it waits for nobody else itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from forensics.engine.collectives.ages import earlier, last_step_lines, progress_of
@@ -61,6 +62,7 @@ def desync(
     tracebacks: Sequence[Traceback] = (),
     present: Collection[int] = (),
     metrics: pl.DataFrame | None = None,
+    hosts: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[Observation, ...]:
     """Compare the ranks and say who is behind, ahead or different.
 
@@ -73,6 +75,7 @@ def desync(
     present: ranks that left a file or a line of any kind. One that spoke and reports no timeout is rather missing than
     one whose log may be lost.
     metrics: of all logs, rows of model.METRICS_COLUMNS; their times tell whether training went on after the dumps.
+    hosts: rank -> the host on which it ran, where one is known.
     """
     ranks = collectives["rank"].unique().to_list() if collectives.height else []
     dumped = {int(rank) for rank in ranks if rank is not None}
@@ -93,7 +96,7 @@ def desync(
             table = table.clear()
             found.append(aside)
         seen = set() if aside is not None else dumped
-        one = _of_attempt(table, logs[attempt], raised, everyone, seen, frozenset(present))
+        one = _of_attempt(table, logs[attempt], raised, everyone, seen, frozenset(present), hosts)
         if not one and any(o.signature == STACK for o in logs[attempt].observations) and metrics is not None:
             one = from_timer(logs[attempt], last_step_lines(metrics), progress_of(metrics))
             one = one or of_one_rank(logs[attempt], everyone)
@@ -115,6 +118,7 @@ def _of_attempt(
     everyone: frozenset[int],
     dumped: set[int],
     present: frozenset[int],
+    hosts: Mapping[int, str],
 ) -> list[Observation]:
     found: list[Observation] = []
     if not table.is_empty():
@@ -132,7 +136,7 @@ def _of_attempt(
         found = [o for o in found if o.signature != "collective-timeout"] + waits
     told = any(o.culprits for o in logs.observations if o.signature in NAMING)
     if not told and all(o.signature == "collective-timeout" and not o.culprits for o in found):
-        found += silent(logs, everyone, present, tell_nobody=not found)
+        found += silent(logs, everyone, present, hosts, tell_nobody=not found)
     return with_positions(found, logs)
 
 

@@ -21,6 +21,8 @@ from forensics.patterns import lazy
 _NUMBER_IN_GROUP = lazy(r"\[PG [^\]]{1,160}\bRank (\d{1,6})\]")
 # The index that a process gave the group, which is its own: another process may give it to another group.
 _INDEX_OF_GROUP = lazy(r"\[PG ID (\d{1,9}) PG GUID ")
+# What is gathered from all members, or scattered to them, is as many times as large as a member's part.
+_SPREAD = lazy(r"OpType=_(ALLGATHER|REDUCE_SCATTER)_BASE, NumelIn=(\d{1,18}), NumelOut=(\d{1,18})")
 CREATED = "process-group-created"
 WHOLE = "0"  # the group of all ranks
 FEWEST = 3  # members by which the spacing of a group is known
@@ -54,6 +56,8 @@ class Group(NamedTuple):
         """Whether it holds all ranks: the default one, and one in which most ranks bear their own numbers."""
         if self.members:
             return self.members.keys() >= set(everyone)
+        if self.size:
+            return self.size >= len(everyone)
         own = all(n == rank for rank, n in self.numbers.items())
         return self.name == WHOLE or (2 * len(self.numbers) > len(everyone) and own)
 
@@ -124,6 +128,7 @@ def _created(observations: Iterable[Observation]) -> _Created:
 def of_timeouts(observations: Sequence[Observation], signatures: Collection[str]) -> list[Group]:
     """The groups in which ranks timed out, by name."""
     created = _created(observations)
+    sizes = _sizes_of_calls(observations, signatures)
     numbers: dict[str, dict[int, int | None]] = defaultdict(dict)
     lines: dict[str, dict[int, Observation]] = defaultdict(dict)
     for o in observations:
@@ -132,7 +137,26 @@ def of_timeouts(observations: Sequence[Observation], signatures: Collection[str]
             name = default_name(o.captures["group"])
             numbers[name][o.identity.rank] = int(m.group(1)) if m is not None else None
             lines[name].setdefault(o.identity.rank, o)
-    return [Group(name, numbers[name], lines[name], *created.of(name, lines[name])) for name in sorted(numbers)]
+    found = []
+    for name in sorted(numbers):
+        members, size = created.of(name, lines[name])
+        told = {sizes.get((rank, o.captures.get("seq"))) for rank, o in lines[name].items()}
+        found.append(Group(name, numbers[name], lines[name], members, size or (len(told) == 1 and told.pop()) or 0))
+    return found
+
+
+def _sizes_of_calls(
+    observations: Iterable[Observation], signatures: Collection[str]
+) -> dict[tuple[int, str | None], int]:
+    """(rank, number of the call) -> members of its group, where the elements that went in and out tell."""
+    sizes: dict[tuple[int, str | None], int] = {}
+    for o in observations:
+        if o.signature in signatures and o.identity.rank is not None and (m := _SPREAD.search(o.evidence[0].text)):
+            part, whole = sorted((int(m[2]), int(m[3])))
+            gathers = (m[1] == "ALLGATHER") == (int(m[2]) <= int(m[3]))
+            if gathers and part and whole % part == 0 and whole > part:
+                sizes[o.identity.rank, o.captures.get("seq")] = whole // part
+    return sizes
 
 
 def missing(groups: Sequence[Group], everyone: Collection[int], waiting: Collection[int]) -> Observation | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from forensics.engine.collectives.groups import by_group, crossed, default_name, missing, of_timeouts
 from forensics.engine.collectives.observations import (
@@ -33,6 +34,7 @@ SAME_NUMEL = (
 PAIRED = ("SEND", "RECV", "RECVANYSOURCE", "COALESCED")
 # What a rank prints because a collective did not end, and because a peer's connection did.
 TIMEOUTS = ("collective-timeout",)
+SIGNAL = "nccl-dump-signal"
 FINISHED = "run-finished"
 STOPS = ("scheduler-time-limit", "external-sigterm", "keyboard-interrupt")  # how people and limits end a run that hangs
 CLOSED = ("gloo-connection-closed", "nccl-watchdog-abort", "broken-pipe")
@@ -283,7 +285,7 @@ def _behind_in_logs(
     counted = {
         rank: (o, enqueued)
         for o in logs.observations
-        if o.signature == "nccl-dump-signal" and (rank := o.identity.rank) is not None and rank not in logs.timed_out
+        if o.signature == SIGNAL and (rank := o.identity.rank) is not None and rank not in logs.timed_out
         and (enqueued := number(o.captures.get("enqueued"))) is not None
         and default_name(o.captures.get("group", "0")) == "0"
     }  # fmt: skip
@@ -353,13 +355,50 @@ def _lost_afterwards(logs: Logs) -> set[int]:
     return {rank for rank, o in logs.closed.items() if printed_after(o, first)} - set(logs.timed_out)
 
 
-def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tell_nobody: bool) -> list[Observation]:
-    """Ranks of which nothing was heard while the others timed out or lost their connections."""
+def _told_only(logs: Logs) -> dict[int, Observation]:
+    """The ranks that say no more than that they heard of the others' timeouts, after these were all over.
+
+    Whoever waits in the same call gives up by itself. Not ranks that say that they had come as far.
+    """
+    ends = [o.time for o in logs.timed_out.values()]
+    seqs = [int(o.captures["seq"]) for o in logs.timed_out.values() if "seq" in o.captures]
+    signals: dict[int, list[Observation]] = defaultdict(list)
+    for o in logs.observations:
+        rank = o.identity.rank
+        if o.signature == SIGNAL and rank is not None and rank not in logs.timed_out and rank not in logs.closed:
+            signals[rank].append(o)
+    last = max((end for end in ends if end is not None), default=None)
+    return {
+        rank: lines[0]
+        for rank, lines in signals.items()
+        if not any((n := number(o.captures.get("enqueued"))) is not None and n >= min(seqs, default=0) for o in lines)
+        and (last is None or all(o.time is None or o.time >= last for o in lines))
+    }
+
+
+def _on_a_host_of_their_own(ranks: Collection[int], others: Collection[int], hosts: Mapping[int, str]) -> str | None:
+    """The host of all of `ranks`, where several are known and none of `others` is on it."""
+    own, theirs = {hosts.get(rank) for rank in ranks}, {hosts.get(rank) for rank in others}
+    return own.pop() if len(own) == 1 and None not in own | theirs and not own & theirs else None
+
+
+def silent(
+    logs: Logs,
+    everyone: frozenset[int],
+    present: frozenset[int],
+    hosts: Mapping[int, str] = MappingProxyType({}),
+    *,
+    tell_nobody: bool,
+) -> list[Observation]:
+    """Ranks of which nothing was heard while the others timed out or lost their connections.
+
+    hosts: rank -> host. Ranks that are no minority are blamed where they are all of one host, and it is theirs alone.
+    """
     groups = of_timeouts(logs.observations, TIMEOUTS)
     late = _lost_afterwards(logs)
     complaining = set(logs.timed_out) | _lost_with_them(logs) | late
     complaining |= {o.identity.rank for o in logs.observations
-                    if o.signature == "nccl-dump-signal" and o.identity.rank is not None}  # fmt: skip
+                    if o.signature == SIGNAL and o.identity.rank is not None}  # fmt: skip
     if not complaining or logs.stuck:  # the rank whose own watchdog hangs is what differs
         return []
     lines = list(logs.timed_out.values()) or list(logs.closed.values())
@@ -397,8 +436,22 @@ def silent(logs: Logs, everyone: frozenset[int], present: frozenset[int], *, tel
         if lost and len(lost) < len(everyone) and not set(lost) & set(quiet):
             note += f" Of {spoken(lost)} there is no log at all."
         return [from_lines(signature, 0.55, tuple(quiet), lines, note)]
+    alone_on = _on_a_host_of_their_own(quiet, complaining, hosts) if logs.timed_out and not lost else None
+    if len(quiet) > 1 and alone_on is not None:
+        note = (
+            f"{spoken(complaining)} timed out; {spoken(quiet)} printed nothing of the kind, and "
+            f"are all the ranks of {alone_on}: look there first."
+        )
+        return [from_lines("collective-timeout", 0.5, tuple(quiet), lines, note)]
     if gaps is not None:
         return [gaps]
+    told = _told_only(logs)
+    if whole and not rest and 0 < 2 * len(told) < len(logs.timed_out):
+        note = (
+            f"{spoken(logs.timed_out)} timed out; {spoken(told)} did not, and only heard of it: look there first, as "
+            "whoever waits in the same call gives up by itself."
+        )
+        return [from_lines("collective-timeout", 0.55, tuple(sorted(told)), [*lines, *told.values()], note)]
     if whole and not rest and 0 < len(late) < len(logs.timed_out):
         # Whoever waits in the same call gives up as well: who had not, came to it last, or never.
         note = (
