@@ -295,6 +295,19 @@ def test_static_scale_and_bf16_are_normal() -> None:
         assert not seen(frame(rows({"loss_scale": [value] * 100, "loss": falling(100), "grad_norm": [0.5] * 100})))
 
 
+@pytest.mark.parametrize(("every", "names"), [(2, {"scale_stall"}), (10, set())])
+def test_a_scale_at_its_minimum_with_every_other_step_skipped_stalls(every: int, names: set[str]) -> None:
+    skipped = [float(n // every) for n in range(200)]
+    found = seen(frame(rows({"loss_scale": [1.0] * 200, "loss": [2.3] * 200, "skipped_total": skipped})))
+    assert set(found) & {"scale_stall"} == names
+
+
+def test_a_count_of_skips_is_of_the_steps_between_rare_records() -> None:
+    totals = [float(n) for n in range(60)]  # one in ten steps
+    table = frame(rows({"loss_scale": [1.0] * 60, "loss": falling(60), "skipped_total": totals}, every=10))
+    assert "scale_stall" not in seen(table)
+
+
 @EITHER
 def test_stall_after_a_resume(source: str) -> None:
     scale = [*[65536.0] * 40, *[2.0**-20] * 80]

@@ -86,3 +86,17 @@ def test_the_step_is_that_of_the_first_bad_record(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(text + "2026-11-20 08:01:29 Loss is nan at step 44, stopping training\n")
     found = analyse([str(tmp_path)], Options(threads=1)).of_role(Role.ROOT)[0]
     assert (found.name, found.step) == ("nan-loss", 40)
+
+
+NOTICED = "ValueError: Loss is nan, stopping training"
+
+
+def test_who_notices_first_what_all_ranks_lost_at_one_step_is_not_to_blame(tmp_path: Path) -> None:
+    first = diagnosed(tmp_path, log(0, 41, 41) + raised(0, 85, NOTICED), log(1, 41, 41), log(2, 41, 41)).findings[0]
+    assert (first.name, first.ranks, first.step) == ("nan-loss", None, 41)
+    assert any("on all 3 ranks that log it" in note for note in first.notes)
+
+
+def test_who_lost_it_alone_is(tmp_path: Path) -> None:
+    first = diagnosed(tmp_path, log(0, 99, 41), log(1, 41, 41) + raised(1, 85, NOTICED), log(2, 99, 41)).findings[0]
+    assert first.ranks == (1,)

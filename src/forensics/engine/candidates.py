@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forensics.engine import aftermath, kernel
+from forensics.engine.detectors.names import TOGETHER
 from forensics.engine.identity import World
 from forensics.engine.raised import by_place
 from forensics.engine.survival import GENERIC_EXCEPTION
@@ -143,6 +144,8 @@ def _blamed(
         policy = stated or signature.culprit
         if rank is not None and (policy == "self" or (policy == "named" and _NAMES & o.captures.keys())):
             shown.add(rank)
+    if any(TOGETHER in o.captures for o in observations):
+        return None, False
     if named:
         ranks = named
     elif signature.culprit == "silent":

@@ -26,6 +26,8 @@ _LEARNS = 0.02  # part of its level by which a loss falls that still learns (O7:
 _NOT_SAID = 0.9  # how sure a low scale is where no record says that a step was skipped or a gradient is 0
 _FALLS_ON = 0.7  # and where the loss falls on as well
 _A_RECORD = 4  # halvings from one record to the next that an overflow here and there, or a rare record, explains
+_OFTEN = 0.4  # part of the steps whose skips keep a scale at its minimum from growing
+_FEW_RECORDS = 20  # of which it is told
 _UNDERFLOWS = 2.0**-24  # the smallest number of fp16: at such a scale every gradient below 1 is 0
 
 
@@ -342,7 +344,8 @@ def scale_stall(
 ) -> tuple[Observation, ...]:
     """The loss scale is put far below what it was in one record (a resume without scaler state) and stays there.
 
-    Or it stands at `low` or below from the first record on while every step is skipped, which no scale can cure.
+    Or it stands at `low` or below from the first record on while every step is skipped, or every second one, which no
+    scale can cure.
 
     drop: factor from one record to the next, a step apart or over a restart; halving takes a step each (C15).
     flat: records without any change after it, to the end.
@@ -394,7 +397,7 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
         earlier = _earlier(stream, others)
         if earlier is not None and earlier[1] >= drop * max(value, 1e-30) and (value < low or dead):
             where, before = earlier
-        elif (value < low and dead and len(scale) >= 2 * flat) or (value <= low and _never_applied(stream, at)):
+        elif (value < low and dead and len(scale) >= 2 * flat) or (value <= low and _often_skipped(stream, at)):
             where, before = "", 0.0
         else:
             return None
@@ -404,7 +407,7 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     if dead:
         note += "; the gradient norm is 0: gradients underflow"
     elif not where:
-        note += "; every step is skipped"
+        note += "; every step is skipped" if _never_applied(stream, at) else "; every other step or more is skipped"
     # DeepSpeed's messages bear no step: the next line that does says by when.
     onset = next((i for i in range(at[start], len(stream)) if stream.steps[i] is not None), at[start])
     return Sign(stream, onset, _evidence(stream, shown), note, "loss_scale", weight)
@@ -412,16 +415,30 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
 
 def _never_applied(stream: Stream, at: Sequence[int]) -> bool:
     """Whether all steps of ten records or more of the scale were skipped, by message or by count (nine of ten)."""
-    if len(at) < 10:
-        return False
-    skips = _skips(stream, at)
-    skipped = stream.column("skipped_steps")
-    counts = [skipped[i] for i in at]
+    return len(at) >= 10 and _skipped(stream, at, counted=0.9, told=1.0)
+
+
+def _often_skipped(stream: Stream, at: Sequence[int]) -> bool:
+    """Whether all steps were skipped, or some two of five in both halves of more records of the scale."""
+    if _never_applied(stream, at):
+        return True
+    half = len(at) // 2
+    return half >= _FEW_RECORDS and all(
+        _skipped(stream, part, counted=_OFTEN, told=_OFTEN) for part in (at[:half], at[half:])
+    )
+
+
+def _skipped(stream: Stream, at: Sequence[int], *, counted: float, told: float) -> bool:
+    """Whether this part of the steps was skipped by the run's own counts, or where it has none, of the records by word."""
+    steps = [s for i in at if (s := stream.steps[i]) is not None]
+    span = steps[-1] - steps[0] if len(steps) == len(at) else None
+    counts = [stream.column("skipped_steps")[i] for i in at]
     if any(counts):
-        steps = [s for i in at if (s := stream.steps[i]) is not None]
-        told = sum(n for n in counts[1:] if n is not None)
-        return len(steps) == len(at) and told >= 0.9 * (steps[-1] - steps[0])
-    return all(skips)
+        return span is not None and sum(n for n in counts[1:] if n is not None) >= counted * span
+    totals = [n for i in at if (n := stream.column("skipped_total")[i]) is not None]
+    if span and len(totals) > 1:
+        return totals[-1] - totals[0] >= counted * span
+    return sum(_skips(stream, at)) >= told * len(at)
 
 
 def _stops_learning(stream: Stream, at: int) -> bool:

@@ -12,6 +12,9 @@ from forensics.engine.few import Same, few
 if TYPE_CHECKING:
     import polars as pl
 
+# A capture of a sign that all ranks show at one step: whichever of them notices it first, it is no more that one's.
+TOGETHER = "ranks_at_once"
+
 
 @lru_cache(maxsize=1)
 def remembered_names(same: Same[pl.DataFrame]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.loss_shape import exploded
+from forensics.engine.detectors.names import TOGETHER
 from forensics.engine.detectors.series import (
     NO_STEP,
     RL_NAMES,
@@ -75,7 +76,27 @@ def nan_loss(
     calibration: records that an fp16 scaler may skip at the start (2^32 to a usable scale takes 16 to 20 skips, P5).
     """
     kind, signs, logging, culprits = _analyse(metrics, persist, calibration)
-    return merge(signs, logging, culprits) if kind == "loss" else ()
+    if kind != "loss":
+        return ()
+    together = _at_once(signs, logging)
+    if together:
+        signs = [
+            replace(s, note=s.note.replace(_whose(s.stream), f", on all {together} ranks that log it")) for s in signs
+        ]
+    found = merge(signs, logging, () if together else culprits)
+    return tuple(replace(o, captures={**o.captures, TOGETHER: str(together)}) for o in found) if together else found
+
+
+def _at_once(signs: Sequence[Sign], logging: Sequence[Stream]) -> int:
+    """On how many ranks the loss is lost, where that is at the same step on all that log it; 0 where it is not."""
+    ranks = {s.stream.rank for s in signs}
+    steps = {s.step for s in signs}
+    alike = len(steps) == 1 and None not in steps | ranks and ranks == {p.rank for p in logging}
+    return len(ranks) if alike and len(ranks) > 1 else 0
+
+
+def _whose(part: Stream) -> str:
+    return f", on rank {part.rank}" if part.rank is not None else ""
 
 
 def nan_gradients(
@@ -357,7 +378,7 @@ def _sign(part: Stream, onset: _Onset, at: int | None) -> Sign:
     last = onset.loss if onset.loss is not None and onset.loss > at else min(at + 1, len(part) - 1)
     if last != at:
         evidence.append(part.evidence(last, *names))
-    whose = f", on rank {part.rank}" if part.rank is not None else ""
+    whose = _whose(part)
     earlier = f" (it was {number(loss[before] or 0.0)} at {part.where(before)})" if before is not None else ""
     grad = part.column("grad_norm")[at]
     if at == onset.grad and at != onset.loss:
