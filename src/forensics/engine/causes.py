@@ -185,6 +185,7 @@ def explain(
             link(symptoms[0], c)
     links.ends_of_peers(live, world)
     links.losses_of_one(live, world)
+    links.losses_in_another_zone(live)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:
             earlier = [o for o in live if o.signature.kind != "echo" and _may_echo(o, c, live) and not depends_on(o, c)]

@@ -48,10 +48,21 @@ def _latest(c: Candidate) -> float | None:
 
 def _zones_differ(a: Candidate, b: Candidate) -> bool:
     """Whether their times lie so far apart that it may be by their zones, of which one is not known."""
-    one, other = a.observations[0], b.observations[0]
+    return a.observations[0].zone_known != b.observations[0].zone_known and _zones_apart(a, b)
+
+
+def _zones_apart(a: Candidate, b: Candidate) -> bool:
     apart = abs((a.time or 0.0) - (b.time or 0.0))
     beside = abs((apart + ZONES / 2) % ZONES - ZONES / 2)
-    return one.zone_known != other.zone_known and SAME_ZONE <= apart <= OFFSETS and beside <= CLOCK_SLACK
+    return SAME_ZONE <= apart <= OFFSETS and beside <= CLOCK_SLACK
+
+
+def hosts_in_other_zones(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates of different hosts lie as far apart as zones do, of which neither is known."""
+    nodes = [{o.identity.node for o in c.observations} for c in (a, b)]
+    unknown = not any(o.zone_known for c in (a, b) for o in c.observations)
+    apart = None not in nodes[0] | nodes[1] and not nodes[0] & nodes[1]
+    return unknown and apart and a.time is not None and b.time is not None and _zones_apart(a, b)
 
 
 def not_before(c: Candidate, o: Observation) -> bool:

@@ -11,7 +11,16 @@ from forensics.engine import aftermath
 from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
 from forensics.engine.first_dead import FIRST_SEEN
-from forensics.engine.graph import brings_about, depends_on, descends, link, may_precede, not_before, stands_above
+from forensics.engine.graph import (
+    brings_about,
+    depends_on,
+    descends,
+    hosts_in_other_zones,
+    link,
+    may_precede,
+    not_before,
+    stands_above,
+)
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
 from forensics.engine.own_failures import is_own_failure
@@ -260,6 +269,18 @@ def losses_of_one(live: Sequence[Candidate], world: World) -> None:
         for o in live:
             own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not o.of_peers
             if own and o is not c and o.ranks == silent and o.attempt == c.attempt and not depends_on(o, c):
+                link(o, c)
+                break
+
+
+def losses_in_another_zone(live: Sequence[Candidate]) -> None:
+    """That ranks of one host lost a peer follows from a death on another one, where their clocks show other zones."""
+    deaths = [o for o in live if o.explained_by is None and aftermath.is_death(o)]
+    for c in live if deaths else ():
+        if c.explained_by is not None or c.signature.name not in LOST_PEER:
+            continue
+        for o in deaths:
+            if o is not c and o.attempt == c.attempt and hosts_in_other_zones(o, c) and not depends_on(o, c):
                 link(o, c)
                 break
 
