@@ -522,3 +522,45 @@ def test_a_start_that_failed_before_the_first_step_is_passed_by_one_that_trains(
     text = "\n".join([*missing, "***** Running training *****"]) + "\n" + log(1, 90, 60, *OOM)
     found = run(tmp_path, train=text)
     assert failed_in(found)[0][:2] == ("cuda-oom", 1)
+
+
+AGENT = "{stamp} {pid} torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: {of}) of binary: python"
+
+
+def _round(minute: int, pid: int, of: int) -> list[str]:
+    """Some steps of two ranks, the error of one, and the agent's word of it."""
+    steps = [
+        f"[2026-11-29 13:{minute:02d}:{n:02d}] rank {r} | step {n} | loss 0.4{n}" for n in range(6) for r in (0, 1)
+    ]
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/w/u.py", line 14, in <module>',
+        "    check()",
+        "KeyError: 1",
+    ]
+    told = AGENT.format(stamp=f"E1129 13:{minute:02d}:09.483000", pid=pid, of=of)
+    return [*steps, *(f"[rank1]: {line}" for line in raised), told]
+
+
+def _of_agents(folder: Path, *lines: str) -> Diagnosis:
+    (folder / "out.log").write_text("".join(f"{line}\n" for line in lines))
+    return analyse([str(folder)], Options(threads=1))
+
+
+def test_an_agent_that_fails_again_has_started_its_workers_anew(tmp_path: Path) -> None:
+    refused = [
+        "Traceback (most recent call last):",
+        '  File "/w/u.py", line 3, in <module>',
+        "    init()",
+        "OSError: no",
+    ]
+    last = AGENT.format(stamp="E1129 13:41:30.000000", pid=70, of=82)
+    run = _of_agents(tmp_path, *_round(39, 70, 75), *(f"[rank1]: {line}" for line in refused), last)
+    assert run.run.attempts == 2
+    assert (run.findings[0].name, run.findings[0].step, run.findings[0].attempt) == ("python-exception", 5, 0)
+    assert any("KeyError" in e.text for e in run.findings[0].evidence)
+
+
+def test_agents_of_two_hosts_that_fail_once_each_have_not(tmp_path: Path) -> None:
+    other = AGENT.format(stamp="E1129 13:39:10.000000", pid=71, of=33)
+    assert _of_agents(tmp_path, *_round(39, 70, 75), other).run.attempts == 1

@@ -622,3 +622,15 @@ def test_an_error_is_told_before_by_the_clock_of_its_own_host(tmp_path: Path, ah
         (tmp_path / f"{node}.log").write_text("".join(f"{line}\n" for line in lines))
     found = diagnose(tmp_path, {}).of_role(Role.ROOT)
     assert [(f.name, f.ranks) for f in found] == [("cuda-oom", (3,))]
+
+
+def test_what_a_rank_recorded_before_it_was_gone_may_stand_below_the_others_words_in_a_shared_file(
+    tmp_path: Path,
+) -> None:
+    gone = (
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:41823"
+    )
+    closed = [f"[rank{rank}]: {gone}" for rank in (0, 2, 3)]
+    early = [line for rank in (0, 2, 3) for line in steps(rank, 9)] + steps(1, 8)
+    root = first(diagnose(tmp_path, {"launcher.log": [*early, *closed, *steps(1, 9)[8:]]}))
+    assert (root.name, root.ranks, root.step) == ("rank-exited-early", (1,), 9)

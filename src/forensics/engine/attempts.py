@@ -9,6 +9,7 @@ evaluation loops and progress bars that begin anew are none.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -49,6 +50,9 @@ LAST_STEPS = 10
 BEFORE_START = 30.0
 # A pause between two steps that is none of training's own: so many of its longest intervals, and seconds.
 PAUSES, PAUSE = 10, 1800.0
+# torchelastic's agent, whose pid stands before, ends a round of its workers.
+ROUND_ENDS, _ROUND = "failed (exitcode", re.compile(r"\b(\d+) torch/distributed/elastic/\S+\] failed \(exitcode")
+BETWEEN = 3  # lines: workers that start and fail print more
 FEWEST_STEPS = 3  # records of a counter by which its interval is known
 
 
@@ -267,6 +271,9 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
         if t.final.line is not None and t.header.file in streams and t.chained is None:
             kind = "death" if _uncaught(t) else "raised"
             streams[t.header.file].append(Event(t.final.line, kind, t.time, t.zone_known))
+    for path, rounds in _rounds(data.observations).items():
+        if path in streams and not any(e.kind == "restart" for e in streams[path]):
+            streams[path] += rounds
     told = {path for path, stream in streams.items() if any(e.kind in ("restart", "launch", "death") for e in stream)}
     if data.metrics.height:
         told |= _counting_anew(data.metrics) & streams.keys()
@@ -278,6 +285,24 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
             total = totals[at - 1][1] if at else None
             streams[path].append(Event(line, "step", time, step=step, epoch=epoch, rank=rank, total=total))
     return {path: sorted(stream, key=_in_order) for path, stream in streams.items() if path in told}
+
+
+def _rounds(observations: Iterable[Observation]) -> dict[str, list[Event]]:
+    """Path -> the restarts that an agent makes without a word, unless its log level is INFO.
+
+    It says once a round which of its workers failed: where one agent says so again, it has started them anew.
+    """
+    ends: dict[str, dict[str, dict[int, Event]]] = defaultdict(lambda: defaultdict(dict))
+    for o in observations:
+        key = o.evidence[0]
+        if key.line is not None and ROUND_ENDS in key.text and (m := _ROUND.search(key.text)):
+            ends[key.file][m[1]][key.line] = Event(key.line, "restart", o.time, o.zone_known, o.timed)
+    found = {}
+    for path, agents in ends.items():
+        most = max(agents.values(), key=len)  # agents of other hosts speak of the same rounds
+        if again := [most[a] for a, b in pairwise(sorted(most)) if b - a > BETWEEN]:
+            found[path] = again
+    return found
 
 
 class _Recorded(NamedTuple):

@@ -317,7 +317,11 @@ def with_step(observation: Observation, steps: StepClock, world: World, rank: in
     """The observation with the last step that the run had recorded before it, where it names none itself."""
     if observation.step is not None:
         return observation
-    found = steps.last_before(observation, rank if rank is not None else world.of(observation))
+    of = rank if rank is not None else world.of(observation)
+    found = None
+    if observation.signature == EXITED_EARLY and observation.rule is None and of is not None:
+        found = steps.last_of(observation, of)  # others say that it is gone: all that it recorded was before
+    found = found if found is not None else steps.last_before(observation, of)
     if found is None:
         return (
             observation if observation.epoch is not None else replace(observation, epoch=steps.last_epoch(observation))

@@ -159,6 +159,15 @@ class StepClock:
             return own
         return self._latest(self.marks, observation)
 
+    def last_of(self, observation: Observation, rank: int) -> Last | None:
+        """The last record of a rank in an event's file and attempt, above the event or below it.
+
+        What several processes write into one file is not in order there.
+        """
+        file = observation.evidence[0].file
+        view = self._view(file, False, rank, observation.identity.attempt)
+        return Last(view.steps[-1], self.unit[file], view.epochs[-1]) if view.steps else None
+
     def _last_in_file(self, evidence: Evidence, view: _Lines) -> Last | None:
         n = view.until(evidence.line) if evidence.line is not None else 0
         return Last(view.steps[n - 1], self.unit[evidence.file], view.epochs[n - 1]) if n else None

@@ -429,7 +429,7 @@ def _often_skipped(stream: Stream, at: Sequence[int]) -> bool:
 
 
 def _skipped(stream: Stream, at: Sequence[int], *, counted: float, told: float) -> bool:
-    """Whether this part of the steps was skipped by the run's own counts, or where it has none, of the records by word."""
+    """Whether this part of the steps was skipped by the run's own counts; without these, of the records by word."""
     steps = [s for i in at if (s := stream.steps[i]) is not None]
     span = steps[-1] - steps[0] if len(steps) == len(at) else None
     counts = [stream.column("skipped_steps")[i] for i in at]
