@@ -77,11 +77,12 @@ _ANY_OF = lazy(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one chara
 def scan_expression(pattern: str) -> str:
     """A rule's pattern as hyperscan wants it, which needs only its beginning to point at a line, or a rare part of it.
 
-    It looks at raw lines, so anchors to the cleaned line fall away. So do repetitions at the end: hyperscan would tell
+    It looks at raw lines, so anchors to the cleaned line fall away, and the bound of a word at the beginning, where a
+    colour's escape ends in a letter. So do repetitions at the end: hyperscan would tell
     of a match at every character of the rest of the line.
     """
     whole = fixed_part(pattern.removeprefix("^").removesuffix("$")) or pattern
-    tokens = [token for token in TOKEN.findall(whole) if token not in ("^", "$")]
+    tokens = _unbounded([token for token in TOKEN.findall(whole) if token not in ("^", "$")])
     whole = "".join(tokens)
     while (shorter := _without_repetition(tokens)) is not None:
         tokens = shorter
@@ -90,6 +91,17 @@ def scan_expression(pattern: str) -> str:
         return short if re.search(short, "") is None else whole
     except re.error:  # syntax that only the `regex` module knows
         return whole
+
+
+def _unbounded(tokens: Sequence[str]) -> list[str]:
+    """The tokens of an expression without those of its whole branches that ask for the beginning of a word."""
+    kept: list[str] = []
+    depth = 0
+    for token in tokens:
+        depth += (token == "(") - (token == ")")
+        if token != r"\b" or (kept and not (depth == 0 and kept[-1] == "|")):
+            kept.append(token)
+    return kept
 
 
 def _without_repetition(tokens: list[str]) -> list[str] | None:

@@ -122,6 +122,10 @@ VOTED: dict[str, str] = {
         r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: (?:<[0-3]>)?"
     ),
 }
+# What all lines of a file are indented by, as in a log that was quoted; several of these make up any number of blanks.
+INDENTS = (16, 8, 4, 2, 1)
+VOTED |= {f"indent_{n}": f"^(?P<indent> {{{n}}})" for n in INDENTS}
+FEWEST_INDENTED = 4  # lines by which it is told; Megatron-LM begins its own with one blank
 # What srun, slurmstepd, pdsh and a shell with `set -x` put between the lines of those that they started.
 _OF_LAUNCHERS = re.compile(r"(?:srun|slurmstepd|pdsh@[\w.-]+): |\++ ")
 _OF_PROCESSES = {"host_local", "host_rank"}
@@ -307,11 +311,16 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     of a traceback behind one value tell as much. Which numbers are those of tasks, `task_labels` knows.
     """
     stamped = [line for line in lines if line.strip()]
+    accepted = set()
+    if (indent := _indent(stamped)) > 1:
+        accepted = {f"indent_{n}" for n in INDENTS if indent & n}
+        stamped = [line[indent:] for line in stamped]
     whole = [_uncollected(line) for line in stamped]
     unlabelled = [line for line in whole if not _OF_LAUNCHERS.match(line)]
     launchers = [line for line in whole if _OF_LAUNCHERS.match(line)]
-    accepted = set()
     for name, pattern in _VOTED.items():
+        if "indent" in pattern.groupindex:
+            continue
         sample = stamped if "ts" in pattern.groupindex else unlabelled
         value = "host" if "host" in pattern.groupindex else 1
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
@@ -345,6 +354,13 @@ def _numbered(lines: Iterable[str]) -> set[str]:
     everyone = set().union(*of_host.values())
     apart = len(of_host) > 1 and sum(map(len, of_host.values())) == len(everyone)
     return {"host_rank"} if apart and everyone == set(range(len(everyone))) else {"host_local"}
+
+
+def _indent(lines: Sequence[str]) -> int:
+    """How many blanks each of these lines begins with at least; 0 where they are few."""
+    if len(lines) < FEWEST_INDENTED or not lines[0].startswith("  "):
+        return 0
+    return min(min(len(line) - len(line.lstrip(" ")) for line in lines), 2 * INDENTS[0] - 1)
 
 
 def _uncollected(line: str) -> str:
@@ -499,7 +515,7 @@ def _of_twelve(hour: int, half: str | None) -> int:
 def _take(fields: dict[str, str | None], into: dict[str, object]) -> None:
     """Fold the groups of one prefix into the identity: the innermost rank wins, the outermost host does."""
     for key, value in fields.items():
-        if value is None or key in ("ts", "rest", "container", "message", "level", "md", "clock", "file"):
+        if value is None or key in ("ts", "rest", "container", "indent", "message", "level", "md", "clock", "file"):
             continue
         if key == "host":
             into.setdefault("node", value)
@@ -610,5 +626,5 @@ def rank_list(text: str) -> tuple[int, ...]:
 
 
 def sample_lines(data: bytes, limit: int = 400) -> Sequence[str]:
-    """The first whole lines of a file's head, decoded, for `vote`."""
-    return [line.decode("utf-8", "replace") for line in data.split(b"\n")[:limit]]
+    """The first whole lines of a file's head, decoded and without colours, for `vote`."""
+    return [strip_ansi(line.decode("utf-8", "replace")) for line in data.split(b"\n")[:limit]]
