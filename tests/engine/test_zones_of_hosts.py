@@ -45,3 +45,16 @@ def test_a_loss_that_is_told_by_another_zone_follows(tmp_path: Path, hour: int, 
     (tmp_path / "nodeA.log").write_text(lost(hour, minute))
     (tmp_path / "nodeB.log").write_text(report(10, 1, 5, "nodeB"))
     assert [f.name for f in analyse([str(tmp_path)], Options(threads=1)).of_role(Role.ROOT)] == names
+
+
+@pytest.mark.parametrize(("hour", "minute", "more"), [(7, 1, []), (8, 33, ["rank-exited-early"])])
+def test_that_a_rank_was_gone_by_another_zone_follows_from_its_own_error(
+    tmp_path: Path, hour: int, minute: int, more: list[str]
+) -> None:
+    steps = [f"2025-03-05 10:00:{n:02d} [rank{r}] step {n} loss 2.{90 - n}" for n in range(40) for r in (4, 5)]
+    raised = ["Traceback (most recent call last):", '  File "/w/t.py", line 10, in main', "    loss.backward()"]
+    raised += ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB."]
+    (tmp_path / "nodeA.log").write_text(lost(hour, minute))
+    (tmp_path / "nodeB.log").write_text("\n".join([*steps, *(f"[rank5]: {line}" for line in raised)]) + "\n")
+    names = [f.name for f in analyse([str(tmp_path)], Options(threads=1)).of_role(Role.ROOT)]
+    assert names[0] == "cuda-oom" and [n for n in names[1:] if n == "rank-exited-early"] == more

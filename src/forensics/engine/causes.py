@@ -53,8 +53,6 @@ from forensics.engine.whose import WORKER_EXIT
 from forensics.model import QUOTED, Observation
 from forensics.signatures.schema import Signature
 
-EXITED_EARLY = "rank-exited-early"
-
 
 def _order(c: Candidate) -> tuple[object, ...]:
     """Sort key: the most telling first."""
@@ -63,7 +61,7 @@ def _order(c: Candidate) -> tuple[object, ...]:
     return (
         c.overcome or (c.signature.verdict not in ENDS_A_RUN and c.signature.severity != "fatal"),
         c.signature.kind == "echo"
-        or c.signature.name in (*LOST_PEER, EXITED_EARLY)
+        or c.signature.name in (*LOST_PEER, links.EXITED_EARLY)
         or c.of_peers,  # tells nothing of a cause, in whatever attempt
         c.yields is not None,
         c.attempt,  # what ended the first attempt is the cause; later attempts often die of its remains
@@ -319,7 +317,7 @@ def with_step(observation: Observation, steps: StepClock, world: World, rank: in
         return observation
     of = rank if rank is not None else world.of(observation)
     found = None
-    if observation.signature == EXITED_EARLY and observation.rule is None and of is not None:
+    if observation.signature == links.EXITED_EARLY and observation.rule is None and of is not None:
         found = steps.last_of(observation, of)  # others say that it is gone: all that it recorded was before
     found = found if found is not None else steps.last_before(observation, of)
     if found is None:

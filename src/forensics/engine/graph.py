@@ -57,12 +57,16 @@ def _zones_apart(a: Candidate, b: Candidate) -> bool:
     return SAME_ZONE <= apart <= OFFSETS and beside <= CLOCK_SLACK
 
 
-def hosts_in_other_zones(a: Candidate, b: Candidate) -> bool:
-    """Whether two candidates of different hosts lie as far apart as zones do, of which neither is known."""
-    nodes = [{o.identity.node for o in c.observations} for c in (a, b)]
+def clocks_in_other_zones(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates lie as far apart as zones do, of which neither is known."""
     unknown = not any(o.zone_known for c in (a, b) for o in c.observations)
-    apart = None not in nodes[0] | nodes[1] and not nodes[0] & nodes[1]
-    return unknown and apart and a.time is not None and b.time is not None and _zones_apart(a, b)
+    return unknown and a.time is not None and b.time is not None and _zones_apart(a, b)
+
+
+def of_other_hosts(a: Candidate, b: Candidate) -> bool:
+    """Whether the hosts of two candidates are known, and none is of both."""
+    one, other = ({o.identity.node for o in c.observations} for c in (a, b))
+    return None not in one | other and not one & other
 
 
 def not_before(c: Candidate, o: Observation) -> bool:

@@ -13,12 +13,13 @@ from forensics.engine.candidates import OF_CODE, Candidate
 from forensics.engine.first_dead import FIRST_SEEN
 from forensics.engine.graph import (
     brings_about,
+    clocks_in_other_zones,
     depends_on,
     descends,
-    hosts_in_other_zones,
     link,
     may_precede,
     not_before,
+    of_other_hosts,
     stands_above,
 )
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
@@ -38,6 +39,7 @@ LAUNCHERS_REPORT = "child-failed-error"
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 WORKER_GONE = "background-worker-died"
 ABORTED = "rank-sigabrt"
+EXITED_EARLY = "rank-exited-early"
 NEAR = 60  # lines: the traceback of whoever finds it gone, and a few that others print meanwhile
 # What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
 WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
@@ -274,13 +276,19 @@ def losses_of_one(live: Sequence[Candidate], world: World) -> None:
 
 
 def losses_in_another_zone(live: Sequence[Candidate]) -> None:
-    """That ranks of one host lost a peer follows from a death on another one, where their clocks show other zones."""
+    """That ranks of one host lost a peer follows from a death on another one, where their clocks show other zones.
+
+    So does what these say of the dead rank, that it was gone.
+    """
     deaths = [o for o in live if o.explained_by is None and aftermath.is_death(o)]
     for c in live if deaths else ():
-        if c.explained_by is not None or c.signature.name not in LOST_PEER:
+        if c.explained_by is not None or c.signature.name not in (*LOST_PEER, EXITED_EARLY):
             continue
         for o in deaths:
-            if o is not c and o.attempt == c.attempt and hosts_in_other_zones(o, c) and not depends_on(o, c):
+            own = bool(o.ranks) and bool(c.ranks) and set(o.ranks or ()) <= set(c.ranks or ())
+            theirs = own if c.signature.name == EXITED_EARLY else of_other_hosts(o, c)
+            apart = theirs and o is not c and o.attempt == c.attempt and clocks_in_other_zones(o, c)
+            if apart and o.signature.name != EXITED_EARLY and not depends_on(o, c):
                 link(o, c)
                 break
 
