@@ -42,7 +42,7 @@ _HOST_BEFORE_RANK = re.compile(
     re.I,
 )
 _BEFORE_RANK = re.compile(
-    r"^(?P<folder>(?:.*/)?)(?P<host>[A-Za-z][A-Za-z0-9-]{0,50}\d[A-Za-z0-9-]{0,50})_(?:global_?)?rank[_\-.=]?(?P<rank>\d{1,6})"
+    r"^(?P<folder>(?:.*/)?)(?P<host>[A-Za-z][A-Za-z0-9-]{0,50}\d[A-Za-z0-9-]{0,50}?)[_-](?:global_?)?rank[_\-.=]?(?P<rank>\d{1,6})"
     r"(?:\.\w{1,8})?$"
 )
 # Slurm's %N and %t behind the job's number, or alone: "nemo_99121_dgxa-04_13.log", "slurm-7711-gn12-3.out",
@@ -59,10 +59,10 @@ _POD_IN_PATH = re.compile(
 _PREVIOUS = re.compile(r"[-_.]prev(?:ious)?(?=\.(?:log|txt|out|err)(?:\.(?:gz|xz|bz2|zst))?$)", re.I)
 _RAY_WORKER = re.compile(r"(?:^|/)worker-[0-9a-f]{20,}-[0-9a-f]{4,8}-(\d+)\.(?:out|err)$")
 _TASK_SUFFIX = re.compile(
-    r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log|(?<![A-Za-z0-9])r))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
+    r"^(?P<stem>.*?(?:[_-]|(?<![a-z])(?:std)?(?:out|err)|(?<![a-z])log|(?<![A-Za-z0-9])r|(?<![\d.])\d{3,12}\.))(?P<task>\d{1,5})(?P<end>(?:_log)?\.(?:out|err|log|txt))$"
 )
 # A stem that ends in the number of a job: "slurm-31337_", "sweep_4411_", "train-839201.".
-_OF_JOB = re.compile(r"(?<!\d)\d{2,12}[_-]$")
+_OF_JOB = re.compile(r"(?<!\d)\d{2,12}[_.-]$")
 _SUFFIX_STREAM = re.compile(r"(?:stderr|\.err)(?:\.|$|_)|\.err$", re.I)
 _SUFFIX_STDOUT = re.compile(r"(?:stdout|\.out)(?:\.|$|_)|\.out$", re.I)
 

@@ -12,7 +12,7 @@ from forensics.model import Identity, Kind, Source
 from forensics.parsers.launchers import worker_of
 from forensics.parsers.prefixes import clean, from_ray, from_syslog
 from forensics.parsers.tracebacks import read_traceback
-from forensics.path_identity import identity_of, local_names, number_tasks
+from forensics.path_identity import hosts_before_ranks, identity_of, local_names, number_tasks
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,20 @@ def test_numbers_of_workers_are_hosts_and_no_tasks() -> None:
 
 def test_streams_with_a_number_are_numbered() -> None:
     assert [s.identity.task for s in sources("stderr0.txt", "stderr1.txt", "layout3.txt")] == [0, 1, None]
+
+
+def test_tasks_behind_the_number_of_a_job_and_a_dot_are_numbered() -> None:
+    assert [s.identity.task for s in sources("slurm-123.0.out", "slurm-123.1.out")] == [0, 1]
+    assert [s.identity.task for s in sources("4711.0.err", "4711.1.err", "4712.9.err")] == [0, 1, None]
+    assert [s.identity.task for s in sources("model-v1.0.log", "model-v1.1.log")] == [None, None]
+    assert [s.identity.task for s in sources("train-123.1.log", "train-123.2.log")] == [None, None]  # rotated
+
+
+def test_hosts_before_ranks_behind_a_hyphen() -> None:
+    names = ["n01-rank0.log", "n01-rank1.log", "n02-rank2.log", "n02-rank3.log"]
+    found = hosts_before_ranks(sources(*names))
+    assert [(s.identity.node, s.identity.rank) for s in found] == [("n01", 0), ("n01", 1), ("n02", 2), ("n02", 3)]
+    assert [s.identity.node for s in hosts_before_ranks(sources("v1-rank0.log", "v1-rank1.log"))] == [None, None]
 
 
 def test_hosts_of_system_logs() -> None:
