@@ -9,7 +9,7 @@ import pytest
 
 from forensics.engine.matcher import scan_expression
 from forensics.engine.pipeline import Options, analyse
-from forensics.parsers.prefixes import clean, sample_lines, vote
+from forensics.parsers.prefixes import clean, parse_time, sample_lines, vote
 
 RAISED = [
     "Traceback (most recent call last):",
@@ -77,3 +77,9 @@ def test_bounds_of_words_at_the_beginning_are_not_scanned_for() -> None:
 
 def test_samples_bear_no_colours() -> None:
     assert sample_lines(b"\x1b[36m3: step\x1b[0m\n") == ["3: step", ""]
+
+
+def test_the_time_of_an_indented_record_of_glog_is_read() -> None:
+    reference = 1795800000.0
+    assert parse_time("    W1127 22:11:50.978000 8040 torch/x.py:753] Received", reference)[0] is not None
+    assert parse_time("the W1127 22:11:50.978000 8040 torch/x.py:753] Received", reference)[0] is None

@@ -230,7 +230,7 @@ IN_TEXT_WORDS = ("ank", "RANK", ".py:")
 
 # Part of every time that is looked for, but for seconds since the epoch.
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-_GLOG = lazy(r"(?:^|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{1,9})\d* ")
+_GLOG = lazy(r"(?:^ {0,31}|\[|\]:?)([FEWIV])(\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{1,9})\d* ")
 _ISO = lazy(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _CTIME = lazy(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?"
