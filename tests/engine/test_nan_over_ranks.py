@@ -100,3 +100,9 @@ def test_who_notices_first_what_all_ranks_lost_at_one_step_is_not_to_blame(tmp_p
 def test_who_lost_it_alone_is(tmp_path: Path) -> None:
     first = diagnosed(tmp_path, log(0, 99, 41), log(1, 41, 41) + raised(1, 85, NOTICED), log(2, 99, 41)).findings[0]
     assert first.ranks == (1,)
+
+
+def test_who_says_that_it_was_where_it_began_is(tmp_path: Path) -> None:
+    told = "RuntimeError: Rank 1, node n2, device 1, iteration 41: Unexpected result nan (message='found NaN in local forward loss calculation')"
+    first = diagnosed(tmp_path, log(0, 41, 41), log(1, 41, 41) + raised(1, 85, told), log(2, 41, 41)).findings[0]
+    assert first.ranks == (1,)

@@ -133,6 +133,7 @@ def _blamed(
     shown: set[int] = set()
     nobody = False
     printed: set[int | None] = set()
+    together = any(TOGETHER in o.captures for o in observations)
     for o in observations:
         rank = world.of(o)
         printed.add(rank)
@@ -142,10 +143,9 @@ def _blamed(
             continue
         stated = signature.evidence[o.rule].culprit if o.rule is not None else None
         policy = stated or signature.culprit
-        if rank is not None and (policy == "self" or (policy == "named" and _NAMES & o.captures.keys())):
+        own = policy == "self" and (not together or "rank" in o.captures)
+        if rank is not None and (own or (policy == "named" and _NAMES & o.captures.keys())):
             shown.add(rank)
-    if any(TOGETHER in o.captures for o in observations):
-        return None, False
     if named:
         ranks = named
     elif signature.culprit == "silent":
@@ -159,8 +159,8 @@ def _blamed(
     if not ranks:
         return None, False
     # Every rank naming itself is everybody; one sign that names all of them (two ranks that disagree) is not.
-    together = any(o.culprits is not None and ranks <= set(o.culprits) for o in observations)
-    everywhere = not together and world.size is not None and len(ranks) >= world.size > 1
+    as_one = any(o.culprits is not None and ranks <= set(o.culprits) for o in observations)
+    everywhere = not as_one and world.size is not None and len(ranks) >= world.size > 1
     if everywhere:
         return None, True
     return tuple(sorted(ranks)), False
