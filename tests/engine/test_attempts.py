@@ -564,3 +564,16 @@ def test_an_agent_that_fails_again_has_started_its_workers_anew(tmp_path: Path) 
 def test_agents_of_two_hosts_that_fail_once_each_have_not(tmp_path: Path) -> None:
     other = AGENT.format(stamp="E1129 13:39:10.000000", pid=71, of=33)
     assert _of_agents(tmp_path, *_round(39, 70, 75), other).run.attempts == 1
+
+
+def test_a_port_that_the_attempt_before_may_still_hold_follows_from_its_end(tmp_path: Path) -> None:
+    taken = (
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+        "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"
+    )
+    raised = ["Traceback (most recent call last):", '  File "/w/u.py", line 3, in <module>', "    init()", taken]
+    last = AGENT.format(stamp="E1129 13:40:30.000000", pid=70, of=82)
+    run = _of_agents(tmp_path, *_round(39, 70, 75), *(f"[rank0]: {line}" for line in raised), last)
+    assert [f.name for f in run.of_role(Role.ROOT)] == ["python-exception"]
+    alone = _of_agents(tmp_path, *(f"[rank0]: {line}" for line in raised), last)
+    assert [f.name for f in alone.of_role(Role.ROOT)] == ["address-in-use"]

@@ -1,4 +1,5 @@
-"""A process of an earlier attempt that still holds a GPU's memory: what a later one dies of follows from that attempt.
+"""A process of an earlier attempt that still holds a GPU's memory or the port: what a later one dies of follows from
+that attempt.
 
 torch lists the processes that hold memory of a full card. One of them that the logs of an earlier attempt name, and
 those of the attempt itself do not, outlived the end of that attempt.
@@ -22,11 +23,18 @@ if TYPE_CHECKING:
     from forensics.model import Observation
 
 _NOTE = "process {pid}, which holds {memory} of the card, is {whose} of attempt {attempt} and has not ended"
+PORT_TAKEN = "address-in-use"
 _Process = tuple[str | None, int]  # host, pid
 
 
 def follow(found: Sequence[Candidate], live: Sequence[Candidate], world: World) -> None:
     """Link each such end to what ended the earlier attempt, where anything tells; live: the most telling first."""
+    for c in live:
+        # The store of the attempt before listened on it, and whoever it started may hold it still.
+        if c.signature.name == PORT_TAKEN and c.attempt > 0 and c.explained_by is None:
+            ended = (e for e in live if e.attempt == c.attempt - 1 and _ended(e) and not depends_on(e, c))
+            if (cause := next(ended, None)) is not None:
+                link(cause, c)
     shared = [c for c in live if c.signature.name == SHARED and c.attempt > 0 and c.explained_by is None]
     if not shared:
         return
