@@ -24,6 +24,8 @@ _IN_NAME = re.compile(
     r"^(?P<folder>(?:[^/]*/)*)(?P<stem>(?:[^/]*[_-])?(?<!\d)\d{1,12}[_-])(?P<host>[A-Za-z][A-Za-z0-9-]{0,40}?\d[A-Za-z0-9-]{0,30}?)"
     r"[_-](?P<task>\d{1,5})(?P<end>\.(?:out|err|log|txt))$"
 )
+# A card as likely as a host: names that have one digit are told by siblings' lines (`engine.numbered`).
+_CARD = re.compile(r"gpus?[_-]?\d", re.I)
 # What is numbered in folders and names and is no host, though each may hold a stretch of the tasks.
 _NO_HOST = re.compile(
     r"(?:^|[^a-z])(?:rank|attempt|retry|try|run|trial|seed|fold|epoch|step|part|stage|exp|version|lr|wd|bsz?|dim|v)s?[_-]?\d",
@@ -83,7 +85,9 @@ def _through_hosts(group: Mapping[str, _Place]) -> bool:
     for place in group.values():
         tasks[place.host].append(place.task)
     names = [host.rpartition("/")[2] for host in tasks]
-    if len(tasks) < 2 or any(_NO_HOST.search(name) or not _DIGITS.search(name) for name in names):
+    if len(tasks) < 2 or any(
+        _NO_HOST.search(name) or _CARD.fullmatch(name) or not _DIGITS.search(name) for name in names
+    ):
         return False
     if len({_DIGITS.sub("#", host) for host in tasks}) > 1:
         return False
