@@ -420,6 +420,20 @@ def test_divergence_that_stays() -> None:
     assert 200 <= (found["loss_divergence"].step or 0) <= 205
 
 
+@pytest.mark.parametrize(("last", "told"), [(100, True), (45, True), (15, False)])
+def test_a_divergence_late_in_a_long_record_counts_by_its_records(last: int, told: bool) -> None:
+    rng = random.Random(3)
+    level = [*falling(3000 - last, start=10.0, end=2.9), *[7.4] * last]
+    loss = [v + rng.gauss(0, 0.04) for v in level]
+    assert ("loss_divergence" in seen(frame(rows({"loss": loss})))) is told
+
+
+def test_a_late_rise_that_harder_data_explain_is_no_divergence() -> None:
+    rng = random.Random(3)
+    loss = [v + rng.gauss(0, 0.04) for v in [*falling(2940, start=10.0, end=2.9), *[3.6] * 60]]
+    assert not seen(frame(rows({"loss": loss})))
+
+
 @pytest.mark.parametrize(("end", "told"), [(12.0, True), (3.2, False)])
 def test_divergence_of_a_short_record_ends_above_where_it_began(end: float, told: bool) -> None:
     loss = [*falling(19, start=2.4, end=1.3), *[1.3 + (end - 1.3) * i / 16 for i in range(1, 17)], *[end] * 5]
