@@ -28,9 +28,9 @@ _SHORTEST = 30
 # Records that a search for the learning rate may still write after the loss is lost: Lightning's lr_find and fastai's
 # learner stop as soon as it is four times its best.
 _STOPPED = 20
-# Records at the end that tell where a curve ended, at most (P12: 50 steps): a long record does not excuse what its last
-# fifty show. Shorter records give a tenth of theirs.
-_ENDING = 50
+# Records at the end that tell where a curve ended, at most: what they show is not excused by the length of what went
+# before. They are a few more than a rise must last.
+_ENDING = 25
 _SLOW = 0.85  # how sure a rise is that takes longer than an instability does
 # Of the level that the run began at: where a slow rise ends at least, and how far down the run had come before it.
 _ABOVE, _LEARNED = 1.25, 0.6
