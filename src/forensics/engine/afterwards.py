@@ -24,7 +24,7 @@ from forensics.engine.teardowns import BY_LAUNCHER, ends_a_step
 from forensics.model import Observation
 
 # Ends of a process that are told by others, and that no peer's end brings about.
-TOLD_ENDS = frozenset({"rank-segfault", "rank-sigill", "rank-sigfpe"}) | MEMORY_KILLS | KILLED
+TOLD_ENDS = frozenset({"rank-segfault", "rank-sigbus", "rank-sigill", "rank-sigfpe"}) | MEMORY_KILLS | KILLED
 
 
 @dataclass(frozen=True, slots=True)

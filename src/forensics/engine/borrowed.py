@@ -30,8 +30,8 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
     for c in linked:
         if not c.ranks and not c.everywhere and c.explained_by is None:
             c.ranks = _awaited_on_host(c, world, sources) or _awaited_of_pod(c) or unheard(c, world)
-            own = is_own_failure(c) and c.signature.name not in MEMORY_KILLS and not c.late
-            if not c.ranks and own and len(c.observations) == 1:
+            by_itself = is_own_failure(c) and c.signature.name not in MEMORY_KILLS and not c.late
+            if not c.ranks and by_itself and len(c.observations) == 1:
                 c.ranks = _only_one_besides(_losses_by(c), c, world)
         if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
             killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]

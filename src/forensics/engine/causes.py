@@ -129,7 +129,7 @@ def explain(
     afterwards.follow(live, world)
     links.lost_workers(live, world)
     links.told_above(live)
-    links.said_as_it_aborted(live)
+    links.said_as_it_aborted(live, world)
     links.missing_ranks(live)
     links.waits(live, world)
     for c in live:  # 3: what the catalogue says

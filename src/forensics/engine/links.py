@@ -175,14 +175,16 @@ def told_above(live: Sequence[Candidate]) -> None:
             link(own[0], c)
 
 
-def said_as_it_aborted(live: Sequence[Candidate]) -> None:
+def said_as_it_aborted(live: Sequence[Candidate], world: World) -> None:
     """That a process aborted follows from the error that C++ prints of it: "terminate called ...", then `what():`."""
     for c in (c for c in live if c.signature.name == ABORTED and c.explained_by is None):
         files = {o.evidence[0].file for o in c.observations}
+        aborted = {None, *c.ranks} if c.ranks else None
         for o in live:
             if o is c or o.signature.kind == "echo" or o.attempt != c.attempt or depends_on(o, c):
                 continue
-            if any("what():" in s.evidence[0].text and s.evidence[0].file in files for s in o.observations):
+            words = (s for s in o.observations if "what():" in s.evidence[0].text and s.evidence[0].file in files)
+            if any(aborted is None or world.of(s) in aborted for s in words):
                 link(o, c)
                 break
 
