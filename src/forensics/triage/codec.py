@@ -12,13 +12,14 @@ from forensics.triage.model import Device, JobResult, Place, Sign, Unexplained
 
 
 def to_dict(result: JobResult) -> dict[str, Any]:
-    """The row as dicts, lists, strings, numbers and None."""
-    return {f.name: _plain(getattr(result, f.name)) for f in dataclasses.fields(result)}
+    """The row as dicts, lists, strings, numbers and None; without the names that redaction has of it."""
+    return {f.name: _plain(getattr(result, f.name)) for f in dataclasses.fields(result) if f.name != "names"}
 
 
 def dumps(result: JobResult) -> str:
-    """One line of strict JSON without its newline; what acts on a terminal is escaped."""
-    return escaped(json.dumps(to_dict(result), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    """One line of strict JSON without its newline, for `loads`; what acts on a terminal is escaped."""
+    row = to_dict(result) | {"names": _plain(result.names)}
+    return escaped(json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
 def plain(value: Any) -> Any:
@@ -47,11 +48,12 @@ def loads(text: str) -> JobResult:
 
 
 def from_dict(row: Mapping[str, Any]) -> JobResult:
-    """The inverse of `to_dict`; keys that JobResult does not have are passed over."""
+    """The row of a dict that `dumps` wrote; keys that JobResult does not have are passed over."""
     names = {f.name for f in dataclasses.fields(JobResult)}
     fields = {name: value for name, value in row.items() if name in names}
     for name in ("roots", "codes", "nodes"):
         fields[name] = tuple(fields[name])
+    fields["names"] = tuple((str(kind), str(name)) for kind, name in fields.get("names", ()))
     fields["ranks"] = _numbers(fields["ranks"])
     fields["evidence"] = Place(**fields["evidence"]) if fields["evidence"] else None
     fields["signs"] = tuple(

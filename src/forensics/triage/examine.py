@@ -188,9 +188,11 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
     from forensics.engine import pipeline, reading
     from forensics.model import Kind
     from forensics.report import jsonreport
+    from forensics.report.redaction import told
     from forensics.run import discover
     from forensics.triage import codec, within
     from forensics.triage import fingerprint as prints
+    from forensics.triage.names import names_of
     from forensics.triage.result import result_of
 
     job = task.job
@@ -213,6 +215,7 @@ def _examined(task: Task, tools: Tools, key: Any) -> Outcome:
             diagnosed = {name: getattr(of_folder, name) for name in _DIAGNOSED}
             result, analysis = replace(result, **diagnosed), failed
         result = replace(result, summary=_of_a_folder(result, job, inside))
+    result = replace(result, names=names_of(result, told(data)))
     document = jsonreport.to_dict(analysis.diagnosis)
     document["run"]["path"] = ""  # the same content lies in several places
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from forensics.triage.insight.model import Insights
 
-RESULT_VERSION = 9  # of JobResult's JSON form; a stored result of another version is made anew
+RESULT_VERSION = 10  # of JobResult's JSON form; a stored result of another version is made anew
 
 # What became of a job that has no diagnosis: the first word of `JobResult.error`.
 CRASHED = "crashed"  # the worker died: a signal, an exit
@@ -131,6 +131,8 @@ class JobResult:
     # What the job ran with and on: "hparam.<name>", "version.<package>", "image", "gpu", "array_task", ...
     labels: Mapping[str, str] = field(default_factory=dict)
     unexplained: Unexplained | None = None
+    # (kind, name): what the job's files tell to be a user, a host, ...; for redaction alone, and in no output.
+    names: tuple[tuple[str, str], ...] = ()
 
     @property
     def cause(self) -> str:

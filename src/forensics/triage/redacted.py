@@ -38,6 +38,8 @@ def redacted(batch: Batch, redactor: Redactor | None = None, *, patterns: Sequen
     for result in batch.results:  # learns: a name is replaced also in the rows before the one that gives it away
         _row(result, redactor, text, _as_is)
     _insights(batch.insights, redactor, text, {})
+    for kind, name in {name: None for result in batch.results for name in result.names}:
+        redactor.memory.know(kind, name)
     known = {value: redactor.again(shown) for value, shown in known.items()}
     of_nodes: dict[tuple[str, ...], Callable[[str], str]] = {}
     cleaners: dict[str, Callable[[str], str]] = {}
@@ -173,6 +175,7 @@ def _row(result: JobResult, redactor: Redactor, text: Callable[[str], str], own:
         signs=tuple(replace(s, node=node(s.node), captures=captured(s.captures)) for s in result.signs),
         devices=tuple(replace(d, node=node(d.node), serial=_maybe(text, d.serial)) for d in result.devices),
         labels=captured(result.labels),
+        names=(),
         unexplained=replace(
             rest,
             message=_maybe(line, rest.message),

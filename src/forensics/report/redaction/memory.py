@@ -126,6 +126,24 @@ class Memory:
             self._people_patterns = None
         return self._people[lowered]
 
+    # --- what one report has met, for another
+
+    def names(self) -> list[tuple[str, str]]:
+        """(kind, name) of all that is replaced wherever it stands; `know` takes them."""
+        met = self.stand_ins.items()
+        hosts = [("host", name) for name in self._hosts]
+        people = [(kind, name) for kind, name, shown in met if self._people.get(name) == shown]
+        return [*people, *hosts, *((kind, name) for kind, name, _ in met if kind in _ANYWHERE)]
+
+    def know(self, kind: str, name: str) -> None:
+        """Replaces a name wherever it stands from now on."""
+        if kind == "host":
+            self.host(name)
+        elif kind in ("user", "account"):
+            self._person(kind, name, COMMON_USERS if kind == "user" else PUBLIC_OWNERS)
+        elif kind in _ANYWHERE:
+            self.of(kind, name)
+
     # --- known names, wherever they stand
 
     def known_people(self, text: str) -> str:

@@ -39,6 +39,8 @@ def _redaction(rows: Sequence[JobResult]) -> Callable[[str], str]:
     redactor = Redactor(node for row in rows for node in (*row.nodes, *((row.node,) if row.node else ())))
     for row in rows[:200]:  # a name is replaced also in what comes before the line that gives it away
         redactor.learn([row.path, row.summary, *(_told(row.unexplained) if row.unexplained else ())])
+    for kind, name in {name: None for row in rows for name in row.names}:
+        redactor.memory.know(kind, name)
     return lambda text: redactor.again(redactor.redact(text))
 
 
