@@ -25,9 +25,17 @@ GOES = [
     (f"Run with id={ID} not found", "Run with id=run-1 not found"),
     ("Experiment with name 'vega-lm' does not exist.", "Experiment with name 'project-1' does not exist."),
     ("Created version '3' of model 'vega-lm'.", "Created version '3' of model 'repo-1'."),
+    ("POST /openai/deployments/vega-chat-prod/chat/completions?api-version=2024-06-01 404",
+        "POST /openai/deployments/resource-1/chat/completions?api-version=2024-06-01 404"),
+    ("POST /openai/deployments/gpt-4o-vega/chat/completions", "POST /openai/deployments/resource-1/chat/completions"),
+    ("https://vega-ai.openai.azure.com/openai/deployments/vega_eval/embeddings",
+        "https://host-1/openai/deployments/resource-1/embeddings"),
     ("logged in as: jdoerr. Use `wandb login`; jdoerr", "logged in as: user-1. Use `wandb login`; user-1"),
 ]  # fmt: skip
 STAYS = [
+    "POST /openai/deployments/gpt-4o-mini/chat/completions?api-version=2024-06-01 429",
+    "POST /openai/deployments/text-embedding-3-large/embeddings",
+    "POST /openai/deployments/ is no address",
     "Starting a new run with run id 5",
     "wandb: Resuming run from step 300",
     "View run details at the page; View run at: the page",

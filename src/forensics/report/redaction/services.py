@@ -246,6 +246,12 @@ _DEVOPS = lazy(
     r"(?:/([\w.%-]{1,128})(?:(/_git/|/)([\w.%-]{1,128}))?)?",
     re.ASCII,
 )
+# `https://HOST/openai/deployments/NAME/chat/completions`: a deployment may be called as the model that it serves is.
+_MODEL = (
+    r"(?:gpt-?\d[\d.]*[a-z]?|gpt-oss|text-embedding|dall-?e|whisper|tts|o\d)"
+    r"(?:-(?:mini|nano|turbo|instruct|preview|audio|realtime|transcribe|tts|chat|large|small|ada|hd|pro|\d{1,4}[kb]?))*"
+)
+_DEPLOYMENT = lazy(rf"(?i)(/openai/deployments/)(?!{_MODEL}(?![\w.-]))([\w.-]{{2,64}})", re.ASCII)
 _CODECOMMIT = lazy(
     r"(\bgit-codecommit\.[a-z0-9-]{1,40}\.amazonaws\.com/v1/repos/|\bcodecommit(?:::[a-z0-9-]{1,40})?://(?:[\w-]{1,64}@)?)"
     r"([\w.-]{1,100})",
@@ -387,6 +393,8 @@ def repositories(text: str, memory: Memory) -> str:
         for pattern in (_HUB_OPTION, *_HUB_SAID):
             text = pattern.sub(lambda match: match[0] if _is_path(match) else owned(match), text)
         text = _GIT_SAID.sub(owned, text)
+        if "/openai/" in text:
+            text = second(_DEPLOYMENT, lambda name: memory.of("resource", name), text)
         if "codecommit" in text:
             text = second(_CODECOMMIT, lambda name: memory.of("repo", name), text)
     if "git@" in text:
