@@ -27,6 +27,8 @@ GOES = [
     ("Created version '3' of model 'vega-lm'.", "Created version '3' of model 'repo-1'."),
     ("POST /openai/deployments/vega-chat-prod/chat/completions?api-version=2024-06-01 404",
         "POST /openai/deployments/resource-1/chat/completions?api-version=2024-06-01 404"),
+    ("/onlineEndpoints/quark-ep/deployments/vega-blue 503", "/onlineEndpoints/resource-2/deployments/resource-1 503"),
+    ("azureml-model-deployment: vega-blue", "azureml-model-deployment: resource-1"),
     ("POST /openai/deployments/gpt-4o-vega/chat/completions", "POST /openai/deployments/resource-1/chat/completions"),
     ("https://vega-ai.openai.azure.com/openai/deployments/vega_eval/embeddings",
         "https://host-1/openai/deployments/resource-1/embeddings"),
@@ -35,6 +37,7 @@ GOES = [
 STAYS = [
     "POST /openai/deployments/gpt-4o-mini/chat/completions?api-version=2024-06-01 429",
     "POST /openai/deployments/text-embedding-3-large/embeddings",
+    "GET /v1/endpoints/ready 200",
     "POST /openai/deployments/ is no address",
     "Starting a new run with run id 5",
     "wandb: Resuming run from step 300",

@@ -252,6 +252,13 @@ _MODEL = (
     r"(?:-(?:mini|nano|turbo|instruct|preview|audio|realtime|transcribe|tts|chat|large|small|ada|hd|pro|\d{1,4}[kb]?))*"
 )
 _DEPLOYMENT = lazy(rf"(?i)(/openai/deployments/)(?!{_MODEL}(?![\w.-]))([\w.-]{{2,64}})", re.ASCII)
+# Azure ML: `.../onlineEndpoints/NAME/deployments/NAME`, and the header that chooses a deployment.
+_ENDPOINT = lazy(r"(?i)(/(?:online|batch)Endpoints/)([\w-]{2,64})", re.ASCII)
+_OF_ENDPOINT = lazy(
+    r"(?i)(/(?:online|batch)Endpoints/[\w-]{2,64}/deployments/"
+    r"|\bazureml-model-deployment\\?[\"']?: ?\\?[\"']?)([\w-]{2,64})",
+    re.ASCII,
+)
 _CODECOMMIT = lazy(
     r"(\bgit-codecommit\.[a-z0-9-]{1,40}\.amazonaws\.com/v1/repos/|\bcodecommit(?:::[a-z0-9-]{1,40})?://(?:[\w-]{1,64}@)?)"
     r"([\w.-]{1,100})",
@@ -397,6 +404,10 @@ def repositories(text: str, memory: Memory) -> str:
             text = second(_DEPLOYMENT, lambda name: memory.of("resource", name), text)
         if "codecommit" in text:
             text = second(_CODECOMMIT, lambda name: memory.of("repo", name), text)
+    lowered = text.lower()
+    if "endpoints/" in lowered or "azureml-model-deployment" in lowered:
+        for pattern in (_OF_ENDPOINT, _ENDPOINT):
+            text = second(pattern, lambda name: memory.of("resource", name), text)
     if "git@" in text:
         public = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "hf.co")
         text = second(_GIT_HOST, lambda name: name if name.lower() in public else memory.host(name), text)
