@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from forensics.compare.noise import ERROR, MAD
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -28,7 +30,6 @@ LEAST = 1.0  # a gap that lasts is told if it is at least so many times the nois
 STAYS = 0.85  # share of the blocks on either side that lie on their side
 INDEPENDENT = 32  # independent records to which all must amount, as the variance of their mean has it
 BLOCKS = 8  # in which either side is cut for that
-_MAD = 1.4826
 
 
 class Lasting(NamedTuple):
@@ -83,8 +84,8 @@ def long_run(gap: Values, rest: Values) -> float:
     size = 4
     while n // size >= 2 * BLOCKS:
         means = gap[: n // size * size].reshape(-1, size).mean(axis=1)
-        typical = _MAD * float(np.median(np.abs(np.diff(means)))) / math.sqrt(2)
-        found.append(typical * math.sqrt(size) * (1 + 1.17 / math.sqrt(n // size)))
+        typical = MAD * float(np.median(np.abs(np.diff(means)))) / math.sqrt(2)
+        found.append(typical * math.sqrt(size) * (1 + ERROR / math.sqrt(n // size)))
         size *= 2
     variance = float(rest @ rest)
     if variance > 0:

@@ -22,9 +22,9 @@ FEWEST = 8  # records from which a spread is estimated
 WINDOW = 256  # records before a step that tell how far the curves have been apart
 LEARNT = 32  # records before a step from which on they tell it better than the whole run
 _LAG_SHARE = 8  # a lag is an eighth of the records at most, so that a jump touches a quarter of the differences at most
-_MAD = 1.4826
+MAD = 1.4826
 _NEIGHBOURS = 5  # runs behind it that each of several is compared with: every pair of up to eleven
-_ERROR = 1.17  # standard error of a scaled median absolute deviation of m Gaussian values, times the square root of m
+ERROR = 1.17  # standard error of a scaled median absolute deviation of m Gaussian values, times the square root of m
 
 
 def _lags(records: int) -> list[int]:
@@ -42,7 +42,7 @@ def _scale(differences: Values, lag: int, terms: float) -> float:
     count = len(differences) / lag
     if count < 2:
         return 0.0
-    return _MAD * float(np.median(np.abs(differences))) / math.sqrt(terms) * (1 + _ERROR / math.sqrt(count))
+    return MAD * float(np.median(np.abs(differences))) / math.sqrt(terms) * (1 + ERROR / math.sqrt(count))
 
 
 def of_gap(gap: Values) -> float:
@@ -76,7 +76,7 @@ def of_repeats(goods: Values) -> float:
 
     neighbours = range(1, min(len(goods) // 2, _NEIGHBOURS) + 1)
     pairs = np.concatenate([goods - np.roll(goods, n, axis=0) for n in neighbours])
-    return _MAD * float(np.median(np.abs(pairs))) / math.sqrt(2)
+    return MAD * float(np.median(np.abs(pairs))) / math.sqrt(2)
 
 
 def before(gap: Values) -> Values:

@@ -121,28 +121,25 @@ def part(metric: str, rank: int | None, goods: Sequence[Curve], bad: Curve, rank
         )
     if outside is None:
         return told if len(common) >= noise.FEWEST else replace(told, kind="too-short")
+    import numpy as np
+
     at = common[outside.start]
-    behind = slice(outside.start, None if outside.averaged else outside.start + 1)
+    behind = np.array([outside.start])
+    if outside.averaged:
+        behind = outside.start + np.flatnonzero((np.isfinite(first) & np.isfinite(last))[outside.start :])
     return replace(
         told,
         kind="parts" if outside.end is None else "apart-for-a-while",
         step=at,
         until=None if outside.end is None else common[outside.end],
-        good_value=_mean(first[behind]),
-        bad_value=_mean(last[behind]),
-        average_over=len(common) - outside.start if outside.averaged else None,
+        good_value=float(np.mean(first[behind])),
+        bad_value=float(np.mean(last[behind])),
+        average_over=len(behind) if outside.averaged else None,
         noise=outside.noise if math.isfinite(outside.noise) else None,
         threshold=None if outside.averaged else limit,
         good_at=goods[0].evidence(metric, where[0][at]),
         bad_at=bad.evidence(metric, where[-1][at]),
     )
-
-
-def _mean(values: Values) -> float:
-    """The mean of those that are finite; of one value that value, whatever it is."""
-    import numpy as np
-
-    return float(values[0]) if len(values) == 1 else float(np.mean(values[np.isfinite(values)]))
 
 
 def _outside(goods: Values, good: Values, bad: Values, limit: float, ranks: int) -> _Outside | None:

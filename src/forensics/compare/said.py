@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -49,10 +50,10 @@ _ENVIRONMENT = re.compile(
     r"(?i)^\s*(?:(?:run|runtime|software|system|training|library|package) )?"
     r"(?:environment|env|versions|platform|packages|info)(?: info(?:rmation)?)?\s?[:=]\s*(\{.{2,4000}\})\s*$"
 )
-_VERSION = re.compile(r"v?\d+(?:\.\d[\w.+-]{0,40}|\d{3,5})?$")
+_VERSION = re.compile(r"v?(?:\d+\.\d[\w.+-]{0,40}|\d{4,6})$")
 # What differs from process to process and from run to run, or was measured.
 _OWN = re.compile(
-    r"(?i)(?:^|_)(?:rank|pid|ppid|port|host\w*|node\w*|device|gpu|id|time|elapsed|seconds?|sec|ms|mem\w*|bytes)$"
+    r"(?i)(?:^|[_ .-])(?:rank|pid|ppid|port|host\w*|node\w*|device|gpu|id|time|elapsed|seconds?|sec|ms|mem\w*|bytes)$"
 )
 # Names of metrics under which settings are listed as well.
 _SET = frozenset({"lr", "batch_size", "total_steps"})
@@ -95,7 +96,9 @@ def _of_line(text: str, number: int) -> Iterator[Stated]:
 def _environment(text: str) -> Iterator[tuple[str, str]]:
     """The names and values of a dictionary that says what a program runs on; nothing of what is none."""
     try:
-        table = ast.literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of a backslash in a text
+            table = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         try:
             table = json.loads(text)

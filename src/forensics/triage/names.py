@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 
 from forensics.report.redaction import Redactor
 from forensics.report.redaction.words import ORDINARY, TERMS
@@ -25,11 +27,9 @@ _OF_A_PATH = re.compile(r"(?i)\b(?:user|logname|username|home)\W{1,4}[\w/]|/home
 def names_of(result: JobResult, lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """(kind, name) of what the row shows or its path may, sorted. lines: those that give names away."""
     shown = codec.dumps(result).lower()
-    redactor = Redactor()
-    redactor.learn(_telling(lines, shown))
     kept: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
-    for kind, name in redactor.memory.names():
+    for kind, name in dict.fromkeys(chain.from_iterable(map(_taught, _telling(lines, shown)))):
         if len(name) <= LONGEST:
             if name.lower() in shown:
                 kept.append((kind, name))
@@ -37,6 +37,14 @@ def names_of(result: JobResult, lines: Sequence[str]) -> tuple[tuple[str, str], 
                 others.append((kind, name))
     others = others[:MOST_OF_PATHS]
     return tuple(sorted((*kept[: MOST_NAMES - len(others)], *others)))
+
+
+@lru_cache(maxsize=1024)
+def _taught(line: str) -> tuple[tuple[str, str], ...]:
+    """What one line gives away. The jobs of a sweep print many lines that are the same."""
+    redactor = Redactor()
+    redactor.learn([line])
+    return tuple(redactor.memory.names())
 
 
 def _telling(lines: Iterable[str], shown: str) -> list[str]:

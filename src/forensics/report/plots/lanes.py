@@ -36,7 +36,7 @@ class _Life:
     signs: dict[str, Sign] = field(default_factory=dict)  # by name of the signature, the first of each
     stepped: float | None = None  # when it recorded the last of its metrics; None if it recorded none
     recorded: tuple[float, float] | None = None  # when the last step was recorded, and the usual interval of them
-    timed_out: float | None = None  # when a collective of the run last timed out
+    run_timed_out: float | None = None  # when a collective of the run last timed out
 
     @property
     def trains(self) -> bool:
@@ -63,7 +63,7 @@ class _Life:
             return None
         at, usual = self.recorded
         pause = self.last - at
-        waited = self.timed_out is not None and self.timed_out > at
+        waited = self.run_timed_out is not None and self.run_timed_out > at
         intervals = _TIMED_OUT_INTERVALS if waited else _STILL_INTERVALS
         return (at, self.last) if pause >= max(intervals * usual, _STILL_SECONDS) else None
 
@@ -146,7 +146,7 @@ def _lives(
     if axis == "time":
         timed_out = max((o.time for o in data.observations if _timed_out(o) and o.time is not None), default=None)
         for who, recorded in _last_records(data).items():
-            lives[who].recorded, lives[who].timed_out = recorded, timed_out
+            lives[who].recorded, lives[who].run_timed_out = recorded, timed_out
     for rank, source, attempt, first, last in _spans_of_metrics(data, axis):
         if (own := life(rank, source)) is not None:
             own.seen(attempt, first, last)

@@ -17,6 +17,8 @@ def line_by_line(lines: Sequence[str], memory: Memory) -> tuple[str, ...]:
     """Consecutive lines of a file without secrets and names that a line around tells; as many lines as before."""
     text = "\n".join(lines)
     for rule in _RULES:
-        text = rule(text, memory)
-    found = text.split("\n")
-    return tuple(tables(found if len(found) == len(lines) else lines, memory))
+        found = rule(text, memory)
+        if found.count("\n") == text.count("\n"):
+            text = found
+    found_lines = text.split("\n")
+    return tuple(tables(found_lines if len(found_lines) == len(lines) else lines, memory))
