@@ -128,30 +128,32 @@ def _others(text: str, signs: Mapping[int, Observation], names: set[str], own: C
     objects = kube_events.pods_of(text)
     nodes = {**{pod: set[str]() for pod in objects}, **pods.listed(text)}
     jobs = {_job_of(pod) for pod in nodes.keys() & (names | set(own))} or _jobs_of_both(nodes, names | set(own))
-    # Where the list has none of the run's pods, what they say they are tells: begun with another word, a pod is of
-    # another job. What a log's file is called tells at most which may be its own.
-    named = run_pods.replicas(names)
+    # Where the list has none of the run's pods, their names tell: begun with another word, a pod is of another job,
+    # unless only files are named so, and the pod does a part of such work as well.
+    named = {*own, *run_pods.replicas(names)}
     family = [nodes[pod] for pod in nodes if _is_of(pod, jobs)]
     placed = set().union(*family) if all(family) else set()  # of a pod without a node nothing tells where it was
     containers = _containers(text)
     containers_jobs = {_job_of(name) for name in containers & names}
-    known = jobs or own or run_pods.likely_the_runs(nodes.keys(), map(_job_of, nodes))
+    known = jobs or named or run_pods.likely_the_runs(nodes.keys(), map(_job_of, nodes))
     found = _Listed({}, {})
     for n, o in signs.items():
         row = _CONTAINER.match(o.evidence[0].text)
         pod, node = o.captures.get("pod"), pods.node_of_event(o.evidence[0].text)
-        if pod is not None and (
-            not _is_of(pod, jobs) if jobs else bool(own) and not run_pods.may_be_of(pod, {*own, *named})
-        ):
+        if pod is not None and (not _is_of(pod, jobs) if jobs else _is_apart(pod, named, own)):
             found.others[n] = f"pod {pod}"
         elif pod is not None and not known and (pod in objects or pods.is_row(o.evidence[0].text)):
-            if not named or not (run_pods.is_replica(pod) or run_pods.may_be_of(pod, named)):
-                found.untied[n] = pod
+            found.untied[n] = pod
         elif node is not None and placed and node not in placed:
             found.others[n] = f"node {node}"
         elif row is not None and containers_jobs and not _is_of(row["name"], containers_jobs):
             found.others[n] = f"container {row['name']}"
     return found
+
+
+def _is_apart(pod: str, named: Collection[str], own: Collection[str]) -> bool:
+    """Whether a pod is of another job than those that the run's logs are named after, or say that they are of."""
+    return bool(named) and not run_pods.may_be_of(pod, named) and (bool(own) or not run_pods.is_replica(pod))
 
 
 def _jobs_of_both(listed: Iterable[str], names: Iterable[str]) -> set[str]:

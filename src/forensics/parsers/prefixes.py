@@ -203,6 +203,7 @@ IN_TEXT_RANK: tuple[str, ...] = (
     r"\brank(?P<rank>\d+)\[\d+\]\[",
     r"^[Rr]ank[ :=]{1,2}(?P<rank>\d+)[ ,:|\]]",
     _PLACED_RANK,
+    rf"{_HEAD_ENDS}{_NOT_OF_A_MODEL}{_HOST_BESIDE} ?\| ?[Rr]ank[ :=]?(?P<rank>\d+)\b",  # `gpu02|rank5`
     r"\| *[Rr]ank[ :=]{0,2}(?P<rank>\d+) *\|",
     # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
     rf"{_HEAD_ENDS}[Rr]ank[=:] ?(?P<rank>\d+),? [Nn]ode[=:] ?(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",
@@ -210,7 +211,6 @@ IN_TEXT_RANK: tuple[str, ...] = (
     rf"{_HEAD_ENDS}\[{_NOT_OF_A_MODEL}{_HOST_BESIDE}\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}(?P<rank>\d+)\b"
     r"(?![^\n]{0,60}\b(?i:alpha|lora\w{0,20}|dropout|target_modules)\b)",
     rf"{_HEAD_ENDS}[Rr]ank[ :=]?(?P<rank>\d+)@(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",  # `rank 5@gpu02`
-    rf"{_HEAD_ENDS}{_NOT_OF_A_MODEL}{_HOST_BESIDE} ?\| ?[Rr]ank[ :=]?(?P<rank>\d+)\b",  # `gpu02|rank5`
     r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(?P<rank>\d+)(?: |$)',
     # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
     r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"

@@ -19,7 +19,13 @@ MAX_LOGS = 64  # that are looked into
 _PREFIX = lazy(rb"^\[pod/([a-z0-9][a-z0-9.-]{0,252})/[^\]\n]+\] ", re.M)
 _VARIABLE = lazy(rb"\b(?:(POD_NAME|MY_POD_NAME|K8S_POD_NAME)|HOSTNAME)['\"]?[=:] ?['\"]?([a-z0-9][a-z0-9.-]{0,252})")
 # What does one part of a job's work, by the job's name, its role and its number.
-_REPLICA = lazy(rf"[a-z0-9][a-z0-9.-]*[-_](?:{ROLES})[-_]\d{{1,6}}(?:$|[-_])")
+_REPLICA = lazy(rf"(?P<job>[a-z0-9][a-z0-9.-]*)[-_](?:{ROLES})[-_]\d{{1,6}}(?:$|[-_])")
+# What people put before such a role in the name of a file, of whatever job it is.
+_ANY_JOB = lazy(
+    r"(?:my|the)?-?(?:train(?:ing|er)?|run|job|exp(?:eriment)?|test|eval|main|dist(?:ributed)?|ddp|fsdp|torch(?:run)?"
+    r"|pytorch|multi-?node|node|host|gpu|rank|logs?|out(?:put)?|std(?:out|err)|stderr|slurm|ray|mpi|k8s|pod|worker)"
+    r"[-_.\d]*$"
+)
 _JOBSETS = lazy(rf"{OF_JOBSET}$")
 _GENERATED = lazy(rf"-{MADE_UP}{{5}}$")
 _DEPLOYED = lazy(rf"[a-z0-9.-]+-{MADE_UP}{{6,10}}-{MADE_UP}{{5}}$")
@@ -46,8 +52,9 @@ def named_in(log: Source) -> frozenset[str]:
 
 
 def replicas(names: Iterable[str]) -> frozenset[str]:
-    """The names of logs that are names of a job's replicas: `llama-worker-0`, and not `worker-0` alone."""
-    return frozenset(name for name in names if _REPLICA.match(name))
+    """Names of logs that are those of a job's replicas: `llama-worker-0`, and not `worker-0` or `train-worker-0`."""
+    found = ((name, _REPLICA.match(name)) for name in names)
+    return frozenset(name for name, m in found if m is not None and not _ANY_JOB.match(m["job"]))
 
 
 def is_replica(pod: str) -> bool:
