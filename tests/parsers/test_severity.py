@@ -98,3 +98,18 @@ def test_lines_that_go_on_with_the_record_do_not_end_it() -> None:
 def test_any_bytes(data: bytes) -> None:
     found = last_error(data)
     assert found is None or 0 <= found.offset <= len(data)
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("Loss is NaN!", True),
+        ("2026-11-01 10:00:02 | WARNING | NaN loss detected at step 41", True),
+        ("loss became nan at iteration 12", True),
+        ("no NaN loss detected", False),
+        ("stop if the loss is nan", False),
+        ("loss is 2.31", False),
+    ],
+)
+def test_a_loop_that_says_that_its_loss_is_lost(line: str, lost: bool) -> None:
+    assert (level_of(line) is not None) is lost

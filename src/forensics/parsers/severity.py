@@ -56,6 +56,13 @@ _BEGINS = lazy(rf"(?i)\W{{0,4}}({_WORDS})(?: error)?: ")
 _SENTENCE = lazy(r"\b[a-z]{2,} [a-z]{2,}\b")
 # Python's last line of an exception names its class, behind what a system's log puts before it.
 _EXCEPTION = lazy(r"(?:.{0,120}?[\]:Z] )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
+# A loop that says nothing but that its loss is lost.
+_LOSS_LOST = lazy(
+    r"(?i)(?:.{0,60}[\]:|] ?)?(?:the )?(?:train(?:ing)? )?(?:loss (?:is|was|became|has become|turned|went|hit)(?: to)?"
+    r" (?:nan|inf|infinite|non-?finite|not finite)|(?:nan|non-?finite) loss(?: (?:detected|encountered|found))?"
+    r"|(?:detected|found|encountered|got)(?: a)? (?:nan|non-?finite)(?: in(?: the)?)? loss)"
+    r"(?: (?:at|in|on) (?:step|iter(?:ation)?|epoch|batch)\W{0,2}\d{1,9})?[\s.!]{0,4}$"
+)
 
 _LEVELS = ("level", "levelname", "level_name", "severity", "log.level", "loglevel", "lvl")
 MESSAGES = ("message", "msg", "event", "text", "MESSAGE")
@@ -80,7 +87,7 @@ def level_of(line: str) -> tuple[Level, str] | None:
     for m in (_BRACKETED.search(head), _CAPITALS.match(head), _BEGINS.match(head)):
         if m is not None:
             return (Level.ERROR if spoken_of(head, m.start(1)) else _level(m[1])), line
-    return (Level.ERROR, line) if _EXCEPTION.match(head) else None
+    return (Level.ERROR, line) if _EXCEPTION.match(head) or _LOSS_LOST.match(head) else None
 
 
 def spoken_of(line: str, at: int) -> bool:
