@@ -192,32 +192,39 @@ _NOT_OF_A_MODEL = (
 # A host that stands beside a rank.
 _HOST_BESIDE = rf"(?!{WITHIN})(?P<host>{_NUMBERED_HOST})"
 
-_PLACED_RANK = r"^.{0,60}\[[\w.-]+\.py:\d+\] \((?P<rank>\d+)/\d+\) "  # icefall: rank/world size, without the word
-# Ranks that loggers and programs name inside the line, tried in this order after the prefixes.
-IN_TEXT_RANK: tuple[str, ...] = (
-    r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(?P<rank>\d+)\]",
-    r"\[[^\]]{0,60}\(default_pg\) Rank (?P<rank>\d+)\]",
-    r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (?P<rank>\d+)\]",
-    r"^\([Rr]ank[ :=](?P<rank>\d+)\)",
-    r'"(?:global_)?rank": ?(?P<rank>\d+)[,}]',
-    r"\brank(?P<rank>\d+)\[\d+\]\[",
-    r"^[Rr]ank[ :=]{1,2}(?P<rank>\d+)[ ,:|\]]",
-    _PLACED_RANK,
-    rf"{_HEAD_ENDS}{_NOT_OF_A_MODEL}{_HOST_BESIDE} ?\| ?[Rr]ank[ :=]?(?P<rank>\d+)\b",  # `gpu02|rank5`
-    r"\| *[Rr]ank[ :=]{0,2}(?P<rank>\d+) *\|",
+_PLACE = ".py:"
+# Ranks that loggers and programs name inside the line, tried in this order after the prefixes: what is in every text
+# that has them, to be looked for first, and the pattern.
+IN_TEXT_RANK: tuple[tuple[str, str], ...] = (
+    ("[", r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(?P<rank>\d+)\]"),
+    ("(default_pg)", r"\[[^\]]{0,60}\(default_pg\) Rank (?P<rank>\d+)\]"),
+    ("[PG ", r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (?P<rank>\d+)\]"),
+    ("(", r"^\([Rr]ank[ :=](?P<rank>\d+)\)"),
+    ('rank":', r'"(?:global_)?rank": ?(?P<rank>\d+)[,}]'),
+    ("][", r"\brank(?P<rank>\d+)\[\d+\]\["),
+    ("ank", r"^[Rr]ank[ :=]{1,2}(?P<rank>\d+)[ ,:|\]]"),
+    (_PLACE, r"^.{0,60}\[[\w.-]+\.py:\d+\] \((?P<rank>\d+)/\d+\) "),  # icefall: rank/world size, without the word
+    ("|", rf"{_HEAD_ENDS}{_NOT_OF_A_MODEL}{_HOST_BESIDE} ?\| ?[Rr]ank[ :=]?(?P<rank>\d+)\b"),  # `gpu02|rank5`
+    ("|", r"\| *[Rr]ank[ :=]{0,2}(?P<rank>\d+) *\|"),
     # With the host beside it: `Rank=11 Node=hgx02`, `[Rank 9 | gpu-2]`, `[gpu-06] rank=48`.
-    rf"{_HEAD_ENDS}[Rr]ank[=:] ?(?P<rank>\d+),? [Nn]ode[=:] ?(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",
-    rf"\[(?:[Rr]ank|RANK)[ :=]{{0,2}}(?P<rank>\d+) ?[|,@] ?(?:{_HOST_BESIDE}|[A-Za-z][\w.-]{{0,120}})\]",
-    rf"{_HEAD_ENDS}\[{_NOT_OF_A_MODEL}{_HOST_BESIDE}\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}(?P<rank>\d+)\b"
-    r"(?![^\n]{0,60}\b(?i:alpha|lora\w{0,20}|dropout|target_modules)\b)",
-    rf"{_HEAD_ENDS}[Rr]ank[ :=]?(?P<rank>\d+)@(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])",  # `rank 5@gpu02`
-    r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(?P<rank>\d+)(?: |$)',
+    ("ode", rf"{_HEAD_ENDS}[Rr]ank[=:] ?(?P<rank>\d+),? [Nn]ode[=:] ?(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])"),
+    ("[", rf"\[(?:[Rr]ank|RANK)[ :=]{{0,2}}(?P<rank>\d+) ?[|,@] ?(?:{_HOST_BESIDE}|[A-Za-z][\w.-]{{0,120}})\]"),
+    (
+        "]",
+        rf"{_HEAD_ENDS}\[{_NOT_OF_A_MODEL}{_HOST_BESIDE}\] ?(?:[Rr]ank|RANK)[=: ]{{1,2}}(?P<rank>\d+)\b"
+        r"(?![^\n]{0,60}\b(?i:alpha|lora\w{0,20}|dropout|target_modules)\b)",
+    ),
+    # `rank 5@gpu02`
+    ("@", rf"{_HEAD_ENDS}[Rr]ank[ :=]?(?P<rank>\d+)@(?:{_HOST_BESIDE}(?=[\s,\]|]|: |$)|[A-Za-z])"),
+    ("rank=", r'^(?:\w+=(?:"[^"]{0,80}"|[^\s"]{1,80}) ){1,6}rank=(?P<rank>\d+)(?: |$)'),
     # What a record of training begins with, behind the head of a logger: `INFO rank=2 step=60 loss=..`.
-    r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"
-    r"[ =:]{1,2}(?P<rank>\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
+    (
+        "ank",
+        r"[Rr]ank(?<!local .ank)(?<!\b[dtpce]p .ank)(?<!node .ank)(?<!group .ank)(?<!parallel .ank)(?<![\w.-].ank)"
+        r"[ =:]{1,2}(?P<rank>\d+)[ ,|:]{1,3}(?:global[_ ])?(?:step|epoch|iter|iteration|loss)(?![a-z])",
+    ),
 )
-_IN_TEXT_RANK = tuple(lazy(pattern) for pattern in IN_TEXT_RANK)
-_IN_TEXT_PLACED = (lazy(_PLACED_RANK),)
+_IN_TEXT_RANK = tuple((word, lazy(pattern)) for word, pattern in IN_TEXT_RANK)
 # What torch prints of a process group other than the default one, whose ranks are numbered anew: `[PG 1 Rank 0]`,
 # `[PG 1 (dp) Rank 0]`, `[PG ID 2 PG GUID 5(dp) Rank 0]` (createLogPrefix of ProcessGroupNCCL, torch 2.3 to 2.14).
 _SUBGROUP = lazy(
@@ -226,7 +233,7 @@ _SUBGROUP = lazy(
 # What torch puts before its own messages since 2.2, whatever a program that passes them on puts before that.
 _TORCHS_HEAD = lazy(r"\[rank(\d{1,7})\]:\[[EWIF]\d{3,4} ")
 # One of these is in every text that one of those patterns takes, and in few others.
-IN_TEXT_WORDS = ("ank", "RANK", ".py:")
+IN_TEXT_WORDS = ("ank", "RANK", _PLACE)
 
 # Part of every time that is looked for, but for seconds since the epoch.
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -587,7 +594,10 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
         if "[rank" in near and (torchs := _TORCHS_HEAD.search(near)):
             fields["rank"] = int(torchs.group(1))
         elif any(word in near for word in IN_TEXT_WORDS) and not ("[PG " in near and _SUBGROUP.search(near)):
-            for pattern in _IN_TEXT_RANK if "ank" in near or "RANK" in near else _IN_TEXT_PLACED:
+            in_words = "ank" in near or "RANK" in near
+            for word, pattern in _IN_TEXT_RANK:
+                if word not in near or not (in_words or word == _PLACE):
+                    continue
                 if (said := pattern.search(near)) and len(said["rank"]) < LONG_NUMBER:
                     _take(said.groupdict(), fields)
                     break

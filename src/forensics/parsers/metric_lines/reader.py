@@ -109,7 +109,7 @@ _UNIX_KEY = re.compile(r'"(?:ts|time|timestamp|created|_timestamp)": ?(1[5-9]\d{
 _RANKS = tuple(
     re.compile(p)
     for p in (
-        *prefixes.IN_TEXT_RANK,
+        *(pattern for _, pattern in prefixes.IN_TEXT_RANK),
         r"\([Rr]ank[ :=](?P<rank>\d+)\)",
         r"\b[Rr]ank[ :=](?P<rank>\d+) ?[|,:]",
         r"OVERFLOW! Rank (?P<rank>\d+) ",
