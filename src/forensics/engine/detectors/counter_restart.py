@@ -66,10 +66,7 @@ def _resumes(
     found: Sequence[Stream], said: dict[str, list[Observation]]
 ) -> Iterator[tuple[Stream, Stream, Observation]]:
     """(record before, record after, what says that the latter resumes) of each resume that a line tells."""
-    alike: dict[tuple[int | None, str], list[Stream]] = {}
-    for stream in found:
-        if not stream.binary and "loss" in stream.columns and not stream.names & RL_NAMES:
-            alike.setdefault(_group(stream), []).append(stream)
+    alike = grouped(found)
     for stream in itertools.chain.from_iterable(alike.values()):
         marks = said.get(stream.source)
         if not marks or not _begins_or_goes_back(stream):
@@ -81,7 +78,7 @@ def _resumes(
             if mark is None:
                 continue
             if n == 0:
-                before = _elsewhere(stream, alike[_group(stream)])
+                before = _one_part(ended_before(stream, alike[_group(stream)]))
             else:
                 # A part that began with nothing but a lower step is one of many: steps count the batches of an epoch.
                 whole = n == 1 or _is_announced(parts[n - 2], parts[n - 1], marks, lines)
@@ -109,7 +106,7 @@ def _is_announced(before: Stream, after: Stream, marks: Sequence[Observation], l
     return _mark(marks, lines, before.lines[-1] or 0, after.lines[0] or 0) is not None
 
 
-def _elsewhere(stream: Stream, others: Sequence[Stream]) -> Stream | None:
+def ended_before(stream: Stream, others: Sequence[Stream]) -> Stream | None:
     """The record of another file that ended before this one began; without times, where there is but one other."""
     others = [s for s in others if s.source != stream.source] if len(others) <= RESTARTS else []
     begin = next((t for t in stream.times if t is not None), None)
@@ -119,8 +116,21 @@ def _elsewhere(stream: Stream, others: Sequence[Stream]) -> Stream | None:
     else:
         ended = [(end, s) for end, s in ends if end is not None and end <= begin]
         before = max(ended, key=lambda pair: pair[0])[1] if ended else None
-    parts = segments(before) if before is not None else ()
+    return before
+
+
+def _one_part(stream: Stream | None) -> Stream | None:
+    parts = segments(stream) if stream is not None else ()
     return parts[0] if len(parts) == 1 else None
+
+
+def grouped(found: Sequence[Stream]) -> dict[tuple[int | None, str], list[Stream]]:
+    """Text records of a loss that measures progress, by what those of one process in successive files share."""
+    alike: dict[tuple[int | None, str], list[Stream]] = {}
+    for stream in found:
+        if not stream.binary and "loss" in stream.columns and not stream.names & RL_NAMES:
+            alike.setdefault(_group(stream), []).append(stream)
+    return alike
 
 
 def _group(stream: Stream) -> tuple[int | None, str]:
@@ -138,7 +148,7 @@ def _look(
     if a[0] > gap or b[0] > min(a[0] + gap, gap) or b[-1] <= b[0]:
         return None
     step = _checkpoint(mark, a, gap)
-    if step is None or step < records * gap or not _has_its_weights(before, after, learned, back):
+    if step is None or step < records * gap or not has_its_weights(before, after, learned, back):
         return None
     if _later_epoch(before, after):
         return None  # the steps are the batches of an epoch
@@ -178,7 +188,8 @@ def _checkpoint(mark: Observation, steps: Sequence[int], gap: int) -> int | None
     return next((n for n in numbers if (steps[0] + steps[-1]) / 2 <= n <= steps[-1] + 2 * gap), None)
 
 
-def _has_its_weights(before: Stream, after: Stream, learned: float, back: float) -> bool:
+def has_its_weights(before: Stream, after: Stream, learned: float, back: float) -> bool:
+    """Whether the loss of a record goes on about where that of the one before had come to, far below its start."""
     old, new = before.curve("loss")[1], after.curve("loss")[1]
     if len(old) < 10 or len(new) < 3 or not all(map(math.isfinite, [*old, *new[:3]])):
         return False

@@ -17,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.told_step import BY_DESIGN
 from forensics.engine.few import Row, Same, few
 from forensics.model import Evidence, Observation
 
@@ -221,7 +222,10 @@ def _epoch_as_told(metrics: pl.DataFrame, observations: Sequence[Observation], l
     told = [
         (o.evidence[0], float(o.captures["epoch"]))
         for o in observations
-        if "resum" in o.signature and o.evidence[0].line is not None and o.captures.get("epoch", "").isdigit()
+        if "resum" in o.signature
+        and o.evidence[0].line is not None
+        and o.captures.get("epoch", "").isdigit()
+        and not BY_DESIGN.search(o.evidence[0].text)
     ]
     if not told:
         return ()
@@ -236,7 +240,8 @@ def _epoch_as_told(metrics: pl.DataFrame, observations: Sequence[Observation], l
                 if n is not None and e is not None and n > (evidence.line or 0)
             )
             at, epoch = next(after, (0, was))
-            if math.floor(was) - math.floor(epoch) < least or epoch >= 2:
+            # One may count from 0 and the other from 1.
+            if math.floor(was) - math.floor(epoch) < least + 1 or epoch >= 2:
                 continue
             note = (
                 f"the run says that it resumes at epoch {number(was)}, and goes on in epoch {number(epoch)}: the data"

@@ -26,9 +26,9 @@ _NAMES = ("loss", "lr", "grad_norm")
 _TOTAL = "total_steps"
 _SAYS_SO = re.compile(r"(?i)\b(?:resum(?:e|es|ed|ing)|continu(?:e|es|ed|ing))\b")
 # Weights of another run, and counters that are meant to begin anew.
-_BY_DESIGN = re.compile(
-    r"(?i)pre-?train|fine-?tun|\bstage|\bphase|warm-?start|\breset|\bbatch(?:es)?\b|\bfold\b|\bskip|\bepoch\b"
-)
+BY_DESIGN = re.compile(r"(?i)pre-?train|fine-?tun|\bstage|\bphase|warm-?start|\breset|\bfold\b")
+# Steps that may be the batches of an epoch.
+_OF_AN_EPOCH = re.compile(r"(?i)\bbatch(?:es)?\b|\bskip|\bepoch\b")
 
 
 def told_step(
@@ -47,7 +47,8 @@ def told_step(
         and o.evidence[0].line is not None
         and o.captures.get("step", "").isdecimal()
         and _SAYS_SO.search(o.evidence[0].text)
-        and not _BY_DESIGN.search(o.evidence[0].text)
+        and not BY_DESIGN.search(o.evidence[0].text)
+        and not _OF_AN_EPOCH.search(o.evidence[0].text)
     ]
     if not told:
         return ()
@@ -60,13 +61,14 @@ def told_step(
         marks = [
             o
             for o in told
-            if o.evidence[0].file == stream.source and _is_of(o, stream) and int(o.captures["step"]) <= last
+            if o.evidence[0].file == stream.source and is_of(o, stream) and int(o.captures["step"]) <= last
         ]
         signs += [sign for mark in marks if (sign := _look(stream, mark, marks, records, ahead)) is not None]
     return merge(signs, [sign.stream for sign in signs], ())
 
 
-def _is_of(mark: Observation, stream: Stream) -> bool:
+def is_of(mark: Observation, stream: Stream) -> bool:
+    """Whether a line may be of the process that wrote a record."""
     return stream.rank is None or mark.identity.rank is None or stream.rank == mark.identity.rank
 
 
