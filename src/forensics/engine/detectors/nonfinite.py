@@ -257,9 +257,7 @@ def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
     known = [i for i in range(len(part)) if loss[i] is not None or lost[i]]
     # Of several terms one may be without meaning now and then; only all of them together are the loss.
     total = _TERMS not in part.names
-    at, weight = _permanent(
-        known, lost, persist, scaled="loss_scale" in part.columns or "overflow" in part.columns, total=total
-    )
+    at, weight = _permanent(known, lost, persist, scaled=_has_scaler(part), total=total)
     if at is not None and exploded([v for v in loss[:at] if v is not None]):
         return None
     grad_at = _grad_onset(part, grad, at, persist, calibration)
@@ -355,6 +353,11 @@ def _grad_onset(
         if (at_end and length >= persist) or length >= calibration:
             return at
     return None
+
+
+def _has_scaler(part: Stream) -> bool:
+    """Whether a loss scaler is at work: a scale of 1 in all records is what Megatron prints of bf16, which has none."""
+    return "overflow" in part.columns or any(v is not None and v != 1 for v in part.column("loss_scale"))
 
 
 def _scaled(part: Stream, start: int, stop: int) -> bool:
