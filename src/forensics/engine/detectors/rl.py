@@ -6,6 +6,7 @@ jumps of an order of magnitude that stay, and signals that are exactly zero.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -45,13 +46,16 @@ def kl_explosion(
     least: float = 2.0,
     nats: float = 50.0,
     stays: int = 3,
+    climb: int = 10,
 ) -> tuple[Observation, ...]:
-    """The KL divergence jumps by an order of magnitude and stays there, or grows beyond any bound.
+    """The KL divergence jumps by an order of magnitude and stays there, grows beyond any bound, or is about to.
 
     jump: from the level before to the next record; R2 gives 10 for slow growth over a whole run, which a run with a
         small KL coefficient may show as well. least: size that it reaches (a healthy approx_kl is below 0.1, a healthy
         sequence KL of RLHF begins near 0 and rises slowly to its target of about 6).
     nats: R2's absolute bound. stays: records, to the end, that must stay up.
+    climb: last records, each above the one before, over which it became five times as large and a hundred times what it
+        was early on, so that it ends above ten nats: nothing holds it any more, and the record just ends too early.
     """
 
     def look(part: Stream) -> Sign | None:
@@ -74,6 +78,16 @@ def kl_explosion(
             k = next(k for k in range(len(kl)) if kl[k] > nats)
             note = f"kl grows from {number(early)} to {number(kl[-1])}; it passes {number(nats)} at {part.where(at[k])}"
             return _sign(part, at[k], (at[0], at[-1]), note, "kl")
+        last = kl[-climb - 1 :]
+        if len(kl) >= 4 * climb and all(a < b for a, b in itertools.pairwise(last)) and last[-1] > max(10, 5 * last[0]):
+            if early <= 0 or last[-1] < 100 * early:
+                return None
+            k = next(k for k in range(len(kl)) if min(kl[k:]) > 10 * early)
+            note = (
+                f"kl stays about {number(early)}, and from {part.where(at[k])} on grows from record to record to"
+                f" {number(kl[-1])} at the end"
+            )
+            return _sign(part, at[k], (at[max(0, k - 1)], at[-1]), note, "kl", 0.95)
         return None
 
     return _each(metrics, "kl", look)
