@@ -40,6 +40,12 @@ _RAISED = 3.0  # a gradient norm over its level that goes before a loss that bre
 _REGAINED = 0.1  # part of a rise that a model which goes on learning has made good soon
 
 
+# Evaluations, the part of a whole that an accuracy had gained, and the part of this that may be left at the end: an
+# accuracy that is back where it began says that a slow rise of the loss is no change of objective.
+_EVALUATED, _WAS_LEARNED, _LEFT = 10, 0.2, 0.1
+_GONE = 5  # records that a rise must last then
+
+
 def exploded(losses: Sequence[float]) -> bool:
     """Whether the finite losses before a NaN had already left their level for good: three or more, ten times as large.
 
@@ -111,19 +117,45 @@ def loss_divergence(
         with a loss under 0.3 the band gives false alarms).
     drift: part of the record that the rise may take. A slower one counts where it ends at twice the level that the run
         began at, or a quarter above it (_ABOVE) after it had come down to _LEARNED of it, which no change of data
-        explains, and no other loss is logged; it is less sure.
+        explains, or where the accuracy on held-out data is lost with it (`_unlearned`), and no other loss is logged; it
+        is less sure.
     """
     parts = loss_curves(metrics)
     if not parts:
         return ()
     # Where several losses are logged, one may rise because another falls: a generator's and a discriminator's.
     alone = not has(metrics, "loss_part")
-    found = (_diverged(part, ratio, lost, sustained, noise, drift, alone) for part in parts)
+    unlearned = _unlearned(metrics)
+    found = (_diverged(part, ratio, lost, sustained, noise, drift, alone, part.source in unlearned) for part in parts)
     return merge([sign for sign in found if sign is not None], parts)
 
 
+def _unlearned(metrics: pl.DataFrame) -> frozenset[str]:
+    """Sources whose accuracy on held-out data had risen far and ends where it began: what was learned is gone."""
+    name = "eval_accuracy"
+    if not has(metrics, name):
+        return frozenset()
+    gone = set()
+    for stream in streams(metrics, (name,)):
+        values = stream.curve(name)[1]
+        if len(values) < _EVALUATED or not all(map(math.isfinite, values)):
+            continue
+        whole = 100.0 if max(values) > 1 else 1.0
+        first, gained = values[0], max(rolling(values, 3)[2:]) - values[0]
+        if gained >= _WAS_LEARNED * whole and max(values[-3:]) <= first + _LEFT * gained:
+            gone.add(stream.source)
+    return frozenset(gone)
+
+
 def _diverged(
-    part: Stream, ratio: float, lost: float, sustained: int, noise: float, drift: float, alone: bool
+    part: Stream,
+    ratio: float,
+    lost: float,
+    sustained: int,
+    noise: float,
+    drift: float,
+    alone: bool,
+    unlearned: bool,
 ) -> Sign | None:
     at, values = part.curve("loss")
     finite = [(i, v) for i, v in zip(at, values, strict=True) if math.isfinite(v)]
@@ -139,6 +171,8 @@ def _diverged(
         return _rise(
             part, records, curve, escape, len(before) - 1, f"the loss runs away from {{level}} to {{end}}{end}"
         )
+    # Records of a run that is evaluated so often are epochs, or as good as these.
+    sustained = min(sustained, _GONE) if unlearned else sustained
     short = len(curve) < 3 * sustained
     if stop is not None or len(curve) < _SHORTEST:
         return None
@@ -179,7 +213,7 @@ def _diverged(
         left -= 1
     arrived = next((k for k in range(left, len(level)) if level[k] >= best + 0.8 * rise), len(level) - 1)
     slow = arrived - left > drift * len(curve)
-    if slow and not ((far or beyond) and alone and not is_sum(curve)):
+    if slow and not ((far or beyond or unlearned) and alone and not is_sum(curve)):
         return None
     if level[-1] - best < 0.5 * (max(level[start:]) - best):  # on its way back
         return None
