@@ -52,7 +52,7 @@ def _places(part: Stream, at: Sequence[int]) -> list[float]:
     return list(_steps(part, at)) or [e for i in at if (e := part.epochs[i]) is not None]
 
 
-def _from_the_start(part: Stream, at: Sequence[int]) -> bool:
+def from_the_start(part: Stream, at: Sequence[int]) -> bool:
     """Whether the first of records `at` is one of the run's first: within its first record's steps, or first epoch."""
     steps = _steps(part, at)
     gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
@@ -99,7 +99,7 @@ def _constant(part: Stream, records: int, digits: int, least: float, alone: floa
     if any(finite(part.column("update_ratio"))) or (norms and min(norms) < max(norms)):
         return None
     no_gradient = len(norms) >= records and norms[0] == 0
-    nothing = no_gradient and curve[0] == 0 and _from_the_start(part, at)
+    nothing = no_gradient and curve[0] == 0 and from_the_start(part, at)
     if not nothing and (abs(curve[0]) < least or significant_digits(curve[0]) < (2 if no_gradient else digits)):
         return None
     note = (
@@ -174,7 +174,7 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int, st
     stepless: the fewest records where they bear no steps.
     """
     at, curve = part.curve("loss")
-    if len(curve) < min(records, epochs) or not all(map(math.isfinite, curve)) or not _from_the_start(part, at):
+    if len(curve) < min(records, epochs) or not all(map(math.isfinite, curve)) or not from_the_start(part, at):
         return False
     told = [(s, part.epochs[i] or 0.0) for i in at if (s := part.steps[i]) is not None]
     if len({s for s, _ in told}) < 2:
