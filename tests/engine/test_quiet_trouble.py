@@ -170,3 +170,40 @@ def test_what_was_learned_is_lost_epoch_by_epoch(tmp_path: Path) -> None:
 
 def test_a_slow_rise_while_the_accuracy_stays(tmp_path: Path) -> None:
     assert roots(tmp_path, epochs(lambda e: min(0.75, 0.1 + e / 50))) == []
+
+
+def scheduled(folder: Path, settings: str, rate: Curve, epochs: int = 12) -> list[str]:
+    (folder / "args.yaml").write_text(f"model: resnet50\nlr: 0.1\n{settings}\n")
+    return [
+        f"INFO Epoch [{e}/90][{s}/500] loss: {7 * math.exp(-(e + s / 500) / 8) + 0.5:.4f} lr: {rate(e):.6f}"
+        for e in range(epochs)
+        for s in range(0, 500, 100)
+    ]
+
+
+def cosine(e: int) -> float:
+    return 0.05 * (1 + math.cos(math.pi * e / 90))
+
+
+def still(e: int) -> float:
+    return 0.1
+
+
+@pytest.mark.parametrize("settings", ["sched: cosine\nepochs: 90", "scheduler: CosineAnnealingLR\nepochs: 90"])
+def test_a_schedule_by_other_names(tmp_path: Path, settings: str) -> None:
+    assert roots(tmp_path, scheduled(tmp_path, settings, still)) == ["lr-not-as-scheduled"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate", "epochs"),
+    [
+        ("sched: cosine\nepochs: 90", cosine, 12),
+        ("sched: cosine\nepochs: 90", still, 6),  # it may be too early to see
+        ("sched: cosine", still, 12),  # how far it is to go, nobody says
+        ("sched: step\nepochs: 90", still, 12),
+        ("scheduler: linear\nnum_train_timesteps: 1000\nepochs: 90", still, 12),  # of the noise
+        ("sched: cosine\nlr_scheduler_type: constant\nepochs: 90", still, 12),
+    ],
+)
+def test_a_schedule_that_may_be_followed(tmp_path: Path, settings: str, rate: Curve, epochs: int) -> None:
+    assert roots(tmp_path, scheduled(tmp_path, settings, rate, epochs)) == []

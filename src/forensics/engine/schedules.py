@@ -22,6 +22,14 @@ SETTING = "args.lr_scheduler_type"  # HF Trainer writes its arguments as a text 
 PLACES = ("config", "training_args", "wandb.config", "arguments")
 # The argument of HF Trainer, and that of the diffusers scripts, which knows the same names.
 BESIDE = frozenset(f"{place}.{name}" for place in PLACES for name in ("lr_scheduler_type", "lr_scheduler"))
+# What scripts of other makers call it (timm's `sched`). They may step it once an epoch, so epochs tell how far
+# a schedule has come; `scheduler` is also that of the noise of diffusion models.
+OTHERS = frozenset(f"{place}.{name}" for place in PLACES for name in ("sched", "lr_sched", "lr_schedule", "scheduler"))
+NOISE = ("noise", "timesteps", "beta_", "diffusion")
+MOVING_OTHERS = frozenset({"cosine", "cosineannealinglr", "cosine_annealing", "linear", "polynomial", "poly", "tanh"})
+PLANNED_EPOCHS = frozenset(f"{place}.{name}" for place in PLACES for name in ("epochs", "num_epochs", "max_epochs"))
+# Epochs that a record has to go through, and their part of those that are planned: a tenth of a cosine takes 2.4 % off.
+FEWEST_EPOCHS, OF_PLANNED, UNPLANNED = 3, 0.1, 30
 PLANNED = frozenset(f"{place}.{name}" for place in PLACES for name in ("max_steps", "max_train_steps"))
 RECORDS = 10
 # Logs may round rates to four digits, in which the first hundredth of a cosine stands still. Trainers run few epochs.
@@ -39,20 +47,24 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
     metrics: METRICS_COLUMNS. Rates above zero, exactly the same in all records: at least RECORDS of an event file in
     the folder whose event files state the schedule, or LOGGED of a log (or of trainer_state.json, which has no lines)
     that goes through most of an epoch, or of the steps that are planned (EPOCHS), where all files of arguments in the
-    run, and the log, state one and the same schedule.
+    run, and the log, state one and the same schedule. Where only a setting of OTHERS names one, over some epochs.
     """
     stated = {f.source.rpartition("/")[0]: f.value for f in facts if f.name == SETTING and f.value in MOVING}
     beside = {f.value for f in facts if f.name in BESIDE}
     of_logs = next(iter(beside)) if len(beside) == 1 and beside <= MOVING else None
-    if not stated and of_logs is None:
+    others = None if stated or beside else _other(facts)
+    if not stated and of_logs is None and others is None:
         return ()
+    epochs = {int(f.value) for f in facts if f.name in PLANNED_EPOCHS and f.value.isdecimal() and int(f.value) > 0}
     planned = {int(f.value) for f in facts if f.name in PLANNED and f.value.isdecimal() and int(f.value) > 0}
     signs = []
     found = streams(metrics, ("lr", "loss"))
     for stream in found:
         folder, _, file = stream.source.rpartition("/")
         of_events = "tfevents" in file
-        if (kind := stated.get(folder) if of_events else of_logs) is None:
+        if (kind := others or (stated.get(folder) if of_events else of_logs)) is None:
+            continue
+        if others is not None and (of_events or not _over_epochs(stream, epochs)):
             continue
         at, rates = stream.curve("lr")
         if len(rates) < RECORDS or not 0 < min(rates) == max(rates):
@@ -65,6 +77,22 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
         signs.append(Sign(stream, at[0], shown, note, "lr", weight, {"schedule": kind}))
     remembered_streams.cache_clear()  # it holds every number of the table
     return tuple(replace(o, signature=SIGNATURE) for o in merge(signs, found, ())) if signs else ()
+
+
+def _other(facts: Sequence[Fact]) -> str | None:
+    """The schedule that a setting of OTHERS names, where all of them name one, and none speaks of diffusion."""
+    named = {f.value for f in facts if f.name in OTHERS}
+    if len(named) != 1 or any(word in f.name.lower() for f in facts for word in NOISE):
+        return None
+    name = next(iter(named))
+    return name if name.lower() in MOVING_OTHERS else None
+
+
+def _over_epochs(stream: Stream, planned: Collection[int]) -> bool:
+    """Whether a record goes through so many epochs that a rate which is rounded has to show the schedule."""
+    epochs = [e for e in stream.epochs if e is not None]
+    least = max(FEWEST_EPOCHS, OF_PLANNED * next(iter(planned))) if len(planned) == 1 else UNPLANNED
+    return bool(epochs) and max(epochs) - min(epochs) >= least
 
 
 def _goes_far(stream: Stream, planned: Collection[int]) -> bool:
