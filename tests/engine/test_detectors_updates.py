@@ -168,6 +168,13 @@ def test_what_units_were_at_first_is_what_the_record_shown_says(share: list[floa
     assert any(e.text.startswith("step 1: ") for e in found.evidence)
 
 
+def test_units_that_are_nearly_all_dead_from_early_on() -> None:
+    """Dead are nine tenths of them, not the last few."""
+    share = [0.0, 0.4, *[0.97] * 12, *[1.0] * 8]
+    found = seen(events({"probe/dead_units/act": share, "loss": noisy(22, 2.3, 1.0)}, first=1))["dead-units"]
+    assert found.step == 3
+
+
 def test_logits_that_grow() -> None:
     logits = [10 + 0.2 * i for i in range(400)]
     flat, falling = noisy(400, 2.0, 2.0, 0.01), noisy(400, 4.0, 1.0)

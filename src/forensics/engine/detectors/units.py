@@ -60,6 +60,8 @@ def units_silent(
             if last < (share if counted else zeros) and not (counted and last - first >= rise and last >= 0.5):
                 continue
             level = min((first + last) / 2 if last > first else last, min(curve[-quarter:]))
+            if counted and last >= share:  # dead soon after the start, and the last few of its units much later
+                level = min(level, share)
             start = len(curve) - 1
             while start and curve[start - 1] >= level:
                 start -= 1
