@@ -46,6 +46,7 @@ def test_a_spike_that_is_learned_back(tmp_path: Path) -> None:
         steps(thrown_off, "epoch {e} step {i} loss {loss:.4f}"),  # the first batch of an epoch
         [*steps(thrown_off)[:180], "Resuming from checkpoint ckpt/last.pt", *steps(thrown_off)[180:]],
         [f"{line} lr {3e-4 if k < 180 else 1e-3}" for k, line in enumerate(steps(thrown_off))],
+        steps(lambda k: level(k) if k < 180 else level(k - 180)),  # weights made anew
         steps(lambda k: thrown_off(k) + (1.5 if k % 25 == 0 else 0.0)),  # it has outliers all along
     ],
 )

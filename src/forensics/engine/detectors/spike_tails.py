@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LEVEL = 50  # records whose median is the level (P12: med50)
 _EARLIER = 200  # records before it that show how far single batches lie off
 _PLAINER = 5.0  # how much further off it is than any of those
+_FASTER = 0.5  # part of the records of the first time in which it is learned back: weights made anew take as many
 _SAME_RATE = 1.25  # a rate that changes by more began anew
 
 
@@ -83,8 +84,11 @@ def _look(
         if sum(b < a for a, b in itertools.pairwise(tail)) < falling - 1 or tail[falling // 2] - usual < 0.1 * jump:
             continue
         ends = range(k + falling, min(len(values), k + within))
-        back = next((j for j in ends if median(values[j : j + 5]) <= usual + 0.1 * jump), None)
+        home = usual + 0.1 * jump
+        back = next((j for j in ends if median(values[j : j + 5]) <= home), None)
         if back is None or _begins_anew(part, at[k - 1], at[k], marks):
+            continue
+        if back - k > _FASTER * _at_first(values[:k], values[k], home):
             continue
         shown = dict.fromkeys((at[k], at[k - 1], at[back]))
         note = (
@@ -93,6 +97,12 @@ def _look(
         )
         return Sign(part, at[k], tuple(part.evidence(i, "loss", "lr") for i in shown), note, "loss", weight)
     return None
+
+
+def _at_first(values: Sequence[float], high: float, home: float) -> int:
+    """How many records the run took to come down the same way when it began; from its start, if that is less far."""
+    end = next((j for j, v in enumerate(values) if v <= home), len(values))
+    return end - next((j for j, v in enumerate(values) if v <= high), end)
 
 
 def _plainest(values: Sequence[float], level: Sequence[float], k: int, jump: float) -> bool:
