@@ -327,6 +327,42 @@ def test_stall_seen_in_the_second_event_file_only() -> None:
     assert set(seen(frame(alone))) == {"scale_stall"}
 
 
+@pytest.mark.parametrize(("first", "attempts"), [(0, (0, 1)), (1, (None, None))])
+def test_stall_in_the_file_of_the_next_launch_without_times(
+    first: int, attempts: tuple[int | None, int | None]
+) -> None:
+    """What came first is told by the attempts, and without these by the steps."""
+    tables = [{"loss_scale": [65536.0] * 100}, {"loss_scale": [2.0**-5] * 100}]
+    names = ["z.log", "a.log"] if first else ["a.log", "z.log"]
+
+    def launches(start: int) -> dict[str, Observation]:
+        before = rows(tables[0], source=names[0], attempt=attempts[0])
+        return seen(frame(before, rows(tables[1], source=names[1], attempt=attempts[1], first=start)))
+
+    sign = launches(101)["scale_stall"]
+    assert sign.step == 101
+    assert sign.note is not None
+    assert "65536 at step 100" in sign.note
+    assert not launches(1)  # a run of its own
+    if attempts[0] is None:
+        assert not launches(30)  # or a record beside it
+
+
+@pytest.mark.parametrize("begin", [None, 100.0])
+def test_drop_to_one_in_the_file_of_the_next_launch(begin: float | None) -> None:
+    def launches(loss: Sequence[float]) -> dict[str, Observation]:
+        first = {"loss_scale": [65536.0] * 200, "loss": loss[:200]}
+        second = {"loss_scale": [1.0] * 300, "loss": loss[200:]}
+        after = rows(second, source="run2.log", first=201, begin=None if begin is None else begin + 300)
+        return seen(frame(rows(first, source="run1.log", begin=begin), after))
+
+    found = launches(settling(500, 200))
+    assert set(found) == {"scale_stall"}
+    assert (found["scale_stall"].step, found["scale_stall"].weight) == (201, 0.9)
+    assert not launches([3.0 - 0.002 * i for i in range(500)])  # it goes on in bf16 and learns
+    assert not launches(settling(500, 50))  # or had learned before
+
+
 def test_recalibration_after_a_resume_is_normal() -> None:
     scale = [*[1024.0] * 40, *scales(65536.0, 6), *[1024.0] * 60]
     assert not seen(frame(rows({"loss_scale": scale, "loss": falling(len(scale))})))

@@ -395,8 +395,11 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
         shown: tuple[int, ...] = (at[start], at[start - 1], at[last])
     else:
         earlier = _earlier(stream, others)
-        if earlier is not None and earlier[1] >= drop * max(value, 1e-30) and (value < low or dead):
-            where, before = earlier
+        far = earlier is not None and earlier.scale >= drop * max(value, 1e-30)
+        idle = far and earlier is not None and value == low and _stops_learning(*_joined(stream, earlier.stream))
+        if earlier is not None and far and (value < low or dead or idle):
+            where, before = earlier.where, earlier.scale
+            weight = 1.0 if value < low or dead else _NOT_SAID
         elif (value < low and dead and len(scale) >= 2 * flat) or (value <= low and _often_skipped(stream, at)):
             where, before = "", 0.0
         else:
@@ -450,18 +453,64 @@ def _stops_learning(stream: Stream, at: int) -> bool:
     return before > _LEARNS and after < 0.1 * before
 
 
-def _earlier(stream: Stream, others: Sequence[Stream]) -> tuple[str, float] | None:
-    """Where, and how large, the last loss scale of the record is that this stream continues."""
-    best: tuple[float, str, float] | None = None
-    begin = stream.times[0]
+class _Before(NamedTuple):
+    """The record that a stream goes on from: where its last loss scale stands, how large that is, and the record."""
+
+    where: str
+    scale: float
+    stream: Stream
+
+
+def _earlier(stream: Stream, others: Sequence[Stream]) -> _Before | None:
+    """The record that this stream continues, or None.
+
+    What comes first is told by times, by the numbers of the attempts, or, where neither is given, by the steps.
+    """
+    best: tuple[tuple[float, float, float], _Before] | None = None
+    begin, b, attempt = stream.times[0], stream.steps[0], stream.attempt
     for other in others:
-        if other is stream or other.rank != stream.rank or other.binary != stream.binary or begin is None:
+        if other is stream or other.rank != stream.rank or other.binary != stream.binary:
             continue
         at, scale = other.curve("loss_scale")
-        end = other.times[at[-1]]
-        a, b = other.steps[at[-1]], stream.steps[0]
-        if end is None or end > begin or a is None or b is None or not (0 < b <= a + 2 * max(1, a // 10)):
+        end, a = other.times[at[-1]], other.steps[at[-1]]
+        if a is None or b is None or not (0 < b <= a + 2 * max(1, a // 10)):
             continue
-        if best is None or end > best[0]:
-            best = (end, other.where(at[-1]), scale[-1])
-    return (best[1], best[2]) if best else None
+        if end is not None and begin is not None:
+            follows = end <= begin
+        elif attempt is not None and other.attempt is not None and attempt != other.attempt:
+            start = other.steps[0]
+            follows = other.attempt < attempt and (start is None or b > start)  # no run that begins anew
+        else:
+            follows = _goes_on(stream, other)
+        order = (-math.inf if end is None else end, -1 if other.attempt is None else other.attempt, a)
+        if follows and (best is None or order > best[0]):
+            best = (order, _Before(other.where(at[-1]), scale[-1], other))
+    return best[1] if best else None
+
+
+def _goes_on(stream: Stream, other: Stream) -> bool:
+    """Whether the steps of `stream` go on about where those of `other` end: both only grow, and little is run again."""
+    first, second = ([s for s in part.steps if s is not None] for part in (other, stream))
+    if not first or not second or any(a > b for steps in (first, second) for a, b in itertools.pairwise(steps)):
+        return False
+    return second[0] > first[-1] - (first[-1] - first[0]) / 4 and second[-1] > first[-1]
+
+
+def _joined(stream: Stream, other: Stream) -> tuple[Stream, int]:
+    """The losses of `other` up to where `stream` goes on, and then those of `stream`; and the record of its start."""
+    b = stream.steps[0]
+    cut = next((i for i, s in enumerate(other.steps) if s is not None and b is not None and s >= b), len(other))
+    parts = (other.cut(0, cut), stream)
+    whole = Stream(
+        stream.source,
+        stream.rank,
+        stream.binary,
+        [line for part in parts for line in part.lines],
+        [step for part in parts for step in part.steps],
+        [epoch for part in parts for epoch in part.epochs],
+        [time for part in parts for time in part.times],
+        [attempt for part in parts for attempt in part.attempts],
+        {"loss": [v for part in parts for v in part.column("loss")]},
+        stream.names,
+    )
+    return whole, cut
