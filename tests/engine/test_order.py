@@ -154,3 +154,17 @@ def test_an_assertion_on_one_rank_breaks_no_other_ranks_device(tmp_path: Path) -
 def test_an_assertion_breaks_the_device_of_its_own_rank(tmp_path: Path) -> None:
     found = roots(tmp_path, [(LOST, 84), (LOST, 84), (f"{ASSERT}\n{ILLEGAL}", 82), (LOST, 84)])
     assert [(f.name, f.ranks) for f in found] == [("device-side-assert", (2,))]
+
+
+def test_ranks_that_wait_for_the_id_of_a_communicator_tell_that_rank_0_is_silent(tmp_path: Path) -> None:
+    """The number in brackets is that of the member of a group: only where it is the rank is member 0 rank 0."""
+    said = STORE.replace("Connection reset by peer", "wait timeout after 600000ms, keys: /default_pg/0//cuda//0")
+    files = {f"a/rank{n}.log": log(n, said.format(rank=n) if n in (1, 3) else None, 82) for n in range(4)}
+    found = diagnosed(tmp_path / "a", files).of_role(Role.ROOT)
+    assert [(f.name, f.ranks) for f in found] == [("store-timeout", (0,))]
+    groups = {f"b/rank{n}.log": log(n, said.format(rank=n // 2) if n in (2, 3) else None, 82) for n in range(4)}
+    assert [f.ranks for f in diagnosed(tmp_path / "b", groups).of_role(Role.ROOT)] == [None]
+    own = {**files, "a/rank0.log": log(0, KEY, 60)}
+    assert [(f.name, f.ranks) for f in diagnosed(tmp_path / "c", own).of_role(Role.ROOT)] == [
+        ("python-exception", (0,))
+    ]

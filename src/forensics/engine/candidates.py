@@ -149,7 +149,7 @@ def _blamed(
     if named:
         ranks = named
     elif signature.culprit == "silent":
-        ranks = _silent(world, observations)
+        ranks = _first_member(world, observations) or _silent(world, observations)
     elif not shown and _of_a_few(signature, printed, world):
         ranks = {rank for rank in printed if rank is not None}
     elif nobody and not shown:
@@ -180,6 +180,19 @@ def _of_a_few(signature: Signature, printed: Collection[int | None], world: Worl
     if signature.area in aftermath.OF_OTHERS or signature.name in _OF_THE_LAUNCH or None in printed:
         return False
     return 0 < 2 * len(printed) <= len(world.ranks)
+
+
+def _first_member(world: World, observations: Sequence[Observation]) -> set[int]:
+    """Rank 0, where two ranks or more wait in vain for the id of NCCL's communicator, which the first member writes.
+
+    The message counts the members of a group: only where each bears the number of its rank is the first one rank 0.
+    Nobody where rank 0 says that it waits as well.
+    """
+    waiting = {(world.of(o), o.captures["member"]) for o in observations if "member" in o.captures}
+    reported = {world.of(o) for o in observations}
+    if len(waiting) < 2 or not reported.isdisjoint((0, None)) or any(str(rank) != member for rank, member in waiting):
+        return set()
+    return {0}
 
 
 def _silent(world: World, observations: Sequence[Observation]) -> set[int]:
