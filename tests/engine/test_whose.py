@@ -153,7 +153,7 @@ def test_two_workers_that_raised_leave_a_traceback_to_nobody(tmp_path: Path) -> 
 
 def test_a_device_contradicts_the_table(tmp_path: Path) -> None:
     table = "\n".join(["Failures:", row(1, 1, -6, 1), row(3, 3, 1, 0)])
-    assert root(tmp_path, {"out.log": f"{STEPS}\n{oom(2)}\n{table}"}).ranks == (2,)
+    assert root(tmp_path, {"out.log": f"{STEPS}\n{oom(2)}\n{table}"}).ranks == (3,)
 
 
 def test_a_traceback_in_a_row_is_that_workers(tmp_path: Path) -> None:
@@ -328,3 +328,19 @@ def test_a_number_of_names_is_no_rank_where_siblings_do_not_prove_it(
     tmp_path: Path, tellers: set[int], number: int
 ) -> None:
     assert root(tmp_path, _numbered(tellers, number)).ranks is None
+
+
+@pytest.mark.parametrize(("device", "named", "rank"), [(0, (5,), 5), (5, (5,), 5), (0, (0,), 0), (0, (5, 7), None)])
+def test_a_table_tells_more_than_the_index_of_a_device(
+    tmp_path: Path, device: int, named: tuple[int, ...], rank: int | None
+) -> None:
+    table = "\n".join(row(r, r, 1, n) for n, r in enumerate(named))
+    failed = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\ntrain.py FAILED\nFailures:\n"
+    found = root(tmp_path, {"out.log": f"{STEPS}\n{oom(device)}\n{failed}{table}"})
+    assert (found.name, found.ranks) == ("cuda-oom", None if rank is None else (rank,))
+
+
+def test_a_lone_process_may_use_any_device(tmp_path: Path) -> None:
+    assert root(tmp_path / "a", {"out.log": f"{STEPS}\n{oom(3)}"}).ranks is None
+    assert root(tmp_path / "b", {"out.log": f"world_size: 1\n{STEPS}\n{oom(3)}"}).ranks is None
+    assert root(tmp_path / "c", {"out.log": f"world_size: 4\n{STEPS}\n{oom(3)}"}).ranks == (3,)

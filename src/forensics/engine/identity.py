@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NCCL_INIT, HOST_DOWN, TASK_KILLED = "nccl-init", "node-failure", "host-oom-cgroup"
 RUNS_ON = "runs-on-host"
+_OF_LAUNCHERS = frozenset({whose.MAPPING, whose.WORKER_EXIT, "child-failed-error", "sigterm-to-children"})
 # More devices than almost any server holds: a world that is larger has several hosts unless something shows otherwise.
 DEVICES_OF_A_HOST = 8
 _HOST = r"(?P<before>[\w.-]{0,200}?)(?P<number>\d{1,9})(?P<after>[A-Za-z-]{0,50}(?:\.[\w.-]{1,200})?)"
@@ -293,6 +294,11 @@ def know_world(data: RunData) -> World:
         ranks |= tasks
         mapped |= _listed_tasks(data.observations)  # srun tells what became of them, and they may have printed nothing
     size = stated or _seen_size(ranks | mapped, identities)
+    devices = {i.device for i in identities if i.device is not None}
+    launches = any(o.signature in _OF_LAUNCHERS for o in data.observations)
+    others = launches or len(devices) > 1 or _see_several_devices(identities)  # NCCL is for several
+    # A process that is alone may use any card of its host.
+    alone = stated == 1 or not (stated or ranks or mapped or locals_seen or others)
     return World(
         ranks=tuple(sorted(ranks)),
         size=size,
@@ -309,6 +315,7 @@ def know_world(data: RunData) -> World:
         whole_host=_whole_host(data.observations, of_run, locals_seen, size) if not several else None,
         single=size == 1 and (stated == 1 or not any(prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
+        and not alone
         and not any(from_ray(o.evidence[0].text) for o in data.observations)
         and not any("ray::" in t.header.text for t in data.tracebacks),
         nccl_devices_are_ranks=(stated is not None or len(ranks | mapped) > 1 or _see_several_devices(identities))
@@ -665,6 +672,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
 
     # In the file of a rank other than 0 a launcher speaks of its own host's first process, which is that rank.
     named_by = {s.path: s.identity.rank for s in data.sources if s.identity.rank and s.identity.local_rank is None}
+    tables = whose.Tables(data.observations, world.global_rank)
 
     def placed(identity: Identity, path: str, line: int | None = None) -> Identity:
         rank = sections.rank(path, line)
@@ -675,6 +683,10 @@ def place_ranks(data: RunData, world: World) -> RunData:
         if rank is None and identity.rank is None and (folder := whose.worker_folder(path)):
             rank = folders.get(folder)
         known = identity if identity.device is None else replace(identity, device=None)
+        if identity is not known and rank is None and world.global_rank(known) is None:
+            guessed = (identity.node, identity.device) not in world.rank_of_device
+            if guessed and tables.speak_against(world.global_rank(identity), path, line):
+                identity = known
         if rank is None and identity.rank is None and world.global_rank(known) is None:
             index = identity.local_rank if identity.local_rank is not None else identity.device
             rank = in_files.get((path, index)) if index is not None else None

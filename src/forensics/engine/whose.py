@@ -10,7 +10,7 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from forensics.model import Identity, Observation, Source, Traceback
@@ -336,6 +336,25 @@ class Sections:
         marks = replace(o.identity, **{name: None for name in ("node", "pid") if name in o.captures})
         rank = self.rank_of_error(o.evidence[0].file, o.evidence[0].line, marks)
         return o if rank is None else replace(o, identity=replace(o.identity, rank=rank))
+
+
+class Tables:
+    """The ranks that launchers' tables and lines name as failed."""
+
+    def __init__(self, observations: Iterable[Observation], rank_of: Callable[[Identity], int | None]) -> None:
+        self._rows: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)  # file -> (line, rank, whether it raised)
+        for o in observations:
+            line, rank = o.evidence[0].line, rank_of(o.identity)
+            if o.signature in (WORKER_EXIT, _SUMMARY) and line is not None and rank is not None:
+                self._rows[o.evidence[0].file].append((line, rank, o.captures.get("exitcode") == "1"))
+
+    def speak_against(self, rank: int | None, file: str, line: int | None) -> bool:
+        """Whether what stands below a line tells of others that raised an exception, and not of a rank.
+
+        rank: as guessed from a device's index, which is another one's where a process sees some of the devices only.
+        """
+        below = [row for row in self._rows.get(file, ()) if line is not None and row[0] > line]
+        return any(raised for *_, raised in below) and rank not in {other for _, other, _ in below}
 
 
 def failed_workers(tracebacks: Sequence[Traceback], rows: Sequence[Observation]) -> dict[int, Identity]:
