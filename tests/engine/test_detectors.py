@@ -169,6 +169,18 @@ def test_zero_with_a_norm_that_is_nan_from_the_first_record_on() -> None:
     assert not seen(frame(few))
 
 
+def test_zero_behind_a_spike_is_no_recovery() -> None:
+    """Where the norm beside it is NaN; one such record on the way back is a step that was left out."""
+    rise = [2.8, 5.2, 9.2, 14.8, 22.0, 30.8]
+    norms = [*[1.0] * 80, *[8.0 * 2**k for k in range(6)]]
+    loss = [*falling(80), *rise]
+    assert set(seen(frame(rows({"loss": [*loss, *[0.0] * 20], "grad_norm": [*norms, *[NAN] * 20]})))) == {"nan_loss"}
+    back = {"loss": [*loss, 0.0, *[1.6] * 20], "grad_norm": [*norms, NAN, *[1.0] * 20]}
+    found = seen(frame(rows(back)))
+    assert set(found) == {"loss_spike"}
+    assert "is back at step 88" in found["loss_spike"].note
+
+
 def test_zero_that_is_healthy() -> None:
     memorised = [2.0 * 0.6**i for i in range(20)] + [0.0] * 10
     assert not seen(frame(rows({"loss": memorised})))

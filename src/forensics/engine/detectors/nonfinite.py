@@ -258,7 +258,8 @@ def _onset(part: Stream, persist: int, calibration: int) -> _Onset | None:
     # Of several terms one may be without meaning now and then; only all of them together are the loss.
     total = _TERMS not in part.names
     at, weight = _permanent(known, lost, persist, scaled=_has_scaler(part), total=total)
-    if at is not None and exploded([v for v in loss[:at] if v is not None]):
+    # Zeros look as if the loss had come back down, so that no divergence is seen in them.
+    if at is not None and at not in zero and exploded([v for v in loss[:at] if v is not None]):
         return None
     grad_at = _grad_onset(part, grad, at, persist, calibration)
     if at is None and grad_at is None:

@@ -84,6 +84,11 @@ def _sign(part: Stream, at: Sequence[int], values: Sequence[float], spike: _Spik
     return Sign(part, at[start], tuple(part.evidence(i, *names) for i in shown), note, "loss")
 
 
+def _hidden(loss: float, norm: float | None) -> bool:
+    """Whether a loss of 0 is a NaN that the logger hides: the gradient norm beside it is none either."""
+    return loss == 0 and norm is not None and not math.isfinite(norm)
+
+
 def _spiked(part: Stream, factor: float, noise: float, points: int, within: int, before: int) -> Sign | None:
     at, values = part.curve("loss")
     if len(values) < before + points or any(not math.isfinite(v) for v in values):
@@ -107,7 +112,8 @@ def _spiked(part: Stream, factor: float, noise: float, points: int, within: int,
             continue
         if sum(j <= k + points for j in above) < points and not (values[k] >= 20 * usual and sharp):
             continue
-        back = next((j for j in range(above[-1] + 1, len(values)) if values[j] < 2 * usual), None)
+        after = range(above[-1] + 1, len(values))
+        back = next((j for j in after if values[j] < 2 * usual and not _hidden(values[j], grad[at[j]])), None)
         if back is not None:
             return _sign(part, at, values, _Spike(k, max(above, key=lambda j: values[j]), back, usual))
     return None
@@ -155,7 +161,9 @@ def _borne_out(
         top = max(spike, key=lambda j: values[j])
         if values[top] - usual < 2 * max(excess[max(0, k - _OUTLIERS) : k]):
             continue
-        back = next((j for j in range(top + 1, len(values)) if median(values[j : j + points]) <= band), None)
+        shown = [math.inf if _hidden(v, g) else v for v, g in zip(values, norms, strict=True)]
+        after = range(top + 1, len(values))
+        back = next((j for j in after if shown[j] < math.inf and median(shown[j : j + points]) <= band), None)
         if back is None:
             continue
         peak = max(strong)
