@@ -3,7 +3,8 @@
 A folder whose name begins or ends with `home` holds homes under any root (`/nethome/x`, `/storage/homefs/x`,
 `/zhome/ab/c/x`). Below `project`, `work` and the like a group and then a user have their folders, but data lie there as
 well: so these count where the path goes on to a program or its output, two folders further in or more. Right below the
-fast disks of a machine (`/raid/x`, `/fast/x`) the same holds of one folder.
+fast disks of a machine (`/raid/x`, `/fast/x`) the same holds of one folder, and right below the roots of shared file
+systems (`/lustre/x`, `/mnt/nfs/x`) where a program lies further in and the name is not one of code or data.
 """
 
 from __future__ import annotations
@@ -35,6 +36,23 @@ _PROGRAM = lazy(r"\.(?:py|pyx|ipynb|sh|sbatch|slurm|log|out|err|cfg|toml|ya?ml)\
 # Disks of machines on which users make themselves a folder; data sets lie beside these.
 _DISKS = lazy(
     r"(?:fast|raid|fsx(?:-[a-z]+)?|vast|ssd|nvme|checkpoint|local[_-]?(?:nvme|ssd|disk|scratch))\d{0,3}\Z", re.ASCII
+)
+# Shared file systems on which users, or groups and below these users, have their folders right below the root.
+_SHARED = lazy(
+    r"/(?:lustre|gpfs|nfs|efs|work|data|projects?|mnt/(?:weka|lustre|nfs|data|efs|beegfs|vast)|glade/(?:derecho/scratch|work))/",
+    re.ASCII,
+)
+_GROUPED = frozenset({"lustre", "project", "projects"})
+# What a container gets to see: `--container-mounts=/fsx/USER:/w,/fsx/data:/data`.
+_MOUNTED = lazy(r"(?:--(?:container-mounts|bind|volume)|\s-[vB])[= ]\S*\Z", re.ASCII)
+_FRAME = lazy(r"\.(?:py|pyx|ipynb|sh|sbatch|slurm)\Z", re.ASCII)
+_LETTERS = lazy(r"[a-z]{3,24}\d{0,3}\Z", re.ASCII)
+# In names of repositories and of work, which lie there too.
+_OF_WORK = lazy(
+    r"train|tun(?:e|ing)|model|data|llm|gpt|llama|qwen|diffus|torch|bench|eval|learn|vision|lang|text|speech|audio|video"
+    r"|net\Z|code|repo|script|tool|task|exp|rlhf|grpo|verl|slime|axolotl|foundry|olmo|neox|fair|lite?[a-z]*gpt|home|team"
+    r"|chat|pipe|pkg|package|lib|sub\Z|mods?\Z|core|coco|kitti|mnist|cifar|wiki|pile\Z|squad|glue|user|group|apps|work|proj|scratch|test|demo|tmp|(?:sft|dpo|ppo|moe|vlm|vla|rag|nmt|asr|tts|ocr|cnn|gan|vit)\d*\Z",
+    re.ASCII,
 )
 _PLAIN = lazy(r"([a-z][a-z._-]{1,24}?)\d{0,3}\Z", re.ASCII)  # `llama-3.1-8b` is a model
 # Where a program was started, and what it was started from.
@@ -111,17 +129,61 @@ def _at_root(parts: list[str], memory: Memory, before: str) -> bool:
     return True
 
 
+def _perhaps_own(name: str) -> bool:
+    """Whether a folder may be called after a user: a word of code, data or work is sooner that."""
+    words = (name, name.rstrip("0123456789"))
+    return (
+        _LETTERS.match(name) is not None and not _OF_WORK.search(name) and all(map(is_user, words)) and _named(words[1])
+    )
+
+
+def _of_a_file_system(parts: list[str], memory: Memory, root: str) -> bool:
+    """`/lustre/USER/x/train.py`, `/mnt/nfs/USER/x/train.py`, `/project/GROUP/USER/x/train.py`."""
+    own = root.count("/")
+    if own + 2 >= len(parts) or not _FRAME.search(parts[-1]) or not _perhaps_own(parts[own]):
+        return False
+    below = own + 1
+    if parts[1] in _GROUPED and own == 2 and below + 2 < len(parts) and _perhaps_own(parts[below]):
+        parts[own], own = memory.account(parts[own]), below
+    parts[own] = memory.user(parts[own])
+    return True
+
+
+def _mounted(parts: list[str], memory: Memory, before: str) -> bool:
+    if not _DISKS.match(parts[1]) or not _perhaps_own(parts[2]) or not _MOUNTED.search(before):
+        return False
+    parts[2] = memory.user(parts[2])
+    return True
+
+
 def customary_homes(text: str, memory: Memory) -> str:
     """`text` without users, and their groups, in paths that only custom tells."""
 
     def replace(match: re.Match[str]) -> str:
         parts = match[0].split("/")
-        before = match.string[max(0, match.start() - 24) : match.start()]
+        before = match.string[max(0, match.start() - 200) : match.start()]
         found = any(rule(parts, memory) for rule in (_below_homes, _own_home, _of_a_group))
+        if not found and (root := _SHARED.match(match[0])):
+            found = _of_a_file_system(parts, memory, root[0])
+        found = found or _mounted(parts, memory, before)
         return "/".join(parts) if found or _at_root(parts, memory, before) else match[0]
 
     telling = (
-        *("home", "/work", "/proj", "/lab", "/group", "-stor/"),
+        *(
+            "home",
+            "/work",
+            "/proj",
+            "/lab",
+            "/group",
+            "-stor/",
+            "/lustre",
+            "/gpfs",
+            "/nfs",
+            "/efs",
+            "/data",
+            "/mnt/",
+            "/glade",
+        ),
         *("/fast", "/raid", "/fsx", "/vast", "/ssd", "/nvme", "/checkpoint", "/local"),
     )
     return _PATH.sub(replace, text) if "/" in text and any(word in text for word in telling) else text
