@@ -342,7 +342,7 @@ class Tables:
     """The ranks that launchers' tables and lines name as failed."""
 
     def __init__(self, observations: Iterable[Observation], rank_of: Callable[[Identity], int | None]) -> None:
-        self._rows: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)  # file -> (line, rank, whether it raised)
+        self._rows: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)  # file -> (line, rank, raised)
         for o in observations:
             line, rank = o.evidence[0].line, rank_of(o.identity)
             if o.signature in (WORKER_EXIT, _SUMMARY) and line is not None and rank is not None:
