@@ -839,6 +839,51 @@ def p2p(rank: int, op: str, seq: int = 1, **changes: Any) -> dict[str, Any]:
     return call(rank, seq, op, done=False, is_p2p=True) | changes
 
 
+def batch(rank: int, seq: int, *ops: str, done: bool = True, sizes: str = "[[20]]") -> list[dict[str, Any]]:
+    """Sends and receives of a batch: the recorder only keeps the state of the entry that closes it."""
+    closing = call(rank, seq, "coalesced", done=done, is_p2p=True, input_sizes="[]", dtypes="[]")
+    inside = [p2p(rank, op, seq, input_sizes=sizes, state="scheduled", retired=False) for op in ops]
+    return [*inside, closing]
+
+
+def batches(last: int) -> list[dict[str, Any]]:
+    """Batches of ranks 0 and 1 that ended."""
+    rows = history(range(2), 2)
+    for seq in range(1, last + 1):
+        rows += batch(0, seq, "send 0->1", "recv 0<-1") + batch(1, seq, "recv 1<-0", "send 1->0")
+    return rows
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_size_inside_a_batch_that_does_not_fit(before: int) -> None:
+    rows = batches(before) + batch(0, before + 1, "send 0->1", "recv 0<-1", done=False)
+    rows += batch(1, before + 1, "recv 1<-0", "send 1->0", done=False, sizes="[[99]]")
+    found = only(desync(table(*rows), (), range(2)))
+    assert (found.signature, found.culprits) == ("p2p-mismatch", ())
+    assert "[[99]]" in (found.note or "")
+
+
+def test_a_batch_that_lacks_a_half() -> None:
+    rows = batches(2) + batch(0, 3, "send 0->1", "recv 0<-1", done=False) + batch(1, 3, "recv 1<-0", done=False)
+    found = only(desync(table(*rows), (), range(2)))
+    assert (found.signature, found.culprits) == ("p2p-mismatch", ())
+    assert "rank 1 never made the other half" in (found.note or "")
+
+
+def test_a_rank_that_did_not_come_to_a_batch() -> None:
+    rows = batches(2) + batch(0, 3, "send 0->1", "recv 0<-1", done=False)
+    found = only(desync(table(*rows), (), range(2)))
+    assert (found.signature, found.culprits) == ("straggler-rank", (1,))
+
+
+def test_batches_that_fit_or_have_ended_say_nothing() -> None:
+    assert desync(table(*batches(3)), (), range(2)) == ()
+    rows = batches(2) + batch(0, 3, "send 0->1", "recv 0<-1", done=False)
+    ahead = batch(0, 4, "send 0->1", "recv 0<-1", done=False)  # which the other rank is yet to issue
+    rows += [*ahead, *batch(1, 3, "recv 1<-0", "send 1->0", done=False)]
+    assert desync(table(*rows), (), range(2)) == ()
+
+
 def test_the_end_of_a_pipeline_that_waits_is_to_blame() -> None:
     rows = history(range(4), 3)
     rows += [p2p(0, "recv 0<-1"), p2p(1, "recv 1<-2"), p2p(2, "recv 2<-3")]

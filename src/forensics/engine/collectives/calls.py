@@ -125,12 +125,31 @@ def prepared(table: pl.DataFrame) -> pl.DataFrame:
         known.group_by("rank", "source").agg(pl.col("time").max()).sort("time", "source", nulls_last=False)
         .group_by("rank", maintain_order=True).last().select("rank", "source")
     )  # fmt: skip
-    known = known.join(newest, on=["rank", "source"], how="semi")
+    known = _closed(known.join(newest, on=["rank", "source"], how="semi"))
     as_gloo = pl.col("state").fill_null("scheduled").is_in(["scheduled", CALLED])
     # The state of a call that only counters tell of is ours, and says nothing of the backend.
     gloo = (as_gloo | (pl.col("op") == UNRECORDED)).all().over("source")
     return known.with_columns(
         finished=(pl.col("state").fill_null("") == "completed") | (gloo & pl.col("retired").fill_null(False))
+    )
+
+
+def _closed(table: pl.DataFrame) -> pl.DataFrame:
+    """Sends and receives of a batch, with the state of the entry that closes it.
+
+    The recorder never updates the entries inside: they stay "scheduled". A batch has one sequence number.
+    """
+    import polars as pl
+
+    p2p = pl.col("is_p2p").fill_null(False)
+    end = p2p & (pl.col("op") == COALESCED)
+    if table.filter(end).is_empty():
+        return table
+    batch = ["rank", "source", pl.col("group").fill_null(""), pl.col("group_desc").fill_null(""), p2p, "seq"]
+    inside = p2p & ~end & end.any().over(batch)
+    return table.with_columns(
+        pl.when(inside).then(pl.col(name).filter(end).last().over(batch)).otherwise(pl.col(name)).alias(name)
+        for name in ("state", "retired")
     )
 
 

@@ -37,7 +37,7 @@ def point_to_point(table: pl.DataFrame, groups: Sequence[Group], logs: Logs) -> 
     pending = _pending(table)
     if not pending:
         return []
-    return _unfitting(pending) or _chain(
+    return _unfitting(pending, _Made(table)) or _chain(
         pending, groups, set(table.filter(table["op"].is_not_null())["rank"].drop_nulls()), logs, table
     )
 
@@ -71,6 +71,10 @@ class _Made:
         import polars as pl
 
         self._of = _halves(prepared(table).filter(pl.col("is_p2p").fill_null(False)))
+        self._oldest: dict[tuple[tuple[str, str], int], int] = {}  # (group, rank) -> its first number that is left
+        for (group, rank, _), halves in self._of.items():
+            numbers = [call.seq for _, call in halves]
+            self._oldest[group, rank] = min(*numbers, self._oldest.get((group, rank), numbers[0]))
 
     def _both(self, waiter: Call, peer: int) -> tuple[list[Call], list[Call], bool]:
         """(the waiter's halves, those that the peer made for them, whether both buffers still hold the first ones).
@@ -82,8 +86,16 @@ class _Made:
         kind = match.group(1) if match is not None else ""
         mine = [c for said, c in self._of.get((waiter.group, waiter.rank, peer), ()) if said == kind]
         theirs = [c for said, c in self._of.get((waiter.group, peer, waiter.rank), ()) if said == OTHER.get(kind)]
-        whole = bool(mine and theirs) and all(min(call.seq for call in made) <= 1 for made in (mine, theirs))
-        return mine, theirs, whole
+        oldest = (self._oldest.get((waiter.group, one), 2) for one in (waiter.rank, peer))
+        return mine, theirs, bool(mine) and all(number <= 1 for number in oldest)
+
+    def other_half(self, waiter: Call, peer: int) -> tuple[bool, Call | None]:
+        """(whether the buffers tell, the half that the peer made for a rank's call)."""
+        mine, theirs, whole = self._both(waiter, peer)
+        place = next((n for n, call in enumerate(mine) if call is waiter or call == waiter), None)
+        if not whole or place is None:
+            return False, None
+        return True, theirs[place] if place < len(theirs) else None
 
     def owed(self, waiter: Call, peer: int) -> bool:
         """Whether a rank has made its half of an exchange with the one that waits before, and not this time.
@@ -92,7 +104,7 @@ class _Made:
         """
         mine, theirs, whole = self._both(waiter, peer)
         if whole:
-            return len(theirs) < len(mine)
+            return bool(theirs) and len(theirs) < len(mine)
         stamps = [call.time for call in theirs if call.time is not None]
         return waiter.time is not None and bool(stamps) and max(stamps) < waiter.time
 
@@ -102,23 +114,65 @@ class _Made:
         return whole and len(theirs) >= len(mine) and all(call.state == "completed" for call in theirs[: len(mine)])
 
 
-def _unfitting(pending: Pending) -> list[Observation]:
+def _unfitting(pending: Pending, made: _Made) -> list[Observation]:
     """Two ranks that wait for each other in calls that cannot meet."""
     for (group, rank, peer), mine in sorted(pending.items(), key=lambda item: item[0]):
         theirs = pending.get((group, peer, rank), [])
         if rank > peer or not theirs:
             continue
         kinds, other_kinds = {kind for kind, _ in mine}, {kind for kind, _ in theirs}
-        a, b = mine[0][1], theirs[0][1]
         if kinds == other_kinds and len(kinds) == 1:
+            a, b = mine[0][1], theirs[0][1]
             note = f"Rank {rank} and rank {peer} both wait in {kinds.pop()} for each other."
-        elif len(mine) == len(theirs) == 1 and a.sizes != b.sizes:
-            note = f"Rank {rank} is in {a.op} of {a.sizes}, rank {peer} in {b.op} of {b.sizes}."
-        elif len(mine) == len(theirs) == 1 and a.dtypes != b.dtypes:
-            note = f"Rank {rank} is in {a.op} of {a.dtypes}, rank {peer} in {b.op} of {b.dtypes}."
+        elif (unlike := _unlike(mine, theirs, peer, made)) is not None:
+            a, b = unlike
+            what, other = (a.sizes, b.sizes) if a.sizes != b.sizes else (a.dtypes, b.dtypes)
+            note = f"Rank {rank} is in {a.op} of {what}, rank {peer} in {b.op} of {other}."
         else:
             continue
         return [observe("p2p-mismatch", 0.85, (), [a, b], f"{note} Two ranks give no majority.", a.seq, a)]
+    return _half_missing(pending, made)
+
+
+def _unlike(
+    mine: Sequence[tuple[str, Call]], theirs: Sequence[tuple[str, Call]], peer: int, made: _Made
+) -> tuple[Call, Call] | None:
+    """The first send and receive of two ranks that meet and differ in size or type."""
+    for kind, call in mine:
+        there = [other for said, other in theirs if said == OTHER[kind]]
+        told, half = made.other_half(call, peer)
+        if told:
+            meets = half if half in there else None
+        else:  # the first that both wait in, if the two have as many
+            here = [one for said, one in mine if said == kind]
+            meets = there[0] if call == here[0] and len(here) == len(there) else None
+        if meets is not None and (call.sizes != meets.sizes or call.dtypes != meets.dtypes):
+            return call, meets
+    return None
+
+
+def _half_missing(pending: Pending, made: _Made) -> list[Observation]:
+    """Two ranks that wait in one batch each, which meet in one exchange, and one of which lacks another.
+
+    A batch ends as a whole: the rank that lacks a half in its own cannot make it later.
+    """
+    first: dict[tuple[tuple[str, str], int], int] = {}
+    for (group, rank, _), halves in pending.items():
+        oldest = min(call.seq for _, call in halves)
+        first[group, rank] = min(oldest, first.get((group, rank), oldest))
+    for (group, rank, peer), mine in sorted(pending.items(), key=lambda item: item[0]):
+        batch = [call for _, call in mine if call.seq == first[group, rank]]
+        met = [(call, *made.other_half(call, peer)) for call in batch]
+        lone = [call for call, told, half in met if told and half is None]
+        there = [half for _, _, half in met if half is not None and half.seq == first.get((group, peer))]
+        waits = [half for half in there if not half.finished]
+        if lone and waits:
+            note = (
+                f"Rank {rank} is in {lone[0].op}{at_place(lone[0])}, for which rank {peer} never made the other half: "
+                f"it waits for rank {rank} in {waits[0].op}{at_place(waits[0])}, in a batch without it. Two ranks give "
+                "no majority."
+            )
+            return [observe("p2p-mismatch", 0.8, (), [lone[0], waits[0]], note, lone[0].seq, lone[0])]
     return []
 
 
