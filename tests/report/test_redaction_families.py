@@ -124,6 +124,14 @@ GOES = [
     ("/project/zlabz/bobby/llm/train.py, /lustre/zlaby/bobby2/llm/train.py",
      "/project/account-1/user-1/llm/train.py, /lustre/account-2/user-2/llm/train.py"),
     ("--container-mounts=/fsx/data:/data,/fsx/bobby:/w", "--container-mounts=/fsx/data:/data,/fsx/user-1:/w"),
+    # what launchers and the Hub say
+    ("Uploading the following files to zhelix/dnaz: README.md", "Uploading the following files to account-1/repo-1: README.md"),
+    ("was submitted from host <zlgn04> by user <bobby>", "was submitted from host <host-1> by user <user-1>"),
+    ("at node (ID: 7c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b, IP: 10.1.2.3)", "at node (ID: uuid-1, IP: ip-1)"),
+    ("Ray killed this worker (ID: b1a09f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7c6b5a49382716f)", "Ray killed this worker (ID: uuid-1)"),
+    ("mpi/pmix_v4: _errhandler: zrack3n03 [2]: pmixp_client_v2.c:211: x", "mpi/pmix_v4: _errhandler: host-1 [2]: pmixp_client_v2.c:211: x"),
+    ("docker://zhelix/trainz:latest docker://zhelix/trainz", "docker://account-1/repo-1:latest docker://account-1/repo-1"),
+    ("https://registry-1.docker.io/v2/zhelix/trainz/manifests/v1", "https://registry-1.docker.io/v2/account-1/repo-1/manifests/v1"),
     # hosts
     ("runs/Apr11_08-00-00_zeta/events.out.tfevents.1700000000.zeta.4242.0",
      "runs/Apr11_08-00-00_host-1/events.out.tfevents.1700000000.host-1.4242.0"),
@@ -169,6 +177,8 @@ STAYS = [
     "/fsx/megatron/tools/run.py, /vast/vllm/engine/a.py, /nvme/cache/hub/x.bin, /fast/x.py",
     "/data/coco/tools/train.py /work/megatron/pretrain_gpt.py /project/src/main/train.py /mnt/data/imagenet/code/x.py",
     "/work/nanochat/scripts/x.py /lustre/bobby/shard.bin /data/pipelines/steps/a.py /fsx/bobby:/w",
+    "docker://nvcr.io/nvidia/pytorch:24.01 docker://pytorch/pytorch:2.3 docker://ubuntu:22.04 Uploading the following files to a/b",
+    "mpi/pmix_v4: _errhandler: Error handler invoked: status = -61; at node (ID: 3); from host <x>",
     "/opt/home-page/index.log",
     "dp.step.data.forward, sbp_loss, secret_santa_loss, rpa_conv, AAAA batteries",
     "pad_token_id:\n  desc: null\n  value: 0\nmax_tokens:\n  value: 256\ntokenizer:\n  value: gpt2",

@@ -63,7 +63,8 @@ _MACHINE_ID = lazy(
 )
 # Ray's ids of nodes, actors and jobs (28 bytes, 16 and 4; common/constants.h, id.h of Ray).
 _RAY_ID = lazy(
-    r"(?i)((?:\b(?:node|worker|actor|job|task|object|placement[ _]group|raylet|session)[ _-]?|\(IP: [\w.-]{1,40}, )id"
+    r"(?i)((?:\b(?:node|worker|actor|job|task|object|placement[ _]group|raylet|session)(?:[ _-]| ?\()?"
+    r"|\(IP: [\w.-]{1,40}, )id"
     r"\\?[\"']?\s?[:=]?\s{0,2}\\?[\"']?)"
     r"((?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{28,56})\b",
     re.ASCII,

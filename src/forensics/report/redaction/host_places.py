@@ -104,6 +104,7 @@ PLACES = (
     place(rf"(\bnode failure: |\b[Nn]ode failure on |\bbatch node )({NAME})", "ode failure", "batch node "),
     place(rf"(\b(?:slurm\w*: )?(?:error|warning|info): Node )({NAME})(?=: )", ": Node "),
     place(rf"(\bslurmstepd: (?:error|info|debug): )({NAME})(?= \[\d+\]:? pmixp_)", "pmixp_"),
+    place(rf"(\bmpi/pmix\w{{0,8}}: \w{{1,64}}: )({NAME})(?= \[\d+\]:? pmixp_)", "pmixp_"),
     place(rf"(\bslurm(?:stepd|d)-)({NAME}?)(?=: (?:error|info|debug|verbose|warning|fatal))", "slurm"),
     place(rf"(\b[Pp]rolog (?:for job \d+ )?failed on (?:node )?)({NAME})", "rolog"),
     place(rf"(\bSTEPD TERMINATED ON )({NAME})", "STEPD TERMINATED"),
@@ -140,6 +141,7 @@ PLACES = (
     ),
     place(rf"(\(host(?:name)?: )(?=[\w.-]*\d)({NAME})(?=\))", "(host"),
     # LSF, PBS
+    place(rf"(\bfrom host <)({NAME})(?=> by user)", "from host <"),
     place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
     place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
     place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),

@@ -42,7 +42,8 @@ _TAGGED = lazy(
 # Without a registry, where a field or an option says what it is.
 _FIELD = lazy(
     rf"(?P<at>(?<![A-Za-z])(?:[Cc]ontainer[_ -]?)?[Ii]mage\\?[\"']?\s?[:=][ \t]{{0,20}}\\?[\"']?"
-    rf"|\bdocker-pullable://|\bdocker (?:pull|run [^\n]{{0,200}}?) )(?P<path>{_PART}/{_PART})(?=:[\w.-]|@sha256)",
+    rf"|\bdocker-pullable://|\bdocker://|\bdocker (?:pull|run [^\n]{{0,200}}?) )"
+    rf"(?P<path>{_PART}/{_PART})(?=:[\w.-]|@sha256)",
     re.ASCII,
 )
 # `pull access denied for o/n`, `manifest for h:5000/o/n:v1 not found`, and a registry with a port in whatever list.
@@ -52,6 +53,10 @@ _SAID = (
         rf"(?P<at>\b(?:pull access denied for|manifest for|[Ff]ailed to pull (?:and unpack )?image|[Pp]ulling image"
         rf"|[Pp]ull image|Back-off pulling image|failed to resolve reference|Unable to find image) \\?[\"'`]?"
         rf"(?:[\w.-]{{1,200}}(?::\d{{2,5}})?/)?){_ANY_PATH}",
+        re.ASCII,
+    ),
+    lazy(
+        rf"(?P<at>\bdocker://|\bregistry-1\.docker\.io/v2/)(?P<path>(?![\w-]{{1,60}}\.){_PART}/{_PART})(?=[\s:@\"',/)]|\Z)",
         re.ASCII,
     ),
     lazy(rf"(?P<at>(?<![\w./-])[A-Za-z][\w.-]{{1,200}}:\d{{2,5}}/){_ANY_PATH}(?=:[\w.-]|@sha256)", re.ASCII),

@@ -218,6 +218,7 @@ _HUB_SAID = (
         rf"(?:sitory)?) ['\"`]){NAME}/{NAME}(?=['\"`])",
         re.ASCII,
     ),
+    lazy(rf"(\bUploading the following files to ){NAME}/{NAME}(?=: )", re.ASCII),
     lazy(rf"(\brequest to access (?:model|dataset) ){NAME}/{NAME}", re.ASCII),
     lazy(rf"(\b[Cc]ouldn't find '){NAME}/{NAME}(?=' on the H)", re.ASCII),  # datasets
 )

@@ -52,7 +52,7 @@ _WORDS = (
     # hosts that were not reached, users that were refused, and what administrators' tools say of them
     r"|\bresolve\b|resolution failed|not known|unknownhost|refused|no such host|unreachable|server (?:at|on) \\?[\"']"
     r"|serviceaccount| cannot [a-z]+ resource|pull access denied|inode=\"|-by: |session c?\d+ of user|quotas for "
-    r"|user/group:"
+    r"|user/group:|docker://|registry-1\.docker|following files to |\bfrom host <|pmixp_|\b(?:node|worker) \(id: "
     # variables of an environment, and what trackers and drivers say
     r"|\b[a-z]\w*_(?:cluster(?:_name)?|addr(?:ess)?|endpoint|server|hosts?|workspace|organi[sz]ation|task_id|container)\\?[\"']?\s?[=:]"
     r"|\bwandb agent |\bentity [\"']?[\w.-]+[\"']? not found|denied to access "
