@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forensics.kinds import Kind
+from forensics.model import Source
 from forensics.parsers.kernel.lines import parse_stamp, read_line, recognise, wall_time
+from forensics.parsers.logs import latest_date
 
 REFERENCE = datetime(2026, 9, 1, tzinfo=UTC).timestamp()
 MOMENT = datetime(2026, 8, 10, 15, 36, 5, tzinfo=UTC).timestamp()
@@ -75,6 +79,22 @@ def test_levels() -> None:
 def test_a_year_that_is_not_printed_is_the_latest_that_fits() -> None:
     january = datetime(2027, 1, 2, tzinfo=UTC).timestamp()
     assert parse_stamp("Dec 31 23:59:59", january)[0] == datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("head", "end"),
+    [
+        ("-- Journal begins at Mon 2026-11-02 10:00:00 UTC, ends at Fri 2026-11-27 15:00:00 UTC. --", 27),
+        ("-- Logs begin at Mon 2026-11-02 10:00:00 UTC, end at Fri 2026-11-27 15:00:00 UTC. --", 27),
+        ("-- Boot begins at Mon 2026-11-02 10:00:00 UTC, ends at Fri 2026-11-27 15:00:00 UTC. --", 2),
+    ],
+)
+def test_a_journal_is_dated_by_its_end(tmp_path: Path, head: str, end: int) -> None:
+    file = tmp_path / "journal.txt"
+    file.write_text(head + "\nNov 27 14:02:00 node-7 kernel: x\n")
+    found = latest_date([Source("journal.txt", file, Kind.LOG, file.stat().st_size)])
+    assert found is not None
+    assert datetime.fromtimestamp(found, UTC).day == end
 
 
 def test_recognised_by_content() -> None:

@@ -66,6 +66,10 @@ _TROUBLE = re.compile(r"(?i:error|critical|fatal|exception|fail|could n|cannot|u
 
 # A kernel's own stamp, which counts from boot: no earlier line tells the time (parsers.kernel).
 _SINCE_BOOT = re.compile(r"\s*(?:<\d{1,3}>|[a-z]+\d? *:[a-z]+ *: ?)?\[ *\+?\d{1,10}\.\d{6}(?: <[ \d.]+>)?\]")
+# journalctl's first line, with the span of the whole journal: what it prints below is not later than the end.
+_JOURNAL = re.compile(
+    rb"-- (?:Journal|Logs) begins? at [^\n,]{1,60}, ends? at (?:[A-Z][a-z]{2} )?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
+)
 
 
 class Grown(NamedTuple):
@@ -159,6 +163,9 @@ def latest_date(sources: Sequence[Source]) -> float | None:
         lines = (line for line in b"\n".join(ends).replace(b"\r", b"\n").split(b"\n") if b":" in line)
         stamps = (dated(strip_ansi(line[:200].decode("utf-8", "replace"))) for line in lines)
         times = own_times([stamp for stamp in stamps if stamp is not None])
+        if m := _JOURNAL.match(ends[0]):
+            stamp = dated(m[1].decode("ascii"))
+            times = [*times, stamp.time] if stamp is not None else times
         latest = max([*times, *([latest] if latest is not None else [])], default=None)
     return latest
 
