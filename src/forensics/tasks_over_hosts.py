@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from forensics.archives.formats import without_compression
+from forensics.host_words import NUMBERED
 from forensics.model import Kind, Source
 
 # A job's number in the name keeps out the files of seeds and folds in folders of their own.
@@ -24,13 +25,9 @@ _IN_NAME = re.compile(
     r"^(?P<folder>(?:[^/]*/)*)(?P<stem>(?:[^/]*[_-])?(?<!\d)\d{1,12}[_-])(?P<host>[A-Za-z][A-Za-z0-9-]{0,40}?\d[A-Za-z0-9-]{0,30}?)"
     r"[_-](?P<task>\d{1,5})(?P<end>\.(?:out|err|log|txt))$"
 )
-# A card as likely as a host: names that have one digit are told by siblings' lines (`engine.numbered`).
-_CARD = re.compile(r"gpus?[_-]?\d", re.I)
-# What is numbered in folders and names and is no host, though each may hold a stretch of the tasks.
-_NO_HOST = re.compile(
-    r"(?:^|[^a-z])(?:rank|attempt|retry|try|run|trial|seed|fold|epoch|step|part|stage|exp|version|lr|wd|bsz?|dim|v)s?[_-]?\d",
-    re.I,
-)
+# What is numbered in folders and names and is no host, though each may hold a stretch of the tasks. A card is as likely
+# as a host called so: names that have one digit are told by siblings' lines (`engine.numbered`).
+_NO_HOST = re.compile(rf"(?:^|[^A-Za-z]){NUMBERED}")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -85,9 +82,7 @@ def _through_hosts(group: Mapping[str, _Place]) -> bool:
     for place in group.values():
         tasks[place.host].append(place.task)
     names = [host.rpartition("/")[2] for host in tasks]
-    if len(tasks) < 2 or any(
-        _NO_HOST.search(name) or _CARD.fullmatch(name) or not _DIGITS.search(name) for name in names
-    ):
+    if len(tasks) < 2 or any(_NO_HOST.search(name) or not _DIGITS.search(name) for name in names):
         return False
     if len({_DIGITS.sub("#", host) for host in tasks}) > 1:
         return False

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from forensics.files import beginning
-from forensics.model import Evidence, Kind, Observation, Source
+from forensics.model import Evidence, Observation, Source
+from forensics.parsers import gpu_csv
 from forensics.parsers.prefixes import parse_time
 from forensics.patterns import lazy
 
 SIGNATURE = "gpu-ecc-uncorrectable"
 WEIGHT = 0.85
-MAX_BYTES = 16 << 20  # of a record; a sample takes some 60 bytes a card
 _HEAD = b"ecc.errors.uncorrected."
 _COUNT = lazy(r"ecc\.errors\.uncorrected\.(?:volatile|aggregate)\.[a-z_]+$")
-_CARD = lazy(r"(?:index|gpu_bus_id|pci\.bus_id|gpu_uuid|uuid)\b")
 
 
 class _Seen(NamedTuple):
@@ -32,24 +30,17 @@ class _Seen(NamedTuple):
 
 def told(sources: Iterable[Source]) -> list[Observation]:
     """One observation for each card whose uncorrected errors became more. What cannot be read says nothing."""
-    return [o for s in sources if s.kind in (Kind.LOG, Kind.METRICS) for o in _of_record(s)]
+    return [o for source, rows in gpu_csv.records(sources, _HEAD) for o in _of_record(source, rows)]
 
 
-def _of_record(source: Source) -> Iterator[Observation]:
-    try:
-        if _HEAD not in beginning(source.file, 4096):
-            return
-        text = beginning(source.file, MAX_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return
-    names: list[str] = []
+def _of_record(source: Source, rows: Iterable[gpu_csv.Row]) -> Iterator[Observation]:
+    names: tuple[str, ...] = ()
     card: int | None = None
     last: dict[str, _Seen] = {}
     risen: set[str] = set()
-    for number, line in enumerate(text.splitlines(), 1):
-        cells = [cell.strip() for cell in line.split(",")]
+    for number, line, cells in rows:
         if any(_COUNT.match(cell) for cell in cells):
-            names, card = cells, next((i for i, cell in enumerate(cells) if _CARD.match(cell)), None)
+            names, card = cells, next((i for i, cell in enumerate(cells) if gpu_csv.CARD.match(cell)), None)
             continue
         if len(cells) != len(names):
             continue

@@ -7,18 +7,17 @@ with a clock below the one before, where the clock was asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from forensics.files import beginning
-from forensics.model import Evidence, Kind, Observation, Source
+from forensics.model import Evidence, Observation, Source
+from forensics.parsers import gpu_csv
 from forensics.parsers.prefixes import parse_time
 from forensics.patterns import lazy
 
 SIGNATURE = "gpu-thermal-throttle"
 WEIGHT = 0.75
-MAX_BYTES = 16 << 20  # of a record; a sample takes some 60 bytes a card
 SAMPLES = 5  # on end
 SLOWER = 0.9  # of the median clock before: power and boost move it by a few per cent in any run
 _HEAD = b"_reasons."
@@ -30,7 +29,6 @@ _REASON = lazy(
 )
 _BITS = 0x8 | 0x20 | 0x40 | 0x80  # the same reasons in the mask `active` (nvml.h, nvmlClocksEventReason*)
 _CLOCK = lazy(r"clocks(?:\.current)?\.(?:sm|gr|graphics)\b")
-_CARD = lazy(r"(?:index|gpu_bus_id|pci\.bus_id|gpu_uuid|uuid)\b")
 
 
 class _Columns(NamedTuple):
@@ -52,27 +50,19 @@ class _Sample(NamedTuple):
 
 def told(sources: Iterable[Source]) -> list[Observation]:
     """One observation for each card of such a record that was slowed down. What cannot be read says nothing."""
-    return [o for s in sources if s.kind in (Kind.LOG, Kind.METRICS) for o in _of_record(s)]
+    return [
+        _observation(source, card, stretch)
+        for source, rows in gpu_csv.records(sources, _HEAD)
+        for card, samples in _samples(rows).items()
+        if (stretch := _slowed(samples)) is not None
+    ]
 
 
-def _of_record(source: Source) -> Iterator[Observation]:
-    try:
-        if _HEAD not in beginning(source.file, 4096):
-            return
-        text = beginning(source.file, MAX_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return
-    for card, samples in _samples(text).items():
-        if (stretch := _slowed(samples)) is not None:
-            yield _observation(source, card, stretch)
-
-
-def _samples(text: str) -> dict[str, list[_Sample]]:
+def _samples(rows: Iterable[gpu_csv.Row]) -> dict[str, list[_Sample]]:
     """The samples of each card; a header may come again, where the program was started again."""
     columns: _Columns | None = None
     found: dict[str, list[_Sample]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        cells = [cell.strip() for cell in line.split(",")]
+    for number, line, cells in rows:
         if (headed := _columns(cells)) is not None:
             columns = headed
             continue
@@ -90,7 +80,9 @@ def _columns(cells: Sequence[str]) -> _Columns | None:
     reasons = [(at, m["why"]) for at, cell in enumerate(cells) if (m := _REASON.match(cell))]
     if not reasons:
         return None
-    return _Columns(_first(_CARD, cells), _first(_CLOCK, cells), tuple(sorted(reasons, key=lambda r: r[1] == "active")))
+    return _Columns(
+        _first(gpu_csv.CARD, cells), _first(_CLOCK, cells), tuple(sorted(reasons, key=lambda r: r[1] == "active"))
+    )
 
 
 def _first(pattern: re.Pattern[str], cells: Sequence[str]) -> int | None:
