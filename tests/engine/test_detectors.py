@@ -361,10 +361,11 @@ def test_stall_in_the_file_of_the_next_launch_without_times(
 
 
 @pytest.mark.parametrize("begin", [None, 100.0])
-def test_drop_to_one_in_the_file_of_the_next_launch(begin: float | None) -> None:
-    def launches(loss: Sequence[float]) -> dict[str, Observation]:
+@pytest.mark.parametrize("low", [1.0, 2.0])
+def test_drop_to_little_in_the_file_of_the_next_launch(begin: float | None, low: float) -> None:
+    def launches(loss: Sequence[float], scale: float = low) -> dict[str, Observation]:
         first = {"loss_scale": [65536.0] * 200, "loss": loss[:200]}
-        second = {"loss_scale": [1.0] * 300, "loss": loss[200:]}
+        second = {"loss_scale": [scale] * 300, "loss": loss[200:]}
         after = rows(second, source="run2.log", first=201, begin=None if begin is None else begin + 300)
         return seen(frame(rows(first, source="run1.log", begin=begin), after))
 
@@ -373,6 +374,7 @@ def test_drop_to_one_in_the_file_of_the_next_launch(begin: float | None) -> None
     assert (found["scale_stall"].step, found["scale_stall"].weight) == (201, 0.9)
     assert not launches([3.0 - 0.002 * i for i in range(500)])  # it goes on in bf16 and learns
     assert not launches(settling(500, 50))  # or had learned before
+    assert not launches(settling(500, 200), 64.0)  # a scale that models train with
 
 
 def test_recalibration_after_a_resume_is_normal() -> None:

@@ -341,6 +341,7 @@ def scale_stall(
     drop: float = 64.0,
     flat: int = 10,
     low: float = 1.0,
+    needed: float = 8.0,
 ) -> tuple[Observation, ...]:
     """The loss scale is put far below what it was in one record (a resume without scaler state) and stays there.
 
@@ -350,8 +351,10 @@ def scale_stall(
     drop: factor from one record to the next, a step apart or over a restart; halving takes a step each (C15).
     flat: records without any change after it, to the end.
     low: only a scale under this, or one under which the gradient norm is 0 on most records (they underflow), is a
-        stall; a scaler that starts again at 65536 recalibrates and does no harm (C15). At `low` itself, which is also
-        what a run prints that goes on in bf16, the loss must have fallen before, and have stood ever since.
+        stall; a scaler that starts again at 65536 recalibrates and does no harm (C15).
+    needed: from `low`, which is also what a run prints that goes on in bf16, up to this, the loss must have fallen
+        before, and have stood ever since. Models that need a scale at all need 8 or more (Micikevicius et al., Mixed
+        Precision Training, ICLR 2018, 3.2).
     """
     import polars as pl
 
@@ -360,11 +363,11 @@ def scale_stall(
     if metrics.filter((pl.col("name") == "loss_scale") & (pl.col("value") < 1024)).is_empty():
         return ()
     found = [s for s in streams(metrics, _NAMES) if "loss_scale" in s.columns]
-    signs = [sign for stream in found if (sign := _stall(stream, found, drop, flat, low)) is not None]
+    signs = [sign for stream in found if (sign := _stall(stream, found, drop, flat, low, needed)) is not None]
     return merge(signs, found, ())
 
 
-def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low: float) -> Sign | None:
+def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low: float, needed: float) -> Sign | None:
     at, scale = stream.curve("loss_scale")
     if len(scale) < flat or any(not math.isfinite(v) for v in scale):
         return None
@@ -388,7 +391,7 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
         steps = [s for i in at if (s := stream.steps[i]) is not None]
         gaps = [b - a for a, b in itertools.pairwise(steps) if b > a]
         near = a is None or b is None or not gaps or b - a <= 2 * median(gaps)
-        idle = value == low and _stops_learning(stream, at[start])
+        idle = low <= value < needed and _stops_learning(stream, at[start])
         if before < drop * max(value, 1e-30) or not near or not (value < low or dead or idle):
             return None
         weight = 1.0 if value < low or dead else _NOT_SAID
@@ -396,7 +399,7 @@ def _stall(stream: Stream, others: Sequence[Stream], drop: float, flat: int, low
     else:
         earlier = _earlier(stream, others)
         far = earlier is not None and earlier.scale >= drop * max(value, 1e-30)
-        idle = far and earlier is not None and value == low and _stops_learning(*_joined(stream, earlier.stream))
+        idle = low <= value < needed and earlier is not None and _stops_learning(*_joined(stream, earlier.stream))
         if earlier is not None and far and (value < low or dead or idle):
             where, before = earlier.where, earlier.scale
             weight = 1.0 if value < low or dead else _NOT_SAID
