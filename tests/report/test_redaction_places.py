@@ -93,6 +93,7 @@ SERVICES = [
     ("--model_name_or_path zlabs/s-8b --dataset_name zlabs/d", "--model_name_or_path account-1/repo-1 --dataset_name account-1/repo-2"),
     ("['--model_name_or_path', 'zlabs/s-8b']", "['--model_name_or_path', 'account-1/repo-1']"),
     ("https://storage.googleapis.com/storage/v1/b/zbkt-7/o/x", "https://storage.googleapis.com/storage/v1/b/bucket-1/o/x"),
+    (f"zllm-worker-0_ml-x_pytorch-{'0a' * 32}.log:3", f"host-1_namespace-1_pytorch-{'0a' * 32}.log:3"),
     ("in pod zllm-worker-0_ml-x(3f2b8c1d-7a64-4e19-9b05-d2c6e8f01a37)", "in pod host-1_namespace-1(uuid-1)"),
     ("/pod3f2b8c1d-7a64-4e19-9b05-d2c6e8f01a39 pvc-3f2b8c1d-7a64-4e19-9b05-d2c6e8f01a39", "/poduuid-1 pvc-uuid-1"),
     ("https://swanlab.cn/@zuser/zproj/runs/abc123", "https://swanlab.cn/@account-1/project-1/runs/run-1"),

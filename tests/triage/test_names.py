@@ -62,3 +62,8 @@ def test_names_are_bounded_and_come_back_from_the_store() -> None:
     assert 0 < len(names) <= MOST_NAMES
     assert all(len(name) <= LONGEST for _, name in names)
     assert codec.loads(codec.dumps(failed("runs/a", names=names))).names == names
+
+
+def test_namespaces_are_kept_for_the_path() -> None:
+    log = f"bert-master-0_team-q7_pytorch-{'0a' * 32}.log"
+    assert ("namespace", "team-q7") in names_of(failed("", summary="KeyError: 'x'"), [log])

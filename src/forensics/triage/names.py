@@ -1,7 +1,7 @@
 """The names that a job's files give away and its row needs, so that a page can hide them where they stand bare.
 
 A row says `ckpt-jdoe/`, and only a line that no row shows says `USER=jdoe`. Of what such lines teach the row keeps what
-stands in it, and a few users and hosts more, for the path of the job is known only where the row is placed.
+stands in it, and a few users, hosts and namespaces more, for the path of the job is known only where the row is placed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_OF_PATHS = 16  # of them, for the path
 MOST_LINES = 200  # that are learnt from, each of which takes a fraction of a millisecond
 LONGEST = 200  # characters of a name
 _WORD = re.compile(r"[A-Za-z0-9]{3,}")
-_OF_A_PATH = re.compile(r"(?i)\b(?:user|logname|username|home)\W{1,4}[\w/]|/home/|/users/")
+_OF_A_PATH = re.compile(r"(?i)\b(?:user|logname|username|home)\W{1,4}[\w/]|/home/|/users/|-[0-9a-f]{64}\.log\b")
 
 
 def names_of(result: JobResult, lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -33,7 +33,7 @@ def names_of(result: JobResult, lines: Sequence[str]) -> tuple[tuple[str, str], 
         if len(name) <= LONGEST:
             if name.lower() in shown:
                 kept.append((kind, name))
-            elif kind in ("user", "host"):  # and never a secret that nothing else of the row holds
+            elif kind in ("user", "host", "namespace"):  # and never a secret that nothing else of the row holds
                 others.append((kind, name))
     others = others[:MOST_OF_PATHS]
     return tuple(sorted((*kept[: MOST_NAMES - len(others)], *others)))

@@ -64,6 +64,11 @@ _POD_OF_KUBELET = lazy(
     r"(\bpods? [\"']?)([a-z0-9][a-z0-9.-]{2,250})_([a-z0-9][a-z0-9-]{1,62})(?=\((?:[0-9a-f-]{8,36}|uuid-\d{1,9})\))",
     re.ASCII,
 )
+# The kubelet's logs: POD_NAMESPACE_CONTAINER-ID.log
+KUBELETS_LOG = lazy(
+    r"(?<![\w.-])([a-z0-9][a-z0-9.-]{1,250})_([a-z0-9][a-z0-9-]{1,62})_([a-z0-9-]{1,62}-[0-9a-f]{64}(?=\.log\b))",
+    re.ASCII,
+)
 # Whose pod it is: `Controlled By:  PyTorchJob/NAME`, and labels of operators and of Kubernetes' own jobs.
 _JOB = lazy(
     r"(\bControlled By:[ \t]+[A-Z]\w{2,40}/|(?<![\w-])job-name\\?[\"']?[=:]\s?\\?[\"']?)([a-z0-9][a-z0-9.-]{2,62})",
@@ -156,6 +161,11 @@ def pods(text: str, memory: Memory) -> str:
         bare = name.rstrip(".-")
         return memory.host(bare, everywhere=telling(bare)) + name[len(bare) :]
 
+    def namespace(name: str) -> str:
+        return name if name in _PLAIN_NAMESPACE else memory.of("namespace", name)
+
+    if ".log" in text and "_" in text:
+        text = KUBELETS_LOG.sub(lambda match: f"{pod(match[1])}_{namespace(match[2])}_{match[3]}", text)
     if "pod" in text.lower() or "Successfully" in text:
         text = _POD_OF_KUBELET.sub(lambda match: f"{match[1]}{pod(match[2])}_{memory.of('namespace', match[3])}", text)
         text = second(_POD_KIND, pod, text)
@@ -167,7 +177,7 @@ def pods(text: str, memory: Memory) -> str:
     if "-" in text:
         text = _ROLE_POD.sub(lambda match: _of_a_job(match, memory), text)
     if "amespace" in text or "system:serv" in text or " -n " in text or "NAMESPACE" in text or "Successfully" in text:
-        text = second(_NAMESPACE, lambda n: n if n in _PLAIN_NAMESPACE else memory.of("namespace", n), text)
+        text = second(_NAMESPACE, namespace, text)
     return text
 
 

@@ -16,6 +16,7 @@ from forensics.engine.scan import Database, Pattern
 from forensics.files import opened
 from forensics.model import Fact, Kind, RunData, Source
 from forensics.patterns import lazy
+from forensics.report.redaction.hosts import KUBELETS_LOG
 from forensics.report.redaction.pairs import named_in_pairs
 from forensics.report.redaction.settings import pairs
 from forensics.report.redaction.tables import named_in_tables
@@ -27,6 +28,7 @@ CHARACTERS = 200_000  # of all lines together
 _EACH, _OF_FILE = 3, 60  # lines of a file that hold the same word, and of any
 _LONGEST = 4000  # characters of a line
 _NAMES = 2000  # names of metrics
+_ID = 64  # hexadecimals in the names of the kubelet's logs
 
 _KINDS = frozenset({Kind.LOG, Kind.METRICS, Kind.CONFIG, Kind.ERROR_FILE})
 _WORDS = (
@@ -69,13 +71,21 @@ _COLUMNS = {"USER": "User", "ACCOUNT": "Account", "NODELIST": "NodeList", "NODEL
 _COLUMNS |= {"JOBNAME": "JobName", "NAME": "JobName"}
 _ROWS = 20  # of a table, or of a list of hosts
 _LIST = lazy(rb"(?i)\b(?:following|these|allocated|assigned) (?:processors|nodes|hosts|machines)(?: are)?\s?:?\s*\Z")
+_LISTS = (b"processors", b"nodes", b"hosts", b"machines")  # one of these is in each line that _LIST takes
 _HOST_LINE = lazy(rb"\s{0,8}([A-Za-z](?=[A-Za-z.-]*\d)[A-Za-z0-9.-]{1,252})\s*\Z")
 _HEADS = (b"USER ", b"User ", b"user ", b"OWNER", b"EXEC_HOST")  # of the tables of other programs
 
 
 def told(data: RunData) -> tuple[str, ...]:
     """What to learn from, the most telling first: settings that others name, arguments, metrics, lines of files."""
-    return (*pairs(data.facts), *_arguments(data.facts), *_metric_names(data), *told_by(data.sources))
+    named = islice(_named_by_kubelet(data.sources), _OF_FILE)
+    return (*pairs(data.facts), *_arguments(data.facts), *named, *_metric_names(data), *told_by(data.sources))
+
+
+def _named_by_kubelet(sources: Sequence[Source]) -> Iterator[str]:
+    """The names of logs that say pod and namespace."""
+    names = (source.path.rpartition("/")[2] for source in sources)
+    return (name for name in names if len(name) > _ID and KUBELETS_LOG.search(name))
 
 
 def _arguments(facts: Sequence[Fact]) -> list[str]:
@@ -116,13 +126,17 @@ def _lines(source: Source) -> Iterator[str]:
     seen: dict[bytes, int] = {}
     left = _OF_FILE
     lines = _ends(source)
-    yield from _accounts(lines)
-    yield from _listed(lines)
-    if any(b"alue" in line or b"VALUE" in line for line in lines):
+    whole = b"\n".join(lines)
+    lowered = whole.lower()
+    if b"jobid" in lowered:
+        yield from _accounts(lines)
+    if any(word in lowered for word in _LISTS):
+        yield from _listed(lines)
+    if b"alue" in whole or b"VALUE" in whole:
         yield from islice(named_in_pairs("\n".join(_text(line) for line in lines)), _OF_FILE)
-    if any(word in line for line in lines for word in _HEADS):
+    if any(word in whole for word in _HEADS):
         yield from islice(named_in_tables([_text(line) for line in lines]), _ROWS)
-    for n in _may_tell(lines):
+    for n in _may_tell(lines, whole):
         line = lines[n]
         match = _TELLING.search(line) if left else None
         if match is None:
@@ -134,10 +148,13 @@ def _lines(source: Source) -> Iterator[str]:
             yield _text(line)
 
 
-def _may_tell(lines: Sequence[bytes]) -> Iterator[int]:
-    """Places of the lines in which _TELLING can match, in order: it is 300 times as fast to ask hyperscan first."""
+def _may_tell(lines: Sequence[bytes], whole: bytes) -> Iterator[int]:
+    """Places of the lines in which _TELLING can match, in order: it is 300 times as fast to ask hyperscan first.
+
+    whole: the lines, joined.
+    """
     ends: list[int] = []
-    _database().scan(b"\n".join(lines), lambda _id, _start, end, _flags, _context: ends.append(end))
+    _database().scan(whole, lambda _id, _start, end, _flags, _context: ends.append(end))
     begins = [0, *accumulate(len(line) + 1 for line in lines)]
     yield from sorted({bisect_left(begins, end) - 1 for end in ends})
 
