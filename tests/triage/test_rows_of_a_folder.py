@@ -65,6 +65,7 @@ FOLDERS: dict[str, tuple[dict[str, str], int | dict[str, int]]] = {
     "nodes of a large world": (two("{job}_node{n}.log", "world_size=16\n" + S), BOTH),
     "one node each": (of(S, "bert_node0.log", "llama_node0.log"), 2),
     "a GPU of its own each": (of(S, "bert_gpu0.log", "llama_gpu1.log", "t5_gpu2.log"), 3),
+    "ranks of two digits that say nothing": (of("", *(f"{job}_rank0{n}.log" for job in ("bert", "t5") for n in (0, 1))), {"bert": 2, "t5": 2}),
     "nodes of one job": (of(S, "bert_node0.log", "bert_node1.log", "bert_node2.log"), 1),
     "nodes and kinds of logs": (of(S, "train_node0.log", "train_node1.log", "eval_node0.log"), 1),
     "GPUs of machines": (of(S, "dgx01_gpu0.log", "dgx01_gpu1.log", "dgx02_gpu0.log", "dgx02_gpu1.log"), 1),

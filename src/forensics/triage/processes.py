@@ -13,6 +13,7 @@ Sources of the forms:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -119,7 +120,8 @@ def numbered_jobs(logs: Sequence[str]) -> Jobs:
             return Jobs()
         behind = behind and m.start("job") == 0
         local = local and _LOCAL.search(m["parts"]) is not None
-        found.setdefault(m["job"], {}).setdefault("_".join(re.findall(r"\d+", m["parts"])), []).append(file)
+        number = "_".join(str(int(n)) for n in re.findall(r"\d+", m["parts"]))
+        found.setdefault(m["job"], {}).setdefault(number, []).append(file)
     if not found or any(is_kind_of_log(stem(file)) or is_host(stem(file)) for file in others):
         return Jobs()
     if not _apart(found, others, local):
@@ -137,7 +139,7 @@ def _apart(found: Mapping[str, Mapping[str, Sequence[str]]], others: Sequence[st
     if len(found) == 1:
         (members,) = found.values()
         return bool(others) and len(members) > 1
-    every = [n for members in found.values() for n in members]
-    if all(any(every.count(n) > 1 for n in members) for members in found.values()):
+    jobs_with = Counter(n for members in found.values() for n in members)
+    if all(any(jobs_with[n] > 1 for n in members) for members in found.values()):
         return True
     return local and all(len(members) == 1 for members in found.values())

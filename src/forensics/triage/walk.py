@@ -462,20 +462,22 @@ class Search:
             return Found()
         made = {folder: self._tree.listing(self._joined(path, folder)) for folder in inside.rest[:FRUITLESS]}
         own = [job.path.rpartition("/")[2] for job in found.jobs]
+        jobs_of, lengths = set(own), {len(job) for job in own}
         for folder, below in made.items():
             kept = [*below.folders, *below.files] if below is not None and names.is_of_runs(folder) else []
-            if kept and not any(entry.startswith(job) for entry in kept for job in own):
+            if kept and not any(entry[:n] in jobs_of for entry in kept for n in lengths):
                 return Found()
         theirs = [n for n in made if names.is_state(n) or not names.is_inert(n)]
-        beside = {(folder, job) for folder in theirs for job in own if (below := made[folder]) and job in below.folders}
-        jobs = tuple(
-            replace(
-                job,
-                parts=(*job.parts, *(self._joined(self._joined(path, f), n) for f, n in sorted(beside) if n == name)),
-            )
-            for job, name in zip(found.jobs, own, strict=True)
-        )
-        left = [n for n in theirs if n not in {folder for folder, _ in beside} and not names.is_part(n)]
+        beside: dict[str, list[str]] = {job: [] for job in own}  # by job, the folders of its own in these
+        holding = set()
+        for folder in sorted(theirs):
+            below = made[folder]
+            for inner in below.folders if below is not None else ():
+                if inner in beside:
+                    beside[inner].append(self._joined(self._joined(path, folder), inner))
+                    holding.add(folder)
+        jobs = tuple(replace(job, parts=(*job.parts, *beside[name])) for job, name in zip(found.jobs, own, strict=True))
+        left = [n for n in theirs if n not in holding and not names.is_part(n)]
         return Found(jobs, found.notes) + self._make.left_out(path, [*inside.kept, *left])
 
     @staticmethod
