@@ -153,7 +153,7 @@ def test_processes_that_are_no_rank() -> None:
         "    _worker_loop (torch/utils/data/_utils/worker.py:275)\n"
         "    <module> (<string>:1)\n"
     )
-    assert main_threads([worker]) == []
+    assert list(main_threads([worker])) == []
 
 
 def test_gdb() -> None:

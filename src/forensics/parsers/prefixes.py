@@ -25,13 +25,17 @@ from forensics.patterns import lazy
 ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
 _ANSI = lazy(ANSI)
 
+# How the system's log writes a time: the classic one of syslog, and RFC 5424's.
+_SYSTEMS_TIME = (
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
+)
+# What collectors of output put before each line: docker logs -t, kubectl logs --timestamps; containerd in its files.
+_COLLECTED_TIME = r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) "
 # What a kernel's line begins with in the forms of `parsers.kernel.lines`, and other lines seldom do: printk's stamp
 # ("[%5lu.%06lu] "), the tag of the system's log, or the words of drivers and of the memory killer, behind any stamp in
 # brackets.
-_LOGGED = (
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
-    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) [A-Za-z0-9][\w.-]{0,252} "
-)
+_LOGGED = rf"(?:{_SYSTEMS_TIME}) [A-Za-z0-9][\w.-]{{0,252}} "
 _KERNELS = (
     rf"(?:\[(?=[ \d]{{5,10}}\.) {{0,4}}\d{{1,10}}\.\d{{6}}\] |{_LOGGED}kernel: |(?:\[[^\]]{{1,40}}\] ?)?"
     r"(?:NVRM: |Out of memory: Killed process|oom-kill:constraint=|Memory cgroup out of memory: "
@@ -44,10 +48,7 @@ _LINE = r":(?:\d{1,9}[:-])?"  # behind the name of a file that grep names, its l
 # name -> pattern; named groups are fields of Identity, `ts` is a time, `host` a node.
 ALWAYS: dict[str, str] = {
     # "-": of a stream that a collector did not keep (archives.records)
-    "cri": (
-        r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "
-        r"(?:(?P<stream>stdout|stderr)|-) [FP] "
-    ),
+    "cri": rf"{_COLLECTED_TIME}(?:(?P<stream>stdout|stderr)|-) [FP] ",
     "kubectl": r"^\[pod/(?P<host>[^/\]]+)/[^\]]+\] ",
     "stamp": (
         r"^(?P<ts>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?):? "
@@ -68,8 +69,7 @@ ALWAYS: dict[str, str] = {
     "lightning": r"^\[rank: (?P<rank>\d+)\] ",
     "torchx": r"^[A-Za-z][\w.-]*/\d+ (?P<rest>\[\w+\d+\]:)",
     "syslog": (
-        r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
-        r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
+        rf"^(?P<ts>{_SYSTEMS_TIME}) "
         r"(?P<host>[A-Za-z0-9][\w.-]*) "
         r"(?:kernel|systemd|slurmd|slurmstepd|kubelet|containerd|dockerd|nvidia-[\w-]+|earlyoom)(?:\[\d+\])?: "
         r"(?:<[0-3]>)?"
@@ -117,8 +117,7 @@ VOTED: dict[str, str] = {
     # journalctl -u train.service (-o short, short-precise, short-iso): a program's own lines behind its name and pid.
     # The pid is that of the process which opened the stream, a shell script's as often as Python's.
     "journal": (
-        r"^(?P<ts>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
-        r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
+        rf"^(?P<ts>{_SYSTEMS_TIME}) "
         r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: (?:<[0-3]>)?"
     ),
 }
@@ -243,8 +242,7 @@ _CTIME = lazy(
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?"
     r"(?: ([AP]M)\b)?(?: (?:[A-Z]{2,5} )?(\d{4}))?"
 )
-# What collectors of output put before each line: docker logs -t, kubectl logs --timestamps.
-_COLLECTED = lazy(r"^(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
+_COLLECTED = lazy(_COLLECTED_TIME)
 _STAMPED = lazy(
     r"\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)\]? "

@@ -459,13 +459,11 @@ def _time_before(read: _Read, since: int, offset: int, reference: float) -> tupl
     return None
 
 
-def main_threads(stacks: Sequence[Stack]) -> list[Stack]:
-    """One stack a dump: that of the main thread. Processes that are no rank (data workers, launchers) are left out."""
-    return [stack for stack, _ in _main_threads(stacks)]
+def main_threads(stacks: Iterable[Stack]) -> Iterator[tuple[Stack, str]]:
+    """One stack a dump: that of the main thread. Processes that are no rank (data workers, launchers) are left out.
 
-
-def _main_threads(stacks: Sequence[Stack]) -> Iterator[tuple[Stack, str]]:
-    """`main_threads`, each with its frames as text: "file:line function" a line each, innermost first."""
+    Each with its frames as text: "file:line function" a line each, innermost first.
+    """
     for stack in stacks:
         if stack.main and stack.frames:
             text = "\n".join(map(str, stack.frames))
@@ -476,7 +474,7 @@ def _main_threads(stacks: Sequence[Stack]) -> Iterator[tuple[Stack, str]]:
 def observations(stacks: Sequence[Stack]) -> list[Observation]:
     """Main threads as observations of `stack-dump`; `frames`: "file:line function" a line each, innermost first."""
     found = []
-    for stack, frames in _main_threads(stacks):
+    for stack, frames in main_threads(stacks):
         shown = next((frame for frame in stack.frames if is_users(frame.file)), stack.frames[0])
         captures = {"kind": stack.kind, "frames": frames}
         if stack.reason:
