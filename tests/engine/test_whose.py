@@ -344,3 +344,20 @@ def test_a_lone_process_may_use_any_device(tmp_path: Path) -> None:
     assert root(tmp_path / "a", {"out.log": f"{STEPS}\n{oom(3)}"}).ranks is None
     assert root(tmp_path / "b", {"out.log": f"world_size: 1\n{STEPS}\n{oom(3)}"}).ranks is None
     assert root(tmp_path / "c", {"out.log": f"{RANKS}{oom(3)}"}).ranks == (3,)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("job.out", "job.err", "job.log"),
+        ("a/0/stdout", "a/0/stderr", "a/0/stdout.log"),
+        ("run_stdout.log", "run_stderr.log", "run-err.txt"),
+        ("stdout.log", "stderr"),
+    ],
+)
+def test_the_streams_of_one_program_have_one_name(paths: tuple[str, ...]) -> None:
+    assert len({whose.without_stream(path) for path in paths}) == 1
+
+
+def test_a_word_that_ends_as_a_stream_does_is_none() -> None:
+    assert len({whose.without_stream(path) for path in ("rollout.log", "roll.log", "layout", "lay")}) == 4

@@ -32,7 +32,6 @@ _HOST = r"(?P<before>[\w.-]{0,200}?)(?P<number>\d{1,9})(?P<after>[A-Za-z-]{0,50}
 _NUMBERED_HOST = re.compile(_HOST)
 _FIRST_HOST = re.compile(rf"\*\*\* (?:STEP|JOB) \S+ ON {_HOST} CANCELLED AT ")
 _Launch = tuple[str, int]  # a launch folder, and the number of the attempt in its path
-_STREAM = re.compile(r"(?:[._-]?(?:std)?(?:out|err))(?=\.log$|\.txt$|$)")  # in the name of a file
 _RUN_FOLDER = re.compile(
     r"^(?P<folder>.*?)(?:^|/)attempt_(?P<attempt>\d+)/\d+/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$"
 )
@@ -125,7 +124,7 @@ def _place(o: Observation) -> tuple[str, int] | None:
 
 
 def _file(o: Observation) -> str:
-    return _STREAM.sub("", o.evidence[0].file)
+    return whose.without_stream(o.evidence[0].file)
 
 
 def pci_bus(text: str) -> str | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from forensics.engine.few import Row, few
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
+from forensics.engine.whose import without_stream
 from forensics.model import Identity, Kind, Observation, RunData, Source
 from forensics.patterns import lazy
 
@@ -22,7 +23,6 @@ RESUMED = "run-resumed"
 _VARIES = lazy(r"\d+")
 _POD = lazy(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
 _NUMBER = lazy(r"\d+")
-_STREAM = lazy(r"(?:[._-](?:std)?(?:out|err))?(?:\.(?:log|txt))?$")
 _SLURM = lazy(r"(?:^|/)slurm-(\d{1,12})\.(?:out|err|log)$")
 
 
@@ -67,19 +67,14 @@ def _with_other_streams(groups: Sequence[tuple[str, ...]], data: RunData) -> lis
     of_stem: dict[str, set[int]] = defaultdict(set)
     for n, group in enumerate(groups):
         for path in group:
-            of_stem[_stem(path)].add(n)
+            of_stem[without_stream(path)].add(n)
     more: dict[int, list[str]] = defaultdict(list)
     for s in data.sources:
         if s.kind is Kind.LOG and s.identity.attempt is None and s.path not in placed:
-            told = of_stem.get(_stem(s.path), set())
+            told = of_stem.get(without_stream(s.path), set())
             if len(told) == 1:
                 more[next(iter(told))].append(s.path)
     return [(*group, *more[n]) for n, group in enumerate(groups)]
-
-
-def _stem(path: str) -> str:
-    """A path without what tells the streams of one program apart: job.out, job.err."""
-    return _STREAM.sub("", path)
 
 
 def _logs(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[_Log]:

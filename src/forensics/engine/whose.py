@@ -33,6 +33,7 @@ LAUNCHERS_OWN = frozenset(
 
 _WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:[^/]+!/)?(?:(?:filtered_)?std(?:out|err)\.log|error\.json)$")
 _STREAM = re.compile(r"^(.*\.(?:std)?)(out|err)$")
+_STREAM_AND_END = re.compile(r"(?:(?:^|(?<=/)|[._-])(?:std)?(?:out|err))?(?:\.(?:log|txt))?$")
 
 # What srun says of tasks that ended with a status; those above this one stand for signals.
 _TASKS_EXITED = re.compile(
@@ -230,6 +231,11 @@ def other_stream(path: str) -> str | None:
     """`job_2.err` beside `job_2.out`, and the other way round: what one process writes to its two streams."""
     m = _STREAM.match(path)
     return f"{m[1]}{'out' if m[2] == 'err' else 'err'}" if m else None
+
+
+def without_stream(path: str) -> str:
+    """A path without what tells the streams of one program apart: `job.out`, `job_stderr.log`, `0/stdout`."""
+    return _STREAM_AND_END.sub("", path)
 
 
 def neighbours(known: Mapping[Place, int], seen: Iterable[tuple[str | None, int | None]]) -> dict[Place, int]:
