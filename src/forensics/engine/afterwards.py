@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from forensics.engine.aftermath import OF_OTHERS
 from forensics.engine.borrowed import KILLED
 from forensics.engine.candidates import Candidate, sum_up_without
-from forensics.engine.graph import depends_on, link, may_precede
+from forensics.engine.graph import depends_on, link, may_precede, stands_above
 from forensics.engine.hangs import is_hang, is_stop
 from forensics.engine.identity import World
 from forensics.engine.own_failures import is_own_failure
-from forensics.engine.peers import GONE
-from forensics.engine.survival import MEMORY_KILLS
+from forensics.engine.peers import GONE, LOST_PEER
+from forensics.engine.survival import DEATHS, MEMORY_KILLS
 from forensics.engine.teardowns import BY_LAUNCHER, ends_a_step
 from forensics.model import Observation
 
@@ -102,6 +102,23 @@ def follow(live: Sequence[Candidate], world: World) -> None:
                 break
 
 
+def said_when_stopped(live: Sequence[Candidate]) -> None:
+    """What ranks meet below the line in which a launcher stops them follows from the error of another rank above it.
+
+    Handlers of SIGTERM raise, save, and run out of memory or disk as they do.
+    """
+    for stop in (c for c in live if c.signature.name == BY_LAUNCHER):
+        for c in live:
+            if not is_own_failure(c) or c.explained_by is not None or not _came_after(stop, c):
+                continue
+            for o in live:
+                apart = o.ranks and c.ranks and not set(o.ranks) & set(c.ranks)
+                own = is_own_failure(o) and o.attempt == c.attempt and _came_after(o, stop)
+                if apart and own and o.signature.name not in (*LOST_PEER, *DEATHS) and not depends_on(o, c):
+                    link(o, c)
+                    break
+
+
 def _stops(c: Candidate, live: Sequence[Candidate], world: World) -> list[Candidate]:
     """What stopped the run from outside before all signs of a failure."""
     alone = [stop for stop in live if is_stop(stop) and stop.attempt == c.attempt and stop.signature.kind != "echo"]
@@ -145,3 +162,12 @@ def _printed_after(o: Observation, notice: Observation) -> bool:
     if o.evidence[0].file == notice.evidence[0].file:
         return o.evidence[0].is_below(notice.evidence[0])
     return o.timed and notice.timed and o.time is not None and notice.time is not None and o.time > notice.time
+
+
+def _came_after(a: Candidate, b: Candidate) -> bool:
+    """Whether all of b stands below the first sign of a in its file, or bears a later stamp."""
+    if stands_above(a, b):
+        return True
+    first = min((o.time for o in a.observations if o.timed and o.time is not None), default=None)
+    stamps = [o.time for o in b.observations if o.timed and o.time is not None]
+    return first is not None and len(stamps) == len(b.observations) and min(stamps) > first

@@ -125,7 +125,7 @@ def explain(
     links.teardowns(live)
     links.kills_by_agents(live, [c for c in found if c.signature.name == WORKER_EXIT], world)
     links.reports(live)
-    links.said_when_stopped(live)
+    afterwards.said_when_stopped(live)
     afterwards.follow(live, world)
     links.lost_workers(live, world)
     links.told_above(live)

@@ -19,7 +19,7 @@ from forensics.engine.survival import DEATHS
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import Observation
 
-FIRST_SEEN = "failed (exitcode: "
+_FIRST_SEEN = "failed (exitcode: "
 _HEADING = "Root Cause (first observed failure)"
 _FARTHEST = 6  # lines from the heading to the rank in the row below it
 LATER = "the launcher saw rank {rank} die first, and nothing tells that this came before that rank's own error"
@@ -40,6 +40,11 @@ class _Table:
         """
         began = self.times.get(self.first)
         return began is not None and all(self.times[r] > began if r in self.times else one_host for r in ranks)
+
+
+def sees_first(o: Observation) -> bool:
+    """Whether it is the line in which an agent finds the first of its workers dead."""
+    return "local_rank" in o.captures and _FIRST_SEEN in o.evidence[0].text
 
 
 def mark(found: Sequence[Candidate], live: Sequence[Candidate], world: World, times: order.Timeline) -> None:
@@ -75,7 +80,7 @@ def _tables(found: Sequence[Candidate], world: World) -> Mapping[int, _Table]:
             e = o.evidence[0]
             if _HEADING in e.text and e.line is not None:
                 headings[c.attempt, e.file].append(e.line)
-            elif FIRST_SEEN in e.text and "local_rank" in o.captures:
+            elif sees_first(o):
                 named[c.attempt].add(world.of(o))
             elif c.signature.name == WORKER_EXIT and e.line is not None:
                 rows.append((c.attempt, o))

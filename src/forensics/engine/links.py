@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from forensics.engine import aftermath
 from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
-from forensics.engine.first_dead import FIRST_SEEN
+from forensics.engine.first_dead import sees_first
 from forensics.engine.graph import (
     brings_about,
     clocks_in_other_zones,
@@ -20,15 +20,12 @@ from forensics.engine.graph import (
     may_precede,
     not_before,
     of_other_hosts,
-    stands_above,
 )
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
-from forensics.engine.own_failures import is_own_failure
 from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
-from forensics.engine.teardowns import BY_LAUNCHER
 from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
@@ -88,32 +85,6 @@ def reports(live: Sequence[Candidate]) -> None:
             link(own, report)
 
 
-def said_when_stopped(live: Sequence[Candidate]) -> None:
-    """What ranks meet below the line in which a launcher stops them follows from the error of another rank above it.
-
-    Handlers of SIGTERM raise, save, and run out of memory or disk as they do.
-    """
-    for stop in (c for c in live if c.signature.name == BY_LAUNCHER):
-        for c in live:
-            if not is_own_failure(c) or c.explained_by is not None or not _came_after(stop, c):
-                continue
-            for o in live:
-                apart = o.ranks and c.ranks and not set(o.ranks) & set(c.ranks)
-                own = is_own_failure(o) and o.attempt == c.attempt and _came_after(o, stop)
-                if apart and own and o.signature.name not in (*LOST_PEER, *DEATHS) and not depends_on(o, c):
-                    link(o, c)
-                    break
-
-
-def _came_after(a: Candidate, b: Candidate) -> bool:
-    """Whether all of b stands below the first sign of a in its file, or bears a later stamp."""
-    if stands_above(a, b):
-        return True
-    first = min((o.time for o in a.observations if o.timed and o.time is not None), default=None)
-    stamps = [o.time for o in b.observations if o.timed and o.time is not None]
-    return first is not None and len(stamps) == len(b.observations) and min(stamps) > first
-
-
 def kills_by_agents(live: Sequence[Candidate], exits: Sequence[Candidate], world: World) -> None:
     """What an agent killed because it did not end when asked follows from the process that had failed before."""
     rows = [o for c in exits for o in c.observations]
@@ -134,7 +105,7 @@ def lost_workers(live: Sequence[Candidate], world: World) -> None:
     It stops the others then, and their workers with them. Not where a clock says that a worker was lost before.
     """
     for report in (c for c in live if c.signature.name == LAUNCHERS_REPORT):
-        seen = (o for o in report.observations if "local_rank" in o.captures and FIRST_SEEN in o.evidence[0].text)
+        seen = filter(sees_first, report.observations)
         first = next((rank for o in seen if (rank := world.of(o)) is not None), None)
         own = [
             o

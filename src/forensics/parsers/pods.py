@@ -83,14 +83,10 @@ class Pod:
 
 
 def may_tell(head: bytes, observations: Sequence[Observation]) -> bool:
-    """Whether `refine` could add anything: a head that tells of pods, or a row of events among the signs."""
+    """Whether `refine` could add anything: a head that tells of pods, or a row among the signs."""
     if not observations:
         return False
-    return _tells(head) or any(_may_be_row(o.evidence[0].text) for o in observations)
-
-
-def _may_be_row(text: str) -> bool:
-    return "pod/" in text or "node/" in text or _ROW.match(text[:600]) is not None
+    return _tells(head) or any(is_row(o.evidence[0].text) for o in observations)
 
 
 def _tells(head: bytes) -> bool:
@@ -138,7 +134,8 @@ def assigned(text: str) -> dict[str, str]:
 
 def is_row(text: str) -> bool:
     """Whether a line is a row of `kubectl get events` or `get pods`: it is of a namespace, and not of one pod."""
-    return _EVENT.search(text[:600]) is not None or _ROW.match(text[:600]) is not None
+    event = ("pod/" in text or "node/" in text) and _EVENT.search(text[:600]) is not None
+    return event or _ROW.match(text[:600]) is not None
 
 
 def node_of_event(text: str) -> str | None:
