@@ -52,6 +52,7 @@ FOLDERS: dict[str, tuple[dict[str, str], int | dict[str, int]]] = {
     "one pod each": (of(S, "bert-trainer-0.log", "llama-trainer-0.log", "t5-trainer-0.log"), 3),
     "namespaces": (of(S, "a_x-worker-0.log", "a_x-worker-1.log", "b_x-worker-0.log"), {"a/x": 2, "b/x": 1}),
     "others beside pods": (two("{job}-worker-{n}.log") | of(S, "t5.log"), BOTH | {"t5": 1}),
+    "many others beside pods": (two("{job}-worker-{n}.log") | of(S, *(f"{letter}net.log" for letter in "abcdefghijklmnopqrst")), 22),
     "one job of pods beside others": (of(S, "x-worker-0.log", "x-worker-1.log", "t5.log"), {"x": 2, "t5": 1}),
     "roles of one run": (of(S, "actor-worker-0.log", "critic-worker-0.log"), 1),
     "pods of one job": (of(S, "bert-worker-0-pytorch.log", "bert-worker-1-pytorch.log"), 1),

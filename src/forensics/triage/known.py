@@ -255,10 +255,14 @@ class Known:
         return () if found.local and writers(heads, len(logs)) is Writers.RANKS else found.cuts
 
     def _others(self, path: str, files: Sequence[str]) -> Found:
-        """Logs beside those of jobs by their pods: a job each where its name is of no kind of log, and it trained."""
+        """Logs beside those of jobs by their pods: a job each where its name is of no kind of log, and it trained.
+
+        Of many the first are asked, and the others are jobs where most of these are.
+        """
         logs = [n for n in files if layouts.may_be_log(n) and not layouts.is_study_log(n)]
-        own = [cut for cut in layouts.by_stem(logs) if not layouts.is_kind_of_log(cut.name)][:FIRST]
-        cuts = [cut for cut in own if self._tree.trains(path, cut.entries[0])]
+        own = [cut for cut in layouts.by_stem(logs) if not layouts.is_kind_of_log(cut.name)]
+        cuts = [cut for cut in own[:FIRST] if self._tree.trains(path, cut.entries[0])]
+        cuts += own[FIRST:] if 2 * len(cuts) > FIRST else []
         taken = {entry for cut in cuts for entry in cut.entries}
         return self._make.cut(path, cuts, "file") + self._make.archives(path, [n for n in files if n not in taken])
 
