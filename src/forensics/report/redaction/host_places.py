@@ -63,7 +63,7 @@ PLACES = (
     place(rf"(\b(?:rdzv_)?endpoint\s*[:=]\s*[\"']?)({NAME})(?=:\d)", "endpoint"),
     place(rf"(\bhost\s{{1,10}}: )({NAME})", "host"),  # torchrun's summary of a failure
     # Open MPI, collect_env
-    place(rf"(\b(?:(?:Local|Remote|Peer) host|Host|Hostname|Node name|Node|System name):\s{{1,12}})({NAME})(?=\s*$)"),
+    place(rf"(\b(?:(?:Local|Remote|Peer) host|Hostname|Node name|System name):\s{{1,12}})({NAME})(?=\s*$)"),
     place(rf"(\bon (?:node|host|vnode) )({NAME})", "on node ", "on host ", "on vnode "),
     place(rf"(^\[)({NAME})(?=:\d+\])"),  # Open MPI: [host:pid]
     place(rf"(\[)({NAME})(?=:\d+ ?:\d+\] )", ":"),  # UCX: [host:pid :tid]

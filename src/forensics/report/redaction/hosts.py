@@ -11,7 +11,7 @@ from forensics.report.redaction.host_places import DICTS, IN_DICTS, LISTS, NAME,
 from forensics.report.redaction.memory import Memory, second, telling
 from forensics.report.redaction.shapes import IS
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import ORDINARY
+from forensics.report.redaction.words import NO_HOSTS, ORDINARY
 
 # In an address any domain is one.
 _URL_HOST = lazy(
@@ -192,7 +192,7 @@ def _bracketed(match: re.Match[str], memory: Memory) -> str:
 
 def _in_places(text: str, memory: Memory) -> str:
     def placed(name: str) -> str:
-        if name.lower() in ORDINARY or public(name):
+        if name.lower() in ORDINARY or name.lower() in NO_HOSTS or public(name):
             return name
         return memory.host(name, everywhere=telling(name))
 

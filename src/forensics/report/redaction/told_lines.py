@@ -61,7 +61,11 @@ _WORDS = (
     r"|\bartifact |resuming run |\bruns/[a-z]{3}\d\d_\d\d-"
     r"|new run with run id |\bview run [^\n]{1,128} at: |\bexperiment with name '"
     r"|/rech/|/var/spool/mail/|serial number|gethostname\(\)|requested job |slurm(?:stepd|d)-"
-    r"|\bhead -> | type (?:nfs|cifs)|->[\w.-]+:\w+ \(|sky-[0-9a-f]{4}-|secrets\.\w|securestring|secretstring"
+    # what people's own scripts say of where they run
+    r"|\b(?:running|submitted|launched|started|scheduled|executing) (?:on|from) |\bhost ?name is |\bhost ?list\b"
+    r"|\b(?:master|machine|chief|head)(?:[ _](?:node|host|addr(?:ess)?))?\s?[:=]|\brank \d+ [^\n]{0,12}\bon "
+    r"|\b(?:nodes|hosts|machines)\b| slots=\d"
+    r"|\bhead -> | type (?:nfs|cifs|fuse)|->[\w.-]+:\w+ \(|sky-[0-9a-f]{4}-|secrets\.\w|securestring|secretstring"
 )
 _TELLING = lazy(b"(?i)" + _WORDS.encode())
 
@@ -77,9 +81,18 @@ _HEADS = (b"USER ", b"User ", b"user ", b"OWNER", b"EXEC_HOST")  # of the tables
 
 
 def told(data: RunData) -> tuple[str, ...]:
-    """What to learn from, the most telling first: settings that others name, arguments, metrics, lines of files."""
+    """What to learn from, the most telling first: settings that others name, arguments, hosts, metrics, lines."""
     named = islice(_named_by_kubelet(data.sources), _OF_FILE)
-    return (*pairs(data.facts), *_arguments(data.facts), *named, *_metric_names(data), *told_by(data.sources))
+    settings = (*pairs(data.facts), *_arguments(data.facts))
+    return (*settings, *_nodes(data), *named, *_metric_names(data), *told_by(data.sources))
+
+
+def _nodes(data: RunData) -> list[str]:
+    """The hosts that were read from prefixes of lines, from files and their names, said as variables say it."""
+    identities = [item.identity for items in (data.sources, data.observations, data.tracebacks) for item in items]
+    nodes = list(dict.fromkeys(identity.node for identity in identities if identity.node))[:_NAMES]
+    rows = (nodes[at : at + _ROWS] for at in range(0, len(nodes), _ROWS))
+    return [" ".join(f"HOSTNAME={node}" for node in some) for some in rows]
 
 
 def _named_by_kubelet(sources: Sequence[Source]) -> Iterator[str]:

@@ -90,6 +90,30 @@ TERMS = frozenset(
     "reader writer parser sender receiver client north south east west day night hour minute week month year".split()
 )
 
+# What stands behind `Host:`, `Node:` and `Master:` where it is no name of a machine: states, systems, parts of machines
+# and of clusters, and words that sentences go on with.
+NO_HOSTS = frozenset(
+    "cpu cpus gpus npu xpu tpu hpu mps dram ram memory mem disk cuda rocm hip devices pinned pageable numa socket "
+    "linux windows darwin macos freebsd ubuntu debian centos rhel rocky alpine android x86 amd64 arm64 arm "
+    "aarch64 wsl up down ok ready failed failing fail failure lost alive dead missing crashed crash hung healthy "
+    "unhealthy idle busy offline online started starting stopped running waiting pending done finished error "
+    "errors timeout timed connected disconnected connection available unavailable unreachable reachable reboot "
+    "rebooted rebooting draining drained drain alloc allocated mixed maint reserved exclusive active inactive "
+    "enabled disabled auto default any all some other others both each every this that these those the a an is "
+    "was are were be been has have had will would can could should must may might not no yes on off true false "
+    "none null nil unknown n/a nan inf self only same local remote localhost loopback internal external public "
+    "private primary secondary replica standby leader follower root leaf parent child children kind type name "
+    "names address addr addresses port ports id ids rank ranks index number count total size list lists info "
+    "details status state role roles version process processes threads thread to from of for in at by with as and "
+    "or but if when while because after before during per via over under mismatch verification resolution lookup "
+    "validation check checking match matches nginx uvicorn gunicorn apache envoy istio werkzeug cloudflare "
+    "tornado aiohttp jetty tomcat iis caddy traefik haproxy simplehttp bearer basic http https ssh tcp udp grpc "
+    "mpi nccl gloo ucc ucx slurm pbs lsf kubernetes k8s docker ray dask spark hadoop unspecified specified given "
+    "required optional empty above below here there str int bool float bytes hostname host node args cfg config "
+    "obj value values msg os platform parsed url notebook cli jupyter dashboard console terminal api side system "
+    "startup".split()
+)
+
 # Whose names in an address say where to read more, and not whose run it was. Suffixes.
 PUBLIC_HOSTS = frozenset(
     "pytorch.org tensorflow.org python.org pypi.org pythonhosted.org anaconda.org anaconda.com conda.io "

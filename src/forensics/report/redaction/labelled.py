@@ -1,0 +1,144 @@
+"""Hosts behind labels that people write: `Host: x, GPUs: 8`, `Master node: x`, `Running on x`, `[x] rank 3: ...`.
+
+A label of two words (`Master node`, `hostname`, `submit host`) is followed by a host's name, whatever that looks like,
+unless it is a word of states or of machines' parts. What stands behind one word (`Host:`, `Node:`, `MASTER=`), or in a
+sentence, is a host where it has a number as hosts have, or where ranks, cards or processes are named right behind it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from forensics.patterns import lazy
+from forensics.report.redaction.host_places import NAME
+from forensics.report.redaction.host_shapes import numbered, of_graph, word
+from forensics.report.redaction.memory import Memory, second, telling
+
+# No name goes on behind it, and nothing is called or indexed.
+_ENDS = r"(?![\w(\[]|[./@-]\w|::)"
+_MACHINE = r"(?:host|node|machine|server|instance)(?:[ _-]?name)?"
+_ROLE = (
+    r"(?:master|main|head|chief|leader|first|compute|worker|login|submit(?:ting)?|submission|exec(?:ution)?"
+    r"|launch(?:er|ing)?|batch|local|remote|peer|current|this|my|target|source|failed|failing|faulty|bad|slow|lost"
+    r"|dead|rendezvous|rdzv|coordinator|allocated|assigned|scheduled)"
+)
+_TWO_WORDS = (
+    rf"(?<![A-Za-z])(?:{_ROLE}[ _-]?(?:{_MACHINE}|addr(?:ess)?)|host[ _-]?name|node[ _-]?name|host[ _-]?list|fqdn)"
+)
+_IS = r"\\?[\"']?\s?[:=]\s{0,16}\\?[\"']?"
+_LABELLED = lazy(rf"(?i)({_TWO_WORDS}{_IS})({NAME}){_ENDS}(?=[\s,;|)\]}}:\"'.\\]|\Z)", re.ASCII)
+_HOSTNAME_IS = lazy(
+    rf"(?i)((?<![A-Za-z])host[ _-]?name is [\"']?)({NAME}){_ENDS}(?=[\"']?[.,;)]?\s*$)", re.ASCII | re.M
+)
+# One word, and a name that looks like a host's; two words in a sentence.
+_WORDS = r"(?:host|node|machine|server|master|chief)"
+_LABELLED_NUMBERED = (
+    lazy(rf"(?i)({_TWO_WORDS}\s(?:is|was)\s[\"']?)({NAME}){_ENDS}", re.ASCII),
+    lazy(rf"(?i)((?<![A-Za-z.]){_WORDS}(?:{_IS}|\s))({NAME}){_ENDS}", re.ASCII),
+    # `Node 0: x`, `node_rank 0 host x`, `Node 0 (hostname: x`
+    lazy(
+        r"(?i)((?<![A-Za-z.])(?:host|node|machine)(?:[ _-]?(?:rank|id|index))?[ #:=]{1,2}\d{1,6}\)?"
+        rf"(?:{_IS}|\s(?:(?:is|on|->|=>)\s)?)(?:\(?(?:host|node)(?:name)?[:=\s]\s?)?)({NAME}){_ENDS}",
+        re.ASCII,
+    ),
+)
+# One word, any name, and then ranks, cards or processes.
+_BESIDE = (
+    r"(?:(?:global|local|node|world)[ _-]?)?"
+    r"(?:ranks?|gpus?|world[ _-]?size|pid|ip|tasks?|slots|procs|processes|port|cpus?|cores)\b\s?[:=]?\s?\d"
+)
+_LABELLED_BESIDE = lazy(
+    rf"(?i)((?<![A-Za-z.]){_WORDS}\s?[:=]\s?[\"']?)({NAME})(?=[\"']?[\s,;|)\]]{{1,4}}{_BESIDE})", re.ASCII
+)
+_LABELLED_ALONE = lazy(
+    r"((?<![A-Za-z.])(?:MASTER|CHIEF|HEAD|HOST|NODE|Host|host)(?:=|: )[\"']?)"
+    rf"({NAME}){_ENDS}(?=[\"']?(?:\s*$|[,;|)\]}}]|:\d))",
+    re.ASCII | re.M,
+)
+# Sentences in which a process says where it is, or where a job comes from.
+_WORKS = (
+    r"(?:[Rr]unn?(?:ing|s)?|[Ss]tart(?:ed|ing)|[Ll]aunch(?:ed|ing)|[Ss]cheduled|[Ee]xecut(?:ed|ing)|[Ss]pawn(?:ed|ing)"
+    r"|[Dd]ispatched|[Pp]laced|[Aa]llocated|[Gg]ranted|[Rr]estart(?:ed|ing)|[Cc]rashed|[Dd]ied|[Ff]ailed|[Kk]illed"
+    r"|[Hh]ung|[Ee]xited|[Ll]istening)(?: (?:job|task|process|rank|worker|server|agent)\S{0,12})?"
+)
+_COMES = r"(?:[Ss]ubmitted|[Ll]ogged in|[Hh]ello)"
+_SAID = lazy(
+    rf"(\b(?:{_WORKS} on|{_COMES}(?: on| from| at)|[Cc]onnected to)"
+    r"(?: the)?(?: compute| login| head| worker| master)?(?P<label> (?:host|node|machine|server))? )"
+    rf"({NAME}){_ENDS}",
+    re.ASCII,
+)
+_SUBMITTED = lazy(rf"(\b[Ss]ubmitted from:? )({NAME}){_ENDS}(?=[\s,;)]*$|[,;)])", re.ASCII | re.M)
+_I_AM = lazy(
+    r"(\b(?:I am|I'm|[Mm]y name is|[Tt]his is(?= (?:host|node|machine) ))(?P<label> (?:host|node|machine))? )"
+    rf"({NAME})(?=[\s,;:.(]|\Z){_ENDS}",
+    re.ASCII,
+)
+_RANK_SAID = lazy(
+    r"(\b[Rr]ank[ :=]?\s?\d{1,6}(?:(?:/| of | out of )\d{1,6})?(?: (?:is|runs|running|started|lives))?"
+    r"(?: on| at| ?@| ?->| ?=>| from|,? ?\(|,? host)(?: (?:host|node))?\s?)"
+    rf"({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}",
+    re.ASCII,
+)
+# A host beside a rank, in the columns of a logger: `x rank3`, `[x] [rank 3]`, `x|rank3`, `[rank3@x]`, `(rank 3, x)`.
+# What stands in brackets before `:[rank3]` is torchrun's own: a role and the local rank.
+_HEAD_ENDS = (
+    r"(?:^|[\[\]|,>(] ?(?:- )?|>:|[\d:] (?:- )?"
+    r"|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]? {0,8}(?:[-|] )?)"
+)
+_RANK = r"(?:[Rr]ank|RANK)[ :=_-]{0,2}\d{1,6}"
+_BEFORE_RANK = lazy(
+    rf"({_HEAD_ENDS}[\[(]?)({NAME})(?=(?:[\])](?: ?[|,/@-] ?| )?| ?[|,:/@-] ?| )[\[(]?{_RANK}(?![\w.]))",
+    re.ASCII | re.M,
+)
+_BEHIND_RANK = lazy(
+    rf"({_HEAD_ENDS}[\[(]?{_RANK}[\])]?(?: ?[|,@/-] ?| | ?\]?\[)[\[(]?)({NAME})(?=[\])|:]|,? )", re.ASCII | re.M
+)
+# Between a stamp and a level, or with a process behind it.
+_STAMP = r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?"
+_COLUMN = lazy(
+    rf"({_STAMP}(?: ?[|-])? ?\[?)((?=[A-Za-z-]+[\w.-]*\d\d){NAME})"
+    r"(?=\]?(?:[ :|-]{1,3}\[?\d{1,7}\]?)?[ :|-]{1,3}\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL)|:\d{2,8}\] )",
+    re.ASCII | re.M,
+)
+
+
+_LABELS = ("host", "node", "machine", "server", "master", "chief", "addr", "fqdn", "head")
+
+
+def labelled(text: str, memory: Memory) -> str:
+    """`text` without names of hosts behind labels, in sentences that say where something runs, and beside ranks."""
+
+    def host(name: str) -> str:
+        return memory.host(name, everywhere=telling(name))
+
+    def sure(name: str) -> str:
+        return host(name) if numbered(name) or word(name) else name
+
+    def perhaps(name: str) -> str:
+        return host(name) if numbered(name) else name
+
+    def plain(name: str) -> str:
+        return host(name) if numbered(name) or (word(name) and not of_graph(name)) else name
+
+    def said(match: re.Match[str]) -> str:
+        name = match[3]
+        known = sure(name) if match["label"] else perhaps(name)
+        return match[1] + known + match[0][match.end(3) - match.start() :]
+
+    lowered = text.lower()
+    if any(label in lowered for label in _LABELS):
+        for pattern in (_LABELLED, _HOSTNAME_IS):
+            text = second(pattern, sure, text)
+        for pattern in _LABELLED_NUMBERED:
+            text = second(pattern, perhaps, text)
+        for pattern in (_LABELLED_BESIDE, _LABELLED_ALONE):
+            text = second(pattern, plain, text)
+    if " on " in text or " from " in text or " at " in text or " to " in text:
+        text = second(_SUBMITTED, plain, _SAID.sub(said, text))
+    if "am " in text or "I'm " in text or "his is " in text or "name is " in text:
+        text = _I_AM.sub(said, text)
+    if "rank" in lowered:
+        for pattern in (_RANK_SAID, _BEFORE_RANK, _BEHIND_RANK):
+            text = second(pattern, perhaps, text)
+    return second(_COLUMN, perhaps, text) if "-" in text and ":" in text else text
