@@ -140,7 +140,7 @@ GOES = [
     ('from "Zoe Zett (work) <z@zeta.example>", "Zed, Ann" <a@zeta.example>', 'from "user-1 <email-1>", "user-2" <email-2>'),
     ("x509: certificate is valid for zreg, zreg2, not other", "x509: certificate is valid for host-1, host-2, not other"),
     ("srun: error: timeout, started 7 of 8 tasks on zgpu[17-18]", "srun: error: timeout, started 7 of 8 tasks on nodes-1"),
-    ('"hosts": ["zeta", "theta9"]; nodes=(z-17, z-18)', '"hosts": ["host-2", "host-3"]; nodes=(host-1, host-4)'),
+    ('"hosts": ["zeta", "theta9"]; nodes=(z-17, z-18)', '"hosts": ["host-1", "host-2"]; nodes=(host-3, host-4)'),
     ("Peer: beegfs-storage zstor3 [ID: 4]; in cluster <zcl>", "Peer: beegfs-storage host-2 [ID: 4]; in cluster <host-1>"),
     ("1562021004711, NVIDIA H100, 00000000:65:00.0", "serial-1, NVIDIA H100, 00000000:65:00.0"),
     ("The node kgz17_4242_0 left; LS_root/mounts/clusters/bobby7/code", "The node host-1_4242_0 left; LS_root/mounts/clusters/host-2/code"),

@@ -29,7 +29,7 @@ _OF_GRAPHS = frozenset(
     "weight bias cast slice split squeeze unsqueeze expand clone copy sum mean pow sqrt exp log sigmoid tanh "
     "where select scatter gather graph subgraph submod fused triton kernel loss metric acc tensor group bucket "
     "queue thread actor stream event tag level part page line col row var const item key val file test case "
-    "example sample".split()
+    "example sample class label category unit".split()
 )
 _HOST = lazy(r"[A-Za-z](?=[A-Za-z0-9.-]*\d)[A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z0-9-]+)*\Z", re.ASCII)
 _CAMEL = lazy(r"[a-z][A-Z]|[A-Z]{2,}[a-z]", re.ASCII)

@@ -89,37 +89,7 @@ _NAMESPACE = lazy(
 )
 _PLAIN_NAMESPACE = frozenset({"default", "kube-system", "kube-public", "kubeflow", "none", "null"})
 
-_NODE_LIST_PLACE = lazy(
-    rf"(?i)((?:\b(?:slurm_)?(?:step_|job_|launch_)?(?:node_?list|nodes){IS}"
-    r"|--nodelist[= ]|--exclude[= ]|\b-w )"
-    r"\(?)([a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}\])?(?:[\w.-]{0,40})(?:,[a-z][\w.-]{0,60}(?:\[[\d,-]{1,400}"
-    r"\])?){0,200})(?=[\s)\"',;]|\Z)",
-    re.ASCII,
-)
-# Padded numbers, or a name that is no word, tell `node[001-064]` and `dgx-a[1-8]` from a slice `x[0-7]` and a shape.
-_NODE_LIST = lazy(
-    r"(?<![\w.-])(?:[A-Za-z][A-Za-z0-9.-]{0,60}\[(?=[\d,-]*(?<!\d)0\d)"
-    r"|[A-Za-z][A-Za-z0-9]{0,40}-[A-Za-z0-9.-]{0,40}\[(?=\d+-))"
-    r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?){0,200}\](?![\w\[(=])",
-    re.ASCII,
-)
-# Slurm's own messages: `started 7 of 8 tasks on gpu[17-18]`.
-_NODE_LIST_SAID = lazy(
-    r"(\b(?:srun|slurm\w*|sbatch|salloc|sacct|scontrol)\b[^\n]{0,200}?\b(?:on|nodes?|hosts?|from) )"
-    r"([A-Za-z][\w.-]{0,60}\[(?=\d+[,-])\d+(?:-\d+)?(?:,\d+(?:-\d+)?){0,200}\])(?![\w\[(=])",
-    re.ASCII,
-)
-# A list in a setting: `trainer.nodes: [gpu-17, gpu-18]`, `"hosts": ["gpu-17", "gpu-18"]`.
-_LISTED = rf"\\?[\"']?{NAME}\\?[\"']?"
-_BRACKETS = lazy(
-    r"(?i)((?<![A-Za-z])(?P<sure>host_?(?:name)?s|machines|node_?list|host_?list|node_?names)?(?(sure)|(?:nodes|workers|servers))"
-    rf"{IS}\s?[\[(]\s?)({_LISTED}(?:\s?,\s?{_LISTED}){{0,400}})(?=\s?[\])])",
-    re.ASCII,
-)
 _IN_SPEC = lazy(rf"(\\?[\"'])({NAME})(?=:\d{{2,5}}\\?[\"'])", re.ASCII)  # of TensorFlow's clusters
-_STEM = lazy(r"([A-Za-z][A-Za-z-]*?)-?\d+[a-z]?\Z", re.ASCII)
-_LAYERS = frozenset("conv linear layer relu add mul block stage fc norm bn head attn mlp op node cat view".split())
-
 _IN_LIST = lazy(rf"(?:(?<=\A)|(?<=,)|(?<=, )){NAME}", re.ASCII)
 _IN_ROW = lazy(rf"(?:(?<=\A)|(?<=[ \t])){NAME}", re.ASCII)
 # DeepSpeed hands its launcher the hosts as JSON in base64: `--world_info=eyJub2RlMSI6IFswLCAxXX0=`.
@@ -132,21 +102,6 @@ def _in_url(name: str, memory: Memory) -> str:
     if "." not in name:
         return memory.host(name, everywhere=telling(name))
     return memory.host(name)
-
-
-def node_lists(text: str, memory: Memory) -> str:
-    """`text` without lists of nodes as Slurm writes them (`gpu[001-064]`, `a[1-3],b7`)."""
-
-    def place(match: re.Match[str]) -> str:
-        name = match[2]
-        if "[" in name or "," in name:
-            return match[1] + memory.of("nodes", name)
-        return match[1] + (memory.host(name) if telling(name) else name)
-
-    if "[" in text:
-        text = second(_NODE_LIST_SAID, lambda names: memory.of("nodes", names), text)
-        text = _NODE_LIST.sub(lambda match: memory.of("nodes", match[0]), text)
-    return _NODE_LIST_PLACE.sub(place, text)
 
 
 def _of_a_job(match: re.Match[str], memory: Memory) -> str:
@@ -181,15 +136,6 @@ def pods(text: str, memory: Memory) -> str:
     return text
 
 
-def _bracketed(match: re.Match[str], memory: Memory) -> str:
-    """Names of a list that is called one of hosts; of `nodes`, which graphs have too, such as are numbered alike."""
-    names = re.findall(NAME, match[3])
-    stems = {found[1].lower() if (found := _STEM.match(name)) else "" for name in names if not is_stand_in(name)}
-    if not match["sure"] and (len(stems) > 1 or stems & (_LAYERS | {""})):
-        return match[0]
-    return match[1] + re.sub(NAME, lambda m: memory.host(m[0], everywhere=telling(m[0])), match[3])
-
-
 def _in_places(text: str, memory: Memory) -> str:
     def placed(name: str) -> str:
         if name.lower() in ORDINARY or name.lower() in NO_HOSTS or public(name):
@@ -221,8 +167,6 @@ def host_names(text: str, memory: Memory) -> str:
         text = second(_UNC, lambda name: memory.host(name), text)
     if "--world_info" in text:
         text = second(_WORLD_INFO, lambda names: memory.of("nodes", names), text)
-    if "[" in text or "(" in text:
-        text = _BRACKETS.sub(lambda match: _bracketed(match, memory), text)
     if "TF_CONFIG" in text or "ClusterSpec" in text:
         text = second(_IN_SPEC, lambda name: memory.host(name, everywhere=telling(name)), text)
     if "domain=" in text:

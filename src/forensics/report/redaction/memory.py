@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from forensics.report.redaction.node_ranges import expanded
 from forensics.report.redaction.stand_ins import StandIns, is_stand_in
 from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PROGRAMS, PUBLIC_OWNERS, TERMS
 
@@ -69,7 +70,7 @@ class Memory:
         self.stand_ins = StandIns()
         self.learning = False  # whether texts are gone through for new names only
         self.spoken: set[str] = set(spoken)
-        self._hosts: dict[str, str] = {}  # lower-case name -> stand-in
+        self._hosts: dict[str, str] = {}  # lower-case name -> stand-in, empty where it is only expected
         self._people: dict[str, str] = {}  # users and accounts
         self._host_pattern: re.Pattern[str] | None = None
         self._values: dict[str, str] = {}  # text -> stand-in
@@ -81,6 +82,8 @@ class Memory:
         """The stand-in of `value` as a thing of `kind`; placeholders (`$USER`, `<your token>`) stay as they are."""
         nothing = not value or value.startswith(_PLACEHOLDER) or value.lower() in _NOTHING
         nothing = nothing or (kind == "run" and _PROGRAM.match(value) is not None)
+        if kind == "nodes" and not nothing and not is_stand_in(value):
+            self.expect(expanded(value))
         return value if nothing else self.stand_ins.of(kind, value)
 
     def secret(self, value: str) -> str:
@@ -104,10 +107,24 @@ class Memory:
         # Of a name with a domain, "data" or "login" alone are words. One or two letters are a word in any text.
         forms = (full, short) if full == short or any(char in short for char in "-0123456789") else (full,)
         for form in forms:
-            if everywhere and len(form) > 2 and form not in self._hosts and not _word(form):
+            if everywhere and len(form) > 2 and not self._hosts.get(form) and not _word(form):
+                if form not in self._hosts:
+                    self._host_pattern = None
                 self._hosts[form] = stand_in
-                self._host_pattern = None
         return stand_in
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Hosts of a list that is shown as a whole: each gets its stand-in where it is met, and none before."""
+        for name in names:
+            lowered = name.lower()
+            if (
+                len(name) > 2
+                and not _PLAIN_HOST.match(name)
+                and lowered not in self._hosts
+                and not is_stand_in(lowered)
+            ):
+                self._hosts[lowered] = ""
+                self._host_pattern = None
 
     def user(self, name: str) -> str:
         """The stand-in of a user's name; accounts that everybody has (`root`, `ubuntu`) stay."""
@@ -131,7 +148,7 @@ class Memory:
     def names(self) -> list[tuple[str, str]]:
         """(kind, name) of all that is replaced wherever it stands; `know` takes them."""
         met = self.stand_ins.items()
-        hosts = [("host", name) for name in self._hosts]
+        hosts = [("host", name) for name in sorted(self._hosts, key=lambda name: not self._hosts[name])]
         people = [(kind, name) for kind, name, shown in met if self._people.get(name) == shown]
         return [*people, *hosts, *((kind, name) for kind, name, _ in met if kind in _ANYWHERE)]
 
@@ -202,4 +219,4 @@ class Memory:
             # Where "dgx" is a host, "dgx-17" is another one.
             forms = (re.escape(name) + (r"(?!-\d)" if name[-1].isalpha() else "") for name in names)
             self._host_pattern = re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(forms)})(?![A-Za-z0-9])")
-        return self._host_pattern.sub(lambda match: self._hosts.get(match[0].lower(), match[0]), text)
+        return self._host_pattern.sub(lambda match: self._hosts.get(match[0].lower()) or self.host(match[0]), text)

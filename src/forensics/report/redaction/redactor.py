@@ -14,7 +14,8 @@ from forensics.report.redaction.consecutive import line_by_line
 from forensics.report.redaction.customs import customary_homes
 from forensics.report.redaction.groups import groups
 from forensics.report.redaction.homes import shared_homes
-from forensics.report.redaction.hosts import host_names, node_lists, pods
+from forensics.report.redaction.host_lists import host_lists
+from forensics.report.redaction.hosts import host_names, pods
 from forensics.report.redaction.images import images
 from forensics.report.redaction.labelled import labelled
 from forensics.report.redaction.letters import as_seen
@@ -40,7 +41,7 @@ _LEARNT = 2000  # names: each takes time wherever a word begins in the report
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
     shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets, variables,
     chats, images, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users,
-    listings, phones, hardware, addresses, node_lists, pods, labelled, host_names,
+    listings, phones, hardware, addresses, host_lists, pods, labelled, host_names,
 )  # fmt: skip
 
 
