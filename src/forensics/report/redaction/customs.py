@@ -4,7 +4,8 @@ A folder whose name begins or ends with `home` holds homes under any root (`/net
 `/zhome/ab/c/x`). Below `project`, `work` and the like a group and then a user have their folders, but data lie there as
 well: so these count where the path goes on to a program or its output, two folders further in or more. Right below the
 fast disks of a machine (`/raid/x`, `/fast/x`) the same holds of one folder, and right below the roots of shared file
-systems (`/lustre/x`, `/mnt/nfs/x`) where a program lies further in and the name is not one of code or data.
+systems (`/lustre/x`, `/mnt/nfs/x`) where a program or a run's output lies further in and the name is not one of code or
+data. At any depth a folder is a person's that holds `code`, `repos` or `venvs`.
 """
 
 from __future__ import annotations
@@ -39,10 +40,21 @@ _DISKS = lazy(
 )
 # Shared file systems on which users, or groups and below these users, have their folders right below the root.
 _SHARED = lazy(
-    r"/(?:lustre|gpfs|nfs|efs|work|data|projects?|mnt/(?:weka|lustre|nfs|data|efs|beegfs|vast)|glade/(?:derecho/scratch|work))/",
+    r"/(?:lustre|gpfs|nfs|efs|work|data|projects?|shared?(?:[_-](?:storage|data|disk|fs|nfs))?|storage|mnt/(?!wsl\b)[\w.-]{2,24}"
+    r"|glade/(?:derecho/scratch|work))/",
     re.ASCII,
 )
 _GROUPED = frozenset({"lustre", "project", "projects"})
+# Roots below which people have their folders at any depth, and folders that only a person makes for themselves.
+_ROOTS = lazy(
+    r"(?:shared?|storage|workspaces?|mnt|tmp|(?:[a-z]+[_-]?)?scratch\d*|projects?|gpfs\w*|lustre\w*|nfs\w*|work\d*|data\d*|efs"
+    r"|fsx|vast|weka|beegfs|cephfs?|cluster|local|raid|nvme\d*|ssd|net|pool|vol\w*|disk\d*|media|srv)\Z",
+    re.ASCII,
+)
+_PERSONAL = frozenset(
+    "code codes projects repos repo git gits github gitlab venvs venv envs conda research thesis phd dotfiles".split()
+)
+_RUNS = frozenset({"experiments", "exps"})  # in a container's `/workspace` a repository has these as well
 # What a container gets to see: `--container-mounts=/fsx/USER:/w,/fsx/data:/data`.
 _MOUNTED = lazy(r"(?:--(?:container-mounts|bind|volume)|\s-[vB])[= ]\S*\Z", re.ASCII)
 _FRAME = lazy(r"\.(?:py|pyx|ipynb|sh|sbatch|slurm)\Z", re.ASCII)
@@ -51,7 +63,8 @@ _LETTERS = lazy(r"[a-z]{3,24}\d{0,3}\Z", re.ASCII)
 _OF_WORK = lazy(
     r"train|tun(?:e|ing)|model|data|llm|gpt|llama|qwen|diffus|torch|bench|eval|learn|vision|lang|text|speech|audio|video"
     r"|net\Z|code|repo|script|tool|task|exp|rlhf|grpo|verl|slime|axolotl|foundry|olmo|neox|fair|lite?[a-z]*gpt|home|team"
-    r"|chat|pipe|pkg|package|lib|sub\Z|mods?\Z|core|coco|kitti|mnist|cifar|wiki|pile\Z|squad|glue|user|group|apps|work|proj|scratch|test|demo|tmp|(?:sft|dpo|ppo|moe|vlm|vla|rag|nmt|asr|tts|ocr|cnn|gan|vit)\d*\Z",
+    r"|chat|pipe|baseline|ablat|final|release|debug|sweep|phase|stage|large|small|tiny|cache|store|backup|archive"
+    r"|shard|token|pkg|package|lib|sub\Z|mods?\Z|core|coco|kitti|mnist|cifar|wiki|pile\Z|squad|glue|user|group|apps|work|proj|scratch|test|demo|tmp|(?:sft|dpo|ppo|moe|vlm|vla|rag|nmt|asr|tts|ocr|cnn|gan|vit)\d*\Z",
     re.ASCII,
 )
 _PLAIN = lazy(r"([a-z][a-z._-]{1,24}?)\d{0,3}\Z", re.ASCII)  # `llama-3.1-8b` is a model
@@ -140,12 +153,27 @@ def _perhaps_own(name: str) -> bool:
 def _of_a_file_system(parts: list[str], memory: Memory, root: str) -> bool:
     """`/lustre/USER/x/train.py`, `/mnt/nfs/USER/x/train.py`, `/project/GROUP/USER/x/train.py`."""
     own = root.count("/")
-    if own + 2 >= len(parts) or not _FRAME.search(parts[-1]) or not _perhaps_own(parts[own]):
+    below = parts[own + 1 : -1]
+    of_run = bool(_OF_RUNS.intersection(below)) and _OUTPUT.search(parts[-1]) is not None
+    if not below or not (of_run or _FRAME.search(parts[-1])) or not _perhaps_own(parts[own]):
         return False
-    below = own + 1
-    if parts[1] in _GROUPED and own == 2 and below + 2 < len(parts) and _perhaps_own(parts[below]):
-        parts[own], own = memory.account(parts[own]), below
+    if parts[own] in below:
+        return False  # a repository, and the package of its name in it
+    if parts[1] in _GROUPED and own == 2 and len(below) > 1 and _perhaps_own(parts[own + 1]):
+        parts[own], own = memory.account(parts[own]), own + 1
     parts[own] = memory.user(parts[own])
+    return True
+
+
+def _above_own_folders(parts: list[str], memory: Memory) -> bool:
+    """`/workspace/USER/code/x`, `/scratch/GROUP/USER/projects/x`: right above the first folder that people make."""
+    if not _ROOTS.match(parts[1]):
+        return False
+    personal = _PERSONAL if parts[1].startswith("workspace") else _PERSONAL | _RUNS
+    at = next((at for at in range(3, len(parts)) if parts[at] in personal), 0)
+    if not 3 <= at <= _DEEPEST + 3 or not _perhaps_own(parts[at - 1]) or parts.count(parts[at - 1]) > 1:
+        return False
+    parts[at - 1] = memory.user(parts[at - 1])
     return True
 
 
@@ -154,6 +182,40 @@ def _mounted(parts: list[str], memory: Memory, before: str) -> bool:
         return False
     parts[2] = memory.user(parts[2])
     return True
+
+
+_TELLING = (
+    *(
+        "home",
+        "/work",
+        "/proj",
+        "/lab",
+        "/group",
+        "-stor/",
+        "/lustre",
+        "/gpfs",
+        "/nfs",
+        "/efs",
+        "/data",
+        "/mnt/",
+        "/glade",
+    ),
+    *(
+        "/fast",
+        "/raid",
+        "/fsx",
+        "/vast",
+        "/ssd",
+        "/nvme",
+        "/checkpoint",
+        "/local",
+        "/share",
+        "/storage",
+        "/tmp/",
+        "scratch",
+    ),
+    *("/weka", "/beegfs", "/ceph", "/cluster", "/net/", "/pool", "/vol", "/disk", "/media/", "/srv/"),
+)
 
 
 def customary_homes(text: str, memory: Memory) -> str:
@@ -165,25 +227,7 @@ def customary_homes(text: str, memory: Memory) -> str:
         found = any(rule(parts, memory) for rule in (_below_homes, _own_home, _of_a_group))
         if not found and (root := _SHARED.match(match[0])):
             found = _of_a_file_system(parts, memory, root[0])
-        found = found or _mounted(parts, memory, before)
+        found = found or _above_own_folders(parts, memory) or _mounted(parts, memory, before)
         return "/".join(parts) if found or _at_root(parts, memory, before) else match[0]
 
-    telling = (
-        *(
-            "home",
-            "/work",
-            "/proj",
-            "/lab",
-            "/group",
-            "-stor/",
-            "/lustre",
-            "/gpfs",
-            "/nfs",
-            "/efs",
-            "/data",
-            "/mnt/",
-            "/glade",
-        ),
-        *("/fast", "/raid", "/fsx", "/vast", "/ssd", "/nvme", "/checkpoint", "/local"),
-    )
-    return _PATH.sub(replace, text) if "/" in text and any(word in text for word in telling) else text
+    return _PATH.sub(replace, text) if "/" in text and any(word in text for word in _TELLING) else text

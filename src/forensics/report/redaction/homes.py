@@ -112,8 +112,11 @@ def _path(match: re.Match[str], memory: Memory) -> str:
         group = parts[at] in _GROUPS_AT_ROOT and at == 1
         of_groups = _OF_GROUPS.match(parts[at]) is not None
         if of_groups and len(parts[at + 1]) == 1 and parts[at + 1].isdecimal() and at + 3 < len(parts):
-            at += 1  # `/gpfs/work3/0/prjs1234/u` (Snellius)
+            at += 1  # `/gpfs/work3/0/prjs1234/u` (Snellius), `/gpfs/work5/0/u`
         following = parts[at + 1]
+        if of_groups and parts[at].isdecimal() and not _ALLOCATION.match(following) and is_user(following):
+            parts[at + 1] = memory.user(following)
+            return "/".join(parts)
         if (group or (of_groups and _ALLOCATION.match(following))) and at + 2 < len(parts):
             own = at + 2
             if _OF_USERS.match(parts[own]) and own + 1 < len(parts):  # /project/p200123/users/u

@@ -9,7 +9,7 @@ from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.people_places import PEOPLE
 from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import FOLDERS, ORDINARY, TURNS
+from forensics.report.redaction.words import FOLDERS, NO_HOSTS, ORDINARY, TURNS
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `recall@10.mean`, `acc@top1.val`: a metric at a cut, and a part of it. `163.com` and the like are mail.
@@ -78,7 +78,7 @@ _MAILBOX = lazy(
 )
 # Windows calls the folder of an organisation's files after it: `OneDrive - Zeta AG`.
 _ONEDRIVE = lazy(r"(\bOneDrive - )([^\\/\n\"'<>|:]{2,60})(?=[\\/])")
-_TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s|\Z)", re.ASCII)
+_TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s*\Z)", re.ASCII)
 _USER_KEY = lazy(
     r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
     r"submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user|sudo_user|kaggle_username"
@@ -131,9 +131,25 @@ _USER_OPTION = lazy(
 # `uid=1001(alice) gid=...`, `UserId=alice(1001)`.
 _IDS = lazy(r"(\b(?:uid|gid|groups|euid)=\d+\()([A-Za-z_][\w.-]{0,31})(?=\))", re.ASCII)
 _ID_PAIR = lazy(r"(\b(?:UserId|GroupId)=)([A-Za-z_][\w.-]{0,31})(?=\(\d)", re.ASCII)
+# In sentences, where words follow as often: `called by user code`, `Dict of user inputs`.
+_OF_USER = lazy(
+    r"(\b(?:for|by|as|of) user )([A-Za-z_][\w.-]{0,62}\w)(?=[\s]*$|[,;:()\]\"'>]|\.?\s|\.$)"
+    r"(?!,? (?:and|or|as|to|is|are|in|that|which|need|have|does|if|when|the)\b| by [a-z])",
+    re.ASCII | re.M,
+)
+_OF_PROGRAMS = frozenset(
+    "inputs outputs values programs modules module functions function defined supplied provided specified space "
+    "code scripts level error errors guide interface kernel kernels stream streams metadata annotations "
+    "annotation context settings preference preferences understanding input output need to as for in is are and "
+    "or type types class classes objects object variables variable hooks hook ops op tensors tensor stack frames "
+    "frame threads thread models id ids agent agents request requests query queries prompt prompts message "
+    "messages action actions interaction callback callbacks experience friendliness convenience customization "
+    "overrides override options option arguments args reference nodes node buffers params parameters data "
+    "namespaces namespace process processes mode facing flow land".split()
+)
 _SAID = (
     lazy(
-        r"(\b(?:logged in as:? |for user |by user |as user |of user |user name is )[\"'<]?)([A-Za-z_][\w.-]{0,62}\w)",
+        r"(\b(?:logged in as:? |user name is )[\"'<]?|\b(?:for|by|as|of) user [\"'<])([A-Za-z_][\w.-]{0,62}\w)",
         re.ASCII,
     ),
     lazy(r"(\bAuthenticating to \S{1,253} as '|\bauthenticating user |\bUser name: )([A-Za-z_][\w.-]{0,31})", re.ASCII),
@@ -226,6 +242,12 @@ def _keyed(match: re.Match[str], memory: Memory) -> str:
     return match[1] + memory.user(match[2])
 
 
+def _unless_word(name: str, memory: Memory) -> str:
+    lowered = name.lower()
+    word = lowered in _OF_PROGRAMS or lowered in ORDINARY or lowered in TURNS or lowered in NO_HOSTS
+    return name if word else memory.user(name)
+
+
 def users(text: str, memory: Memory) -> str:
     """`text` without names of users: in home directories, behind the words that name them, and where they are known."""
     if "/" in text or "\\" in text or "~" in text:
@@ -246,6 +268,8 @@ def users(text: str, memory: Memory) -> str:
     text = _USER_KEY.sub(lambda match: _keyed(match, memory), text)
     for pattern in (_USER_OPTION, _IDS, _ID_PAIR, *_SAID):
         text = second(pattern, memory.user, text)
+    if "user " in text:
+        text = second(_OF_USER, lambda name: _unless_word(name, memory), text)
     for pattern, words in PEOPLE:
         if any(word in text for word in words):
             text = second(pattern, memory.user, text)

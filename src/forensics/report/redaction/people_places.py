@@ -10,7 +10,36 @@ _TOPICS = (
     "|refactor|docs?|tests?|wip|ci|perf|build|style|dependabot|renovate|gh-readonly-queue|remotes|origin|upstream|tags|pull"
     "|backport|revert|support|task|issues?|improvement|cleanup|export-?\\w*"
 )
+# Who started a job, if it is no program that starts jobs, and no word of sentences.
+_STARTER = (
+    r"(?!(?:an?|the|this|that|its?|our|your|my|you|me|us|hand|default|users?|someone|anyone|root|self|system\w*|slurm\w*"
+    r"|srun|sbatch|torch\w*|pytorch\w*|accelerate|deepspeed|mpi\w*|horovod\w*|ray|dask|spark|kube\w*|docker\w*|pod|cron\w*"
+    r"|launcher|scheduler|operator|controller|agent|elastic|supervisor|watchdog|autoscaler|parent|process|main|rank\d*"
+    r"|worker\d*|job|jobs|client|server|application|script|python\w*|bash|sh|pid|hydra|submitit|lightning|jenkins|github"
+    r"|gitlab|airflow|argo|sagemaker|skypilot|sky|modal|daemon|admin|another|other|each|all|setting|using|running|calling"
+    r"|adding|means|way|accident|design|mistake)\b)"
+)
 PEOPLE: tuple[Place, ...] = (
+    # what scripts say of who runs them; a word is one in most sentences
+    place(
+        rf"(\b(?:[Ss]ubmitted|[Ll]aunched) by:? (?:user )?){_STARTER}([a-z][a-z0-9.-]{{2,31}}?)"
+        r"(?=\.?\s*$|[,;)]|\s(?:at|on|from|via)\s)",
+        " by ",
+        " by: ",
+    ),
+    place(r"(\b[Ww]hoami\)?(?: ?[:=]| is|\s*->)\s{1,4}|\$ whoami\n)([a-z_][a-z0-9._-]{1,31})(?=\s*$|[,;])", "hoami"),
+    place(
+        rf"(\b(?:[Rr]unning|[Ee]xecuting) as:? ){_STARTER}([a-z][a-z0-9.-]{{2,31}}?)(?=@|\s(?:on|at)\s|\s\(?uid\b)",
+        " as ",
+        " as: ",
+    ),
+    place(
+        rf"(\b[Uu]ser ){_STARTER}((?!code\b|data\b|program\b|session\b|request\b)[a-z][a-z0-9.-]{{2,31}})"
+        r"(?= (?:has )?(?:started|submitted|launched|cancelled|requested|ran|owns|logged (?:in|out))\b)",
+        "ser ",
+    ),
+    # pytest keeps its temporary folders by who runs it
+    place(r"(/pytest-of-)([A-Za-z_][\w.-]{1,31})(?=/|\s|\Z)", "/pytest-of-"),
     # Kubernetes: `User "x" cannot list ...`, `User "system:serviceaccount:NAMESPACE:x" cannot ...`
     place(
         r"(\b[Uu]ser \\?[\"'](?!system:))([A-Za-z_][\w.@-]{0,63})(?=\\?[\"'] (?:cannot|is not allowed|is forbidden))",

@@ -65,6 +65,9 @@ _WORDS = (
     r"|\b(?:running|submitted|launched|started|scheduled|executing) (?:on|from) |\bhost ?name is |\bhost ?list\b"
     r"|\b(?:master|machine|chief|head)(?:[ _](?:node|host|addr(?:ess)?))?\s?[:=]|\brank \d+ [^\n]{0,12}\bon "
     r"|\b(?:nodes|hosts|machines)\b| slots=\d"
+    # and of who runs them
+    r"|\b(?:submitted|launched) by |\bwhoami\b|/pytest-of-"
+    r"|/(?:shared?|storage|workspaces?|mnt|tmp|nfs)/[^\s:]{2,60}/(?:code|projects|repos|git|venvs?|[\w-]{1,40}\.py)\b"
     r"|\bhead -> | type (?:nfs|cifs|fuse)|->[\w.-]+:\w+ \(|sky-[0-9a-f]{4}-|secrets\.\w|securestring|secretstring"
 )
 _TELLING = lazy(b"(?i)" + _WORDS.encode())
