@@ -429,14 +429,27 @@ def test_the_lines_of_several_culprits_differ() -> None:
     assert problems == [] and len(dashes) == 3
 
 
-@pytest.mark.parametrize("culprits", [(2, 6), (0, 1, 2, 5, 6, 7)])
-def test_the_legend_names_all_culprits_and_what_is_broken(culprits: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("culprits", [(), (2, 6), (0, 1, 2, 5, 6, 7)])
+def test_the_legend_names_every_curve_and_what_is_broken_culprits_first(culprits: tuple[int, ...]) -> None:
     curves = tuple(Curve(f"rank {r}", (1.0, 2.0), (1.0, 2.0), "culprit" if r in culprits else "rank") for r in range(8))
     (drawn,), problems = draw.for_page(Pictures(panels=(Panel("loss", "step", "linear", curves, broken=(2.0,)),)))
-    texts = [t.text or "" for t in ElementTree.fromstring(drawn.svg).iter("text")]
-    named = [text for text in texts if text.startswith(("rank ", "NaN"))]
-    first = [*(f"rank {r}" for r in culprits), "NaN or Inf"]
-    assert problems == [] and named[: len(first)] == first and len(named) == max(5, len(first))
+    named = [
+        (float(t.get("y", "0")), t.text or "")
+        for t in ElementTree.fromstring(drawn.svg).iter("text")
+        if (t.text or "").startswith(("rank ", "NaN"))
+    ]
+    in_order = [*(f"rank {r}" for r in culprits), "NaN or Inf", *(f"rank {r}" for r in range(8) if r not in culprits)]
+    rows = sorted({y for y, _ in named})
+    read = [text for row in rows for y, text in named if y == row]
+    assert problems == [] and read == in_order and len(rows) == 2
+
+
+def test_curves_of_which_all_are_culprits_have_colours_of_their_own() -> None:
+    rows: list[Row] = [(rank, step, "loss", 1.0 + rank) for rank in range(2) for step in range(20)]
+    (panel,) = made(data(rows), run(2, finding(name="gpu-oom", ranks=(0, 1)))).panels
+    assert [curve.role for curve in panel.curves] == ["rank", "rank"]
+    (panel,) = made(data(rows), run(2, finding(name="gpu-oom", ranks=(1,)))).panels
+    assert [curve.role for curve in panel.curves] == ["rank", "culprit"]
 
 
 def test_an_axis_that_is_not_linear_says_so() -> None:

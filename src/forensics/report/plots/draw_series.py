@@ -13,22 +13,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 470.0, 210.0
-_LEGEND = 5  # curves that are named; more if there are more culprits
 _COLUMNS, _ROW = 5, 14.0  # entries of the legend side by side; pixels
+_KEY = 2.4  # pixels: how thick the unbroken lines of the legend are
 _BROKEN = "NaN or Inf"
 _DECADES = 1e8  # shown of an axis that goes through zero
 _MARKS = 5
 _DIGITS = 8  # characters of a mark that there is room for
 _HEAD = 0.13  # of the height of the axes: what the label of an onset takes, which no curve may run through
 # How the lines of several culprits, which are all of one colour, are told apart.
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+_DASHES: tuple[Any, ...] = (
+    "-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (11, 2)), (0, (6, 2, 1.5, 2, 1.5, 2)), (0, (2, 4)),
+)  # fmt: skip
 
 
 def draw(panel: Panel) -> Figure:
-    """The panel as a figure of 470 by 210 pixels; higher where more than five curves must be named."""
-    culprits = sum(1 for curve in panel.curves if curve.role == "culprit")
-    named = max(_LEGEND, culprits + bool(panel.broken))
-    further = _ROW * (-(-named // _COLUMNS) - 1)
+    """The panel as a figure of 470 by 210 pixels; higher where the legend takes more than one row."""
+    named = sum(1 for curve in panel.curves if curve.label) + (panel.spread is not None) + bool(panel.broken)
+    further = _ROW * max(0, -(-named // _COLUMNS) - 1)
     fig, ax = figure(WIDTH, HEIGHT + further)
     placed(fig, ax, 62, 14, 44 + further, 38)
     pad = 22 + further
@@ -56,14 +57,17 @@ def draw(panel: Panel) -> Figure:
     _onsets(ax, panel)
     _ticks(ax, panel)
     ax.set_xlabel(panel.axis, color=COLOURS["muted"], fontsize=10, labelpad=2)
-    entries = _named(ax, panel)[:named]
+    entries = _by_rows(_named(ax, panel))
     if entries:
         handles, labels = zip(*entries, strict=True)
-        ax.legend(
+        legend = ax.legend(
             handles, labels, ncols=_COLUMNS, loc="lower left", bbox_to_anchor=(0, 1.0),
             borderaxespad=0.2, frameon=False, fontsize=9, labelcolor=COLOURS["fg"], handlelength=1.1,
             columnspacing=0.9, handletextpad=0.4,
         )  # fmt: skip
+        for line in legend.get_lines():  # a colour is told more easily from a thick line
+            if line.get_linestyle() == "-":  # dashes would be drawn out
+                line.set_linewidth(_KEY)
     return fig
 
 
@@ -72,6 +76,11 @@ def _named(ax: Axes, panel: Panel) -> list[tuple[Any, str]]:
     first = {words(curve.label, 30) for curve in panel.curves if curve.role == "culprit"}
     entries = zip(*ax.get_legend_handles_labels(), strict=True)
     return sorted(entries, key=lambda entry: 0 if entry[1] in first else 1 if entry[1] == _BROKEN else 2)
+
+
+def _by_rows(entries: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Ordered so that a legend of several rows, which matplotlib fills by columns, is read row by row."""
+    return [entry for column in range(_COLUMNS) for entry in entries[column::_COLUMNS]]
 
 
 def _draw_curve(ax: Axes, curve: Curve, colour: str, dashes: Any) -> None:

@@ -136,10 +136,12 @@ def _curves(rows: pl.DataFrame, culprits: frozenset[int]) -> tuple[list[Curve], 
 
 
 def _each(rows: pl.DataFrame, ranks: Sequence[int], culprits: frozenset[int]) -> list[Curve]:
+    """A curve for each of the ranks. Culprits are shown as such where others are beside them to be told from."""
     import polars as pl
 
+    blamed = culprits if not culprits.issuperset(ranks) else frozenset[int]()
     return [
-        _curve(rows.filter(pl.col("rank") == rank), f"rank {rank}", "culprit" if rank in culprits else "rank")
+        _curve(rows.filter(pl.col("rank") == rank), f"rank {rank}", "culprit" if rank in blamed else "rank")
         for rank in ranks
     ]
 
