@@ -532,6 +532,32 @@ def test_a_file_has_no_lane_beside_that_of_its_rank_for_the_same_sign() -> None:
     assert [lane.label for lane in made(alone, told).swimlane.lanes] == ["rank 0", "rank 1", "rank1.log"]
 
 
+def test_what_stands_between_lines_of_ranks_has_no_lane_unless_it_tells_more() -> None:
+    file = Source("stdout.log", Path("stdout.log"), Kind.LOG, 1)
+    mixed = [writer(rank, 0.0, 60.0, "stdout.log") for rank in (0, 1)] + [writer(None, 0.0, 70.0, "stdout.log")]
+
+    def said(name: str, at: float) -> Observation:
+        return replace(seen(0, at, name), identity=Identity(), evidence=(Evidence("stdout.log", 1, 0, "x"),))
+
+    follows = said("sigterm-to-children", 65.0)
+    told = run(2, finding(name="gpu-oom"), finding(id="f2", role=Role.CASCADE, name="sigterm-to-children"))
+
+    def labels(of: RunData, told: Diagnosis = told) -> list[str]:
+        return [lane.label for lane in made(of, told).swimlane.lanes]
+
+    ranks = ["rank 0", "rank 1"]
+    assert labels(replace(data((), mixed, [seen(1, 30.0), follows]), sources=(file,))) == ranks
+    # A cause that no rank shows, and files of which nothing is known.
+    own = made(replace(data((), mixed, [follows, said("gpu-oom", 66.0)]), sources=(file,)), told).swimlane.lanes[-1]
+    assert own.label == "stdout.log" and [(s.name, s.root) for s in own.signs][-1] == ("gpu-oom", True)
+    launcher = [*(writer(rank, 0.0, 60.0) for rank in (0, 1)), writer(None, 0.0, 70.0, "launcher.log")]
+    assert labels(data((), launcher, [seen(1, 30.0)])) == [*ranks, "launcher.log"]
+    of_node = replace(file, path="launcher.log", identity=Identity(node="node-0"))
+    assert labels(replace(data((), launcher, [seen(1, 30.0)]), sources=(of_node,))) == ranks
+    # Where no time of a rank is known, the file is all there is.
+    assert "launcher.log" in labels(replace(data((), launcher[2:], [follows]), sources=(of_node,)))
+
+
 def test_a_band_whose_ranks_record_no_more_steps_is_paler_from_there() -> None:
     rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(64) for step in range(20)]
     metrics = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))

@@ -87,6 +87,12 @@ class _Life:
     def first_sign(self) -> Sign | None:
         return min(self.signs.values(), key=lambda s: (s.x, not s.root), default=None)
 
+    @property
+    def drawn(self) -> tuple[Sign, ...]:
+        """The first sign, and the first of a root cause, in order."""
+        root = min((s for s in self.signs.values() if s.root), key=lambda s: s.x, default=None)
+        return tuple(sorted({s for s in (root, self.first_sign) if s is not None}, key=lambda s: (s.x, not s.root)))
+
 
 def swimlane(data: RunData, diagnosis: Diagnosis, progress: Progress) -> Swimlane | None:
     """The lanes of a run; None where neither times nor steps tell when anything happened."""
@@ -95,7 +101,10 @@ def swimlane(data: RunData, diagnosis: Diagnosis, progress: Progress) -> Swimlan
     axis, lives, files = max(found, key=lambda f: _told(*f))  # of equals the first: times
     if _told(axis, lives, files) == _NOTHING:
         return None
-    return _picture(axis, lives, files, diagnosis, progress, _of_ranks(data))
+    of_ranks = _of_ranks(data)
+    known = of_ranks | {writer.source for writer in data.writers if writer.identity.rank is not None}
+    known |= {source.path for source in data.sources if source.identity.node is not None}
+    return _picture(axis, lives, files, diagnosis, progress, of_ranks, known)
 
 
 def _of_ranks(data: RunData) -> set[str]:
@@ -253,6 +262,7 @@ def _picture(
     diagnosis: Diagnosis,
     progress: Progress,
     of_ranks: Collection[str],
+    attributed: Collection[str],
 ) -> Swimlane | None:
     culprits = {rank for f in diagnosis.of_role(Role.ROOT) for rank in f.ranks or ()}
     ranks = sorted({*range(diagnosis.run.world_size or _least_size(lives)), *lives})
@@ -295,13 +305,30 @@ def _picture(
         notes.append(f"Without a mark, for no {axis} is known of {which}: {_listed(untold)}.")
     if placed:
         notes.append(f"On no lane: {_listed(placed)}.")
-    within = (path for path, life in files.items() if life.signs or (life.last is not None and life.last >= start))
+    apart = _apart(files, lives, attributed)
+    within = (path for path in apart if files[path].signs or (files[path].last or -math.inf) >= start)
     told = sorted(within, key=lambda path: (_erred(files[path]), _natural(path)))
     shown = sorted(told[: FILES if len(ranks) <= SINGLE else FILES // 2], key=_natural)
     lanes += [_file(path, files[path], shown) for path in shown]
     if len(told) > len(shown):
         notes.append(f"{plural(len(told) - len(shown), 'more file')} whose rank is not known are left out.")
     return Swimlane(axis, start, end, tuple(lanes), tuple(note for note in notes if note))
+
+
+def _apart(files: Mapping[str, _Life], lives: Mapping[int, _Life], attributed: Collection[str]) -> list[str]:
+    """The files that tell what no lane of a rank does. attributed: known to be of a node, or to hold lines of ranks.
+
+    What a launcher or a node writes between the lines of its ranks says nothing of how long these lived; only steps,
+    or a cause that no rank shows, do.
+    """
+    if not any(life.spans for life in lives.values()):
+        return list(files)
+    shown = {sign.name for life in lives.values() for sign in life.signs.values() if sign.root}
+
+    def tells(life: _Life) -> bool:
+        return life.trains or any(sign.root and sign.name not in shown for sign in life.signs.values())
+
+    return [path for path, life in files.items() if path not in attributed or tells(life)]
 
 
 def _least_size(ranks: Collection[int]) -> int:
@@ -341,11 +368,7 @@ def _spoken(seconds: float) -> str:
 
 
 def _single(rank: int, life: _Life, culprit: bool, reached: str) -> Lane:
-    first = life.first_sign
-    root = min((s for s in life.signs.values() if s.root), key=lambda s: s.x, default=None)
-    signs = [s for s in (root, first if first != root else None) if s is not None]
-    ordered = tuple(sorted(signs, key=lambda s: s.x))
-    return Lane(f"rank {rank}", (rank,), life.parts, ordered, still=life.still, culprit=culprit, reached=reached)
+    return Lane(f"rank {rank}", (rank,), life.parts, life.drawn, still=life.still, culprit=culprit, reached=reached)
 
 
 def _erred(life: _Life) -> float:
@@ -361,7 +384,7 @@ def _file(path: str, life: _Life, shown: Sequence[str]) -> Lane:
     base = path.rsplit("/", 1)[-1]
     alone = sum(1 for other in shown if other.rsplit("/", 1)[-1] == base) == 1
     label = base if alone else "/".join(path.split("/")[-2:])
-    return Lane(label, (), life.parts, (life.first_sign,) if life.first_sign else ())
+    return Lane(label, (), life.parts, life.drawn)
 
 
 def _odd(
