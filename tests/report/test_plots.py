@@ -39,7 +39,7 @@ from forensics.report.plots import pictures as made
 from forensics.report.plots.canvas import COLOURS
 from forensics.report.plots.decimate import decimated, thinned
 from forensics.report.plots.files import within_run
-from forensics.report.plots.model import Curve, Lane, Onset, Panel, Pictures, Swimlane
+from forensics.report.plots.model import Curve, Lane, Onset, Panel, Pictures, Sign, Swimlane
 from forensics.report.plots.sequences import sequences
 from forensics.signatures.schema import load_catalogue
 
@@ -570,6 +570,24 @@ def test_a_band_whose_ranks_record_no_more_steps_is_paler_from_there() -> None:
     goes_on = tuple(writer(rank, 0.0, 19.0) for rank in range(64))
     lanes = made(replace(data(rows), metrics=metrics, writers=goes_on), run(64)).swimlane.lanes
     assert all(lane.lingering == () for lane in lanes)
+
+
+@pytest.mark.parametrize("at", [0.0, 20.0, 45.0, 55.0, 80.0, 100.0])
+@pytest.mark.parametrize("name", ["gpu-oom", "a-signature-of-which-the-name-takes-more-room-than-there-is"])
+def test_a_small_screen_has_a_picture_of_its_own_that_holds_the_cause_and_its_name(at: float, name: str) -> None:
+    lanes = (
+        Lane("rank 0", (0,), ((0.0, 100.0),), reached="#7 all_reduce, waits in it"),
+        Lane("rank 1", (1,), ((0.0, at),), (Sign(at, name, True),), culprit=True),
+    )
+    figure = draw_lanes.draw(Swimlane("time", 0.0, 100.0, lanes), draw_lanes.NARROW)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    (told,) = ax.texts  # and not the last collective, of which there is a table
+    box = told.get_window_extent()
+    assert told.get_text().startswith(name[:8])
+    assert box.x0 > ax.get_window_extent().x0 - 2 and box.x1 < figure.bbox.x1
+    (drawn,), problems = draw.for_page(Pictures(Swimlane("time", 0.0, 100.0, lanes)))
+    assert problems == [] and "all_reduce" in drawn.svg and "all_reduce" not in drawn.narrow
 
 
 def test_nothing_known_is_not_written_over_the_labels_of_the_lanes() -> None:

@@ -21,11 +21,12 @@ def figures(pictures: Pictures) -> list[Section]:
         drawn = []
         problems.append(str(error))
     by_name = {d.name: Markup(d.svg) for d in drawn}
+    narrow = {d.name: Markup(d.narrow) for d in drawn if d.narrow}
     found: list[Section] = []
     lanes = by_name.get("ranks")
     if lanes is not None and pictures.swimlane is not None:
         title = "Ranks over time" if pictures.swimlane.axis == "time" else "Ranks over steps"
-        found.append(("ranks", title, _figure(lanes, _about(pictures.swimlane))))
+        found.append(("ranks", title, _figure(lanes, _about(pictures.swimlane), narrow.get("ranks"))))
     panels = [_figure(by_name[name], " ".join(panel.notes)) for panel, name in _named(pictures, by_name)]
     if panels:
         found.append(("metrics", "Metrics", tag("div", *panels, class_="panels")))
@@ -42,8 +43,11 @@ def _named(pictures: Pictures, drawn: dict[str, Markup]) -> list[tuple[Panel, st
     return [(panel, name) for panel, name in zip(pictures.panels, plans, strict=True) if name in drawn]
 
 
-def _figure(picture: Markup, note: str = "") -> Markup:
-    return tag("figure", tag("div", picture, class_="wide"), tag("figcaption", note) if note else None, class_="plot")
+def _figure(picture: Markup, note: str = "", narrow: Markup | None = None) -> Markup:
+    """narrow: what a small screen shows in its place."""
+    shown = tag("div", picture, class_="wide broad" if narrow is not None else "wide")
+    small = tag("div", narrow, class_="narrow") if narrow is not None else None
+    return tag("figure", shown, small, tag("figcaption", note) if note else None, class_="plot")
 
 
 def _about(swimlane: Swimlane) -> str:

@@ -7,13 +7,15 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forensics.report.inert import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+T = TypeVar("T")
 
 # What a colour means, in the light theme; `report/html/report.css` has the same names for both themes.
 COLOURS = {
@@ -111,6 +113,11 @@ def captioned(fig: Figure, notes: Sequence[str]) -> Figure:
     text = "\n".join(lines)
     fig.text(8 / width, 5 / (height + more), text, va="bottom", fontsize=9.5, color=COLOURS["muted"], linespacing=1.25)
     return fig
+
+
+def by_rows(entries: Sequence[T], columns: int) -> list[T]:
+    """Ordered so that a legend of several rows, which matplotlib fills by columns, is read row by row."""
+    return [entry for column in range(columns) for entry in entries[column::columns]]
 
 
 def words(text: str, limit: int = 60) -> str:

@@ -25,6 +25,7 @@ class Plan:
     title: str
     make: Callable[[], Figure]
     notes: tuple[str, ...] = ()  # what it leaves out, which a page says beside it
+    narrow: Callable[[], Figure] | None = None  # the same for a small screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Drawn:
     name: str
     title: str
     svg: str  # an element for a page
+    narrow: str = ""  # the one for a small screen, where there is one
 
 
 def plans(pictures: Pictures) -> list[Plan]:
@@ -44,8 +46,13 @@ def plans(pictures: Pictures) -> list[Plan]:
 
             return draw_lanes.draw(swimlane)
 
+        def narrow() -> Figure:
+            from forensics.report.plots import draw_lanes
+
+            return draw_lanes.draw(swimlane, draw_lanes.NARROW)
+
         title = "Ranks over time" if swimlane.axis == "time" else "Ranks over steps"
-        found.append(Plan("ranks", title, lanes, swimlane.notes))
+        found.append(Plan("ranks", title, lanes, swimlane.notes, narrow))
     for number, panel in enumerate(pictures.panels, 1):
 
         def metric(panel: object = panel) -> Figure:
@@ -86,11 +93,16 @@ def _slug(name: str) -> str:
 def for_page(pictures: Pictures) -> tuple[list[Drawn], list[str]]:
     """(pictures, what could not be drawn and why). Raises NoMatplotlib."""
     drawn, problems = list[Drawn](), list[str]()
-    for plan, made, problem in _each(pictures, lambda plan, fig: inline(svg(fig), plan.name, plan.title)):
+
+    def finish(plan: Plan, fig: Figure) -> Drawn:
+        narrow = inline(svg(plan.narrow()), f"{plan.name}-narrow", plan.title) if plan.narrow is not None else ""
+        return Drawn(plan.name, plan.title, inline(svg(fig), plan.name, plan.title), narrow)
+
+    for _, made, problem in _each(pictures, finish):
         if made is None:
             problems.append(problem)
         else:
-            drawn.append(Drawn(plan.name, plan.title, made))
+            drawn.append(made)
     return drawn, problems
 
 

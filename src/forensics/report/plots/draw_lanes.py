@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from forensics.report.plots.canvas import COLOURS, figure, on_sheet, placed, words
+from forensics.report.plots.canvas import COLOURS, by_rows, figure, on_sheet, placed, words
 from forensics.report.plots.model import Lane, Sign, Swimlane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 960.0
 _LANE, _BAND = 20.0, 16.0  # pixels
-_LEFT, _TOP, _BOTTOM = 132.0, 30.0, 44.0
-_RIGHT, _RIGHT_WITH_CALLS = 24.0, 214.0
+_TOP, _BOTTOM = 30.0, 44.0
+_KEY_ROW = 15.0  # pixels of a further row of the key
+_ROOMY = 500.0  # pixels of axes in which a name fits on the left of a sign that lies beyond three fifths of them
+_BOLD = 6.8  # pixels of a letter of a name beside a sign, at most
 _LABELS = 8  # roots that are named beside their sign
 _TICKS = (
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600),
@@ -24,16 +26,41 @@ _TICKS = (
 )
 
 
-def draw(swimlane: Swimlane) -> Figure:
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How wide a picture is (pixels), and what there is room for in it."""
+
+    width: float
+    left: float  # of the axes: where the labels of the lanes stand
+    right: float
+    calls: float  # right of the axes where the last collectives stand there; 0 where they are left out
+    label: int  # letters of a lane's label
+    ticks: int  # at most
+    key: int  # entries of the key side by side
+
+    def aside(self, swimlane: Swimlane) -> float:
+        """What is left free on the right."""
+        return self.calls if self.calls and any(lane.reached for lane in swimlane.lanes) else self.right
+
+
+WIDE = Layout(width=960.0, left=132.0, right=24.0, calls=214.0, label=22, ticks=8, key=5)
+# Of a telephone, on which a wide one shows a part of itself only. The table of collectives stands below it.
+NARROW = Layout(width=400.0, left=104.0, right=12.0, calls=0.0, label=14, ticks=4, key=2)
+
+
+def draw(swimlane: Swimlane, layout: Layout = WIDE) -> Figure:
     """The swimlane as a figure; a height of 20 pixels a rank, 16 a band of ranks."""
     heights = [_BAND if lane.alive or len(lane.ranks) > 1 else _LANE for lane in swimlane.lanes]
-    right = _RIGHT_WITH_CALLS if any(lane.reached for lane in swimlane.lanes) else _RIGHT
-    fig, ax = figure(WIDTH, _TOP + _BOTTOM + sum(heights))
-    placed(fig, ax, _LEFT, right, _TOP, _BOTTOM)
+    right = layout.aside(swimlane)
+    key = _key(swimlane)
+    top = _TOP + _KEY_ROW * (-(-len(key) // layout.key) - 1)
+    fig, ax = figure(layout.width, top + _BOTTOM + sum(heights))
+    placed(fig, ax, layout.left, right, top, _BOTTOM)
+    room = layout.width - layout.left - right
     span = max(swimlane.end - swimlane.start, 1e-3)
     ax.set_xlim(-0.01 * span, 1.01 * span)
     ax.set_ylim(sum(heights), 0)
-    _axis(ax, swimlane, span)
+    _axis(ax, swimlane, span, layout.ticks)
     y, named = 0.0, 0
     ticks: list[float] = []
     for lane, height in zip(swimlane.lanes, heights, strict=True):
@@ -47,39 +74,42 @@ def draw(swimlane: Swimlane) -> Figure:
             _draw_sign(ax, sign, swimlane, middle)
             if sign.root and named < _LABELS and len(lane.ranks) <= 1:
                 named += 1
-                _name(ax, sign, lane, swimlane, middle)
-        if lane.reached:
+                _name(ax, sign, lane, swimlane, middle, room)
+        if lane.reached and layout.calls:
             ax.text(
                 1.012, middle, words(lane.reached, 38), transform=ax.get_yaxis_transform(), va="center", fontsize=9.5,
                 color=COLOURS["bad" if lane.culprit else "muted"],
             )  # fmt: skip
         y += height
-    if right == _RIGHT_WITH_CALLS:
+    if right == layout.calls:
         ax.text(1.012, -4, "last collective", transform=ax.get_yaxis_transform(), fontsize=9.5, color=COLOURS["fg"])
-    ax.set_yticks(ticks, [_label(lane) for lane in swimlane.lanes])
+    ax.set_yticks(ticks, [_label(lane, layout.label) for lane in swimlane.lanes])
     ax.tick_params(axis="y", length=0)
     for text, lane in zip(ax.get_yticklabels(), swimlane.lanes, strict=True):
         text.set_color(COLOURS["bad" if lane.culprit else "fg"])
         text.set_fontweight("bold" if lane.culprit and len(lane.ranks) == 1 else "normal")
-    _key(ax, swimlane)
+    ax.legend(
+        handles=by_rows(key, layout.key), ncols=layout.key, loc="lower left", bbox_to_anchor=(0, 1.0),
+        borderaxespad=0.3, frameon=False, fontsize=9.5, labelcolor=COLOURS["fg"], handlelength=1.4, columnspacing=1.4,
+    )  # fmt: skip
     return fig
 
 
-def _label(lane: Lane) -> str:
-    return ("▶ " if lane.culprit else "") + words(lane.label, 22)
+def _label(lane: Lane, limit: int) -> str:
+    return ("▶ " if lane.culprit else "") + words(lane.label, limit)
 
 
-def _axis(ax: Axes, swimlane: Swimlane, span: float) -> None:
+def _axis(ax: Axes, swimlane: Swimlane, span: float, most: int) -> None:
     ax.grid(axis="x", color=COLOURS["grid"], linewidth=0.8)
     ax.set_axisbelow(True)
     if swimlane.axis == "step":
         ax.set_xlabel("step", color=COLOURS["muted"], fontsize=10)
-        step = _nice(span / 8)
+        step = _nice(span / most)
         first = math.ceil(swimlane.start / step) * step
         places = [first + i * step for i in range(int((swimlane.end - first) / step) + 1)]
         ax.set_xticks([x - swimlane.start for x in places], [f"{x:g}" for x in places])
         return
-    step = next((t for t in _TICKS if span / t <= 8), _TICKS[-1])
+    step = next((t for t in _TICKS if span / t <= most), _TICKS[-1])
     first = math.ceil(swimlane.start / step) * step
     places = [first + i * step for i in range(int((swimlane.end - first) / step) + 1)][:40]
     form = "%Y-%m-%d" if step >= 86400 else "%H:%M" if step >= 60 else "%H:%M:%S"
@@ -181,13 +211,17 @@ def _draw_sign(ax: Axes, sign: Sign, swimlane: Swimlane, middle: float) -> None:
         ax.plot([x], [middle], marker="|", markersize=size + 4, color=COLOURS[colour], markeredgewidth=width, **common)
 
 
-def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float) -> None:
+def _name(ax: Axes, sign: Sign, lane: Lane, swimlane: Swimlane, middle: float, room: float) -> None:
+    """Writes what a sign is beside it, and how long silence lasted where there is room. room: pixels of the axes."""
     x, span = sign.x - swimlane.start, swimlane.end - swimlane.start
     if not _within(sign, swimlane):
         return
-    left = x > 0.6 * span
+    left = x > 0.6 * span if room > _ROOMY else x > 0.5 * span
+    share = x / span if span else 0.0
+    letters = int((room * (share if left else 1 - share) - 14) / _BOLD)
+    name, silence = words(sign.name, min(40, max(letters, 8))), _silence(lane, swimlane)
     ax.annotate(
-        words(sign.name, 40) + _silence(lane, swimlane), (x, middle), xytext=(-10 if left else 10, 0),
+        name + (silence if len(name + silence) <= letters else ""), (x, middle), xytext=(-10 if left else 10, 0),
         textcoords="offset points", va="center", ha="right" if left else "left", fontsize=10, color=COLOURS["bad"],
         fontweight="bold", zorder=6, bbox=_tag(),
     )  # fmt: skip
@@ -198,8 +232,8 @@ def _tag() -> dict[str, Any]:
     return on_sheet() | {"boxstyle": "round,pad=0.15", "edgecolor": COLOURS["bad"], "linewidth": 0.8}
 
 
-def _key(ax: Axes, swimlane: Swimlane) -> None:
-    """What the signs that occur mean, above the picture."""
+def _key(swimlane: Swimlane) -> list[Any]:
+    """What the signs that occur mean, as handles of a legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -220,7 +254,4 @@ def _key(ax: Axes, swimlane: Swimlane) -> None:
             Line2D([], [], color=COLOURS["warn"], marker="|", markersize=9, markeredgewidth=1.6, linestyle="",
                    label="first error that follows from it")
         )  # fmt: skip
-    ax.legend(
-        handles=entries, ncols=5, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.3, frameon=False,
-        fontsize=9.5, labelcolor=COLOURS["fg"], handlelength=1.4, columnspacing=1.4,
-    )  # fmt: skip
+    return entries

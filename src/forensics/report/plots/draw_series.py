@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from forensics.report.plots.canvas import COLOURS, SERIES, figure, on_sheet, placed, words
+from forensics.report.plots.canvas import COLOURS, SERIES, by_rows, figure, on_sheet, placed, words
 from forensics.report.plots.model import Curve, Panel
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def draw(panel: Panel) -> Figure:
     _onsets(ax, panel)
     _ticks(ax, panel)
     ax.set_xlabel(panel.axis, color=COLOURS["muted"], fontsize=10, labelpad=2)
-    entries = _by_rows(_named(ax, panel))
+    entries = by_rows(_named(ax, panel), _COLUMNS)
     if entries:
         handles, labels = zip(*entries, strict=True)
         legend = ax.legend(
@@ -76,11 +76,6 @@ def _named(ax: Axes, panel: Panel) -> list[tuple[Any, str]]:
     first = {words(curve.label, 30) for curve in panel.curves if curve.role == "culprit"}
     entries = zip(*ax.get_legend_handles_labels(), strict=True)
     return sorted(entries, key=lambda entry: 0 if entry[1] in first else 1 if entry[1] == _BROKEN else 2)
-
-
-def _by_rows(entries: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
-    """Ordered so that a legend of several rows, which matplotlib fills by columns, is read row by row."""
-    return [entry for column in range(_COLUMNS) for entry in entries[column::_COLUMNS]]
 
 
 def _draw_curve(ax: Axes, curve: Curve, colour: str, dashes: Any) -> None:
