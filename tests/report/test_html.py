@@ -145,6 +145,16 @@ def test_the_neighbours_of_a_line_stand_around_it_and_overlapping_ones_as_one() 
     assert 'class="said"' not in page
 
 
+def test_a_place_between_two_that_are_apart_makes_all_three_one() -> None:
+    around = {
+        ("a.log", n): Context("a.log", n, tuple((m, f"line {m} .", m == n) for m in range(n - 3, n + 4)))
+        for n in (10, 15, 20, 40)
+    }
+    evidence = tuple(Evidence("a.log", n, 0, f"line {n} .") for n in (10, 20, 40, 15))
+    page = html.render(Material(diagnosis(finding(evidence=evidence)), Pictures(), around))
+    assert page.count('<pre class="lines">') == 2 and all(page.count(f"line {n} .") == 1 for n in range(7, 24))
+
+
 def test_redaction_reaches_pictures_and_neighbours_with_the_same_stand_ins() -> None:
     secret, host = "hf_" + "aB3" * 10, "dgx-17.corp.lan"
     given = diagnosis(

@@ -81,11 +81,12 @@ def _together(shown: Sequence[Evidence], around: Mapping[Place, Context]) -> lis
     """Places whose neighbours overlap, as one."""
     groups: list[list[Evidence]] = []
     for evidence in shown:
-        near = next((g for g in groups if any(_overlap(e, evidence, around) for e in g)), None)
-        if near is None:
+        near = [g for g in groups if any(_overlap(e, evidence, around) for e in g)]
+        if not near:
             groups.append([evidence])
-        else:
-            near.append(evidence)
+            continue
+        joined = [*(e for group in near for e in group), evidence]  # it can lie between two that were apart
+        groups[:] = [joined if g is near[0] else g for g in groups if all(g is not other for other in near[1:])]
     return groups
 
 
