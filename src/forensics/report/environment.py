@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from forensics.model import Fact
 from forensics.patterns import lazy
@@ -12,7 +12,8 @@ MOST = 40
 _NOTABLE = lazy(
     r"(?:torch|nccl|rccl|nvidia-nccl-cu\d+|deepspeed|transformers|accelerate|peft|trl|lightning|pytorch-lightning"
     r"|megatron-core|flash-attn|vllm|ray|numpy|python|driver|cudnn|cuda)\.version"
-    r"|torch\.(?:cuda|rocm)|driver\.cuda|gpu\.(?:count|name)|wandb\.(?:gpu|gpu_count|python)|platform"
+    r"|torch\.(?:cuda|rocm)|driver\.cuda|cuda\.driver|gpu\.(?:count|name)|wandb\.(?:gpu|gpu_count|python)|platform"
+    r"|device\.used|nccl\.(?:network|adapters|interfaces|env\.\w+)|submitit\.tasks"
     r"|trainer\.(?:global_step|max_steps|planned_steps|total_batch_size|accumulation)"
     r"|checkpoint\.(?:latest|latest_checkpointed_iteration)"
     r"|accelerate\.(?:distributed_type|num_processes|num_machines|mixed_precision)"
@@ -24,6 +25,54 @@ _NOTABLE = lazy(
     r"|gradient_accumulation_steps|per_device_train_batch_size|max_steps|learning_rate|gradient_checkpointing|fsdp"
     r"|deepspeed)"
 )
+# What an issue is asked for first: how a fact is spoken of, and the names under which it is known, the best first.
+_FIRST = (
+    ("torch", ("torch.version",)), ("CUDA", ("torch.cuda", "cuda.version")), ("ROCm", ("torch.rocm", "rocm.version")),
+    ("NCCL", ("nccl.version",)), ("RCCL", ("rccl.version",)), ("cuDNN", ("cudnn.version",)),
+    ("driver", ("driver.version",)), ("Python", ("python.version", "wandb.python")),
+    ("Transformers", ("transformers.version",)), ("Accelerate", ("accelerate.version",)),
+    ("DeepSpeed", ("deepspeed.version",)), ("Lightning", ("lightning.version", "pytorch-lightning.version")),
+    ("Megatron-Core", ("megatron-core.version",)), ("TRL", ("trl.version",)), ("PEFT", ("peft.version",)),
+    ("vLLM", ("vllm.version",)), ("Ray", ("ray.version",)),
+)  # fmt: skip
+_VERSION = lazy(r"v?(\d[\w.+-]{0,40})(?:\s[\s\S]*)?")  # without the build and the compiler that Python names
+_VALUES = 3  # of one name, where ranks or nodes have several
+
+
+def gist(facts: Sequence[Fact]) -> str:
+    """Devices and versions among the facts in one row, as `8 × NVIDIA H100, torch 2.4.1, NCCL 2.20.5`; or nothing."""
+    known: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.value not in ("", "null") and fact.value not in known.setdefault(fact.name, []):
+            known[fact.name].append(fact.value)
+    said = [_devices(known)] if _devices(known) else []
+    for spoken, names in _FIRST:
+        values = next((known[name] for name in names if known.get(name)), [])
+        versions = dict.fromkeys(m[1] for value in values if (m := _VERSION.fullmatch(value)) is not None)
+        if versions:
+            said.append(f"{spoken} {_several(versions)}")
+    return ", ".join(said)
+
+
+def beyond(facts: Sequence[Fact]) -> bool:
+    """Whether any of the facts says more than `gist` does."""
+    devices = {"gpu.name", "gpu.count", "wandb.gpu", "wandb.gpu_count"}
+    versions = {name for _, names in _FIRST for name in names}
+    return any(f.name not in devices and not (f.name in versions and _VERSION.fullmatch(f.value)) for f in facts)
+
+
+def _devices(known: Mapping[str, Sequence[str]]) -> str:
+    """The model of the GPUs, and their number where there is one of each."""
+    names = known.get("gpu.name") or known.get("wandb.gpu") or ()
+    counts = known.get("gpu.count") or known.get("wandb.gpu_count") or ()
+    count = f"{counts[0]} × " if len(names) == len(counts) == 1 and counts[0].isdecimal() else ""
+    return count + _several(names)
+
+
+def _several(values: Iterable[str]) -> str:
+    listed = list(values)
+    more = f" and {len(listed) - _VALUES} more" if len(listed) > _VALUES else ""
+    return " / ".join(listed[:_VALUES]) + more
 
 
 def notable(facts: Sequence[Fact]) -> list[Fact]:

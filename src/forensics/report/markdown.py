@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from forensics.model import Diagnosis, Evidence, Fact, Finding, Role, Status
 from forensics.report import words
-from forensics.report.environment import notable
+from forensics.report.environment import beyond, gist, notable
 from forensics.report.inert import inert, one_line
 
 # GitHub: "body is too long (maximum is 65536 characters)". A margin, for it is not documented how it counts.
@@ -143,6 +143,8 @@ def _core(diagnosis: Diagnosis) -> Part:
         names = ", ".join(roots[0].codes)
         rows.append(("signature", _cell(roots[0].name + (f" ({names})" if names else ""))))
     rows.append(("run", _cell("; ".join([diagnosis.run.path, *words.run_phrase(diagnosis.run)]))))
+    if environment := gist(diagnosis.environment):
+        rows.append(("environment", _cell(environment)))
     if diagnosis.fingerprint:
         rows.append(("fingerprint", _cell(diagnosis.fingerprint)))
     text += "\n| | |\n| --- | --- |\n" + "".join(f"| {label} | {value} |\n" for label, value in rows)
@@ -231,9 +233,9 @@ def _sections(diagnosis: Diagnosis) -> list[Part]:
             for m in diagnosis.missing_evidence
         ]
         sections.append(_details(4, "Missing evidence", items))
-    if facts := notable(diagnosis.environment):
+    if beyond(facts := notable(diagnosis.environment)):
         rows = [f"| {_cell(f.name)} | {_cell(f.value)} | {_cell(_stated_at(f))} |\n" for f in facts]
-        environment = _details(5, f"Environment: {words.plural(len(rows), 'fact')}", rows)
+        environment = _details(5, f"Environment and settings ({len(rows)})", rows)
         environment.head += "| name | value | where |\n| --- | --- | --- |\n"
         sections.append(environment)
     order = (Status.UNREADABLE, Status.PARTIAL, Status.SKIPPED, Status.READ)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from forensics.model import Diagnosis, Fact, Finding, Role, Status, Verdict
 from forensics.report import words
-from forensics.report.environment import notable
+from forensics.report.environment import gist, notable
 from forensics.report.html.chain import Link, chain
 from forensics.report.html.evidence import blocks, place
 from forensics.report.html.frame import Section
@@ -42,12 +42,14 @@ def headline(diagnosis: Diagnosis) -> Markup:
         names = f" ({', '.join(top.codes)})" if top.codes else ""
         badges.append(tag("code", top.name + names, class_="slug"))
     run = "; ".join([diagnosis.run.path, *words.run_phrase(diagnosis.run)])
+    environment = gist(diagnosis.environment)
     return tag(
         "header",
         tag("p", *badges, class_="badges"),
         tag("h1", sentence),
         summary,
         tag("p", run, class_="run"),
+        tag("p", environment, class_="run") if environment else None,
         class_=f"head {_TONE[diagnosis.verdict]}",
     )
 
