@@ -6,7 +6,7 @@ import inspect
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import polars as pl
 import pytest
@@ -966,6 +966,20 @@ def test_kl_jump() -> None:
     assert not seen(frame(rows({"kl": slow, "reward": falling(300)[::-1]})))
     to_target = [6.0 * (1 - math.exp(-i / 80)) for i in range(300)]
     assert not seen(frame(rows({"kl": to_target, "reward": falling(300)[::-1]})))
+
+
+def test_kl_that_grows_ever_faster_over_the_whole_run() -> None:
+    def kl(shape: Callable[[float], float]) -> dict[str, Observation]:
+        noise = random.Random(5)
+        curve = [shape(i / 399) * math.exp(0.2 * noise.gauss(0, 1)) for i in range(400)]
+        return seen(frame(rows({"kl": curve, "reward": falling(400)[::-1]})))
+
+    found = kl(lambda x: 0.01 * 1000**x)
+    assert set(found) == {"kl_explosion"}
+    assert 100 <= (found["kl_explosion"].step or 0) <= 200  # a tenth of a nat: ten times the first level
+    assert not kl(lambda x: 0.001 + 10 * x)  # as fast as ever
+    assert not kl(lambda x: 0.001 + 10 / (1 + math.exp(-12 * (x - 0.5))))  # levels off
+    assert not kl(lambda x: 0.001 + 0.3 * x**2)  # far below any target
 
 
 def test_negative_kl() -> None:

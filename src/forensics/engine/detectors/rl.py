@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.loss_shape import exploded
 from forensics.engine.detectors.names import finite
-from forensics.engine.detectors.ranked import trend
+from forensics.engine.detectors.ranked import correlation, trend
 from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 
@@ -47,6 +47,9 @@ def kl_explosion(
     nats: float = 50.0,
     stays: int = 3,
     climb: int = 10,
+    growth: float = 50.0,
+    target: float = 6.0,
+    records: int = 100,
 ) -> tuple[Observation, ...]:
     """The KL divergence jumps by an order of magnitude and stays there, grows beyond any bound, or is about to.
 
@@ -88,9 +91,33 @@ def kl_explosion(
                 f" {number(kl[-1])} at the end"
             )
             return _sign(part, at[k], (at[max(0, k - 1)], at[-1]), note, "kl", 0.95)
+        end = median(kl[-stays:])
+        if len(kl) >= records and early >= 1e-3 and end > max(target, growth * early) and _ever_faster(kl):
+            k = next(k for k in range(len(kl)) if median(kl[k:]) > 10 * early and min(kl[k:]) > 5 * early)
+            note = (
+                f"kl grows over the whole run, from {number(early)} in its first quarter to {number(end)} at the end,"
+                f" and ever faster; it leaves its first level for good at {part.where(at[k])}"
+            )
+            return _sign(part, at[k], (at[0], at[-1]), note, "kl", 0.9)
         return None
 
     return _each(metrics, "kl", look)
+
+
+def _ever_faster(kl: Sequence[float], correlated: float = 0.8, faster: float = 1.3) -> bool:
+    """Whether a KL divergence goes up all along (R2: Spearman above 0.8) and its last quarter is the steepest.
+
+    A healthy one goes up fast and then ever more slowly, to the level where coefficient and reward are in balance. One
+    that grows as the square of the steps is 1.5 times steeper from the third quarter to the last than before.
+    """
+    quarter = len(kl) // 4
+    second, third, last = (median(kl[k * quarter : (k + 1) * quarter]) for k in (1, 2, 3))
+    if last - third < faster * max(third - second, 0.0) or third < second:
+        return False
+    # The very end has not levelled off either.
+    if median(kl[-(quarter // 2) :]) < faster * median(kl[-quarter : -(quarter // 2)]):
+        return False
+    return correlation(kl, range(len(kl))) > correlated
 
 
 def kl_negative(
