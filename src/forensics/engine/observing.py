@@ -41,6 +41,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
         saved_scales,
         schedules,
         shared_gpus,
+        stated_classes,
     )
     from forensics.engine.collectives import models
 
@@ -49,6 +50,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += detectors.run_detectors(catalogue, data.metrics, found)
     found = samples.told(probed.tell(found, data), data.sources)
     found += schedules.rate_stands_still(data.metrics, data.facts)
+    found += stated_classes.told(data.metrics, data.facts, found)
     found += nonfinite_summaries.told(data) + saved_scales.told(data)
     everyone = range(world.size) if world.size else None
     found = shared_gpus.told(models.told(collectives.told_apart(found, everyone)))

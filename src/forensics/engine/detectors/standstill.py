@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -144,12 +144,7 @@ def loss_at_chance(
     """
     if not has(metrics, "loss"):
         return ()
-    # Not cut where steps go back: many loops count them within an epoch.
-    found = tuple(
-        s
-        for s in streams(metrics, (*_NAMES, *_ACCURACIES))
-        if "loss" in s.columns and not s.names & RL_NAMES and len({*s.attempts}) < 2
-    )
+    found = _whole_runs(metrics)
     signs = []
     for part in found:
         if _long_from_the_start(part, records, steps, epochs, 2 * records) or _epochs_of_keras(part, found, epochs):
@@ -166,6 +161,43 @@ def loss_at_chance(
         if chance is not None and (sign := _at_chance(part, *chance)) is not None:
             signs.append(sign)
     return merge(signs, found, ()) if signs else ()
+
+
+def at_stated_chance(
+    metrics: pl.DataFrame,
+    stated: Mapping[int, str],
+    *,
+    records: int = 100,
+    steps: int = 1000,
+    epochs: int = 20,
+    close: float = 0.01,
+    spread: float = 0.05,
+) -> tuple[Observation, ...]:
+    """`loss_at_chance` where the run itself says how many classes there are, so that no accuracy has to bear it out.
+
+    stated: C -> the setting that says so. The median of the loss is `close` to ln C (O1: 2 %), nine of ten records lie
+    within `spread`, which is the noise of small batches, and an accuracy, where there is one, is not above chance.
+    """
+    if not has(metrics, "loss"):
+        return ()
+    found = _whole_runs(metrics)
+    signs = []
+    for part in found:
+        if not _long_from_the_start(part, records, steps, epochs, 2 * records):
+            continue
+        chance = _level_of_stated(part, stated, close, spread)
+        if chance is not None and (sign := _at_chance(part, *chance)) is not None:
+            signs.append(sign)
+    return merge(signs, found, ()) if signs else ()
+
+
+def _whole_runs(metrics: pl.DataFrame) -> tuple[Stream, ...]:
+    """Streams of a loss, not cut where steps go back: many loops count them within an epoch."""
+    return tuple(
+        s
+        for s in streams(metrics, (*_NAMES, *_ACCURACIES))
+        if "loss" in s.columns and not s.names & RL_NAMES and len({*s.attempts}) < 2
+    )
 
 
 def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int, stepless: int) -> bool:
@@ -243,6 +275,25 @@ def _level_of_batch(part: Stream, metrics: pl.DataFrame, closer: float) -> tuple
     if sum(abs(v - chance) > band for v in curve) > 0.05 * len(curve):
         return None
     return round(size), band, ", the size of the batch: no sample is told from another"
+
+
+def _level_of_stated(
+    part: Stream, stated: Mapping[int, str], close: float, spread: float
+) -> tuple[int, float, str] | None:
+    """The same where C is the number that a setting states."""
+    _, curve = part.curve("loss")
+    level = median(curve)
+    classes = min(stated, key=lambda c: abs(math.log(c) - level))
+    chance = math.log(classes)
+    if abs(level - chance) > close * chance:
+        return None
+    if sum(abs(v - chance) > spread * chance for v in curve) > 0.1 * len(curve):
+        return None
+    for name in _ACCURACIES:
+        shares = finite(part.column(name))
+        if shares and median(shares[-10:]) * classes > 2 * (100.0 if max(shares) > 1 else 1.0):
+            return None
+    return classes, chance * close, f", and {stated[classes]} is {classes}"
 
 
 def _guess(part: Stream, close: float, spread: float, guessing: float) -> tuple[int, float, str] | None:
