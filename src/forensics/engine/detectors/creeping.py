@@ -12,8 +12,16 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.loss_shape import is_range_test, is_sum, loss_curves, loss_divergence, roughness
+from forensics.engine.detectors.loss_shape import (
+    is_range_test,
+    is_sum,
+    loss_curves,
+    loss_divergence,
+    noise_of,
+    roughness,
+)
 from forensics.engine.detectors.names import has
+from forensics.engine.detectors.onsets import leaves_level
 from forensics.engine.detectors.series import Sign, Stream, merge, number, streams
 from forensics.model import Observation
 
@@ -86,7 +94,7 @@ def _creeps(stream: Stream, ratio: float, least: float, records: int, part: floa
     if sum(s > 0 for s in steps) < _RISING or max(steps) > _ONE_STEP * rise:
         return None
     onset = best_at + round(size * next(k for k in range(_PIECES) if pieces[k] > best + 0.2 * rise))
-    onset = min(onset, len(values) - 1)
+    onset = leaves_level(values, min(onset, len(values) - 1), best_at, noise_of(values))
     note = (
         f"the loss creeps from {number(best)}, its best level, up to {number(pieces[-1])} at {stream.where(at[-1])},"
         f" over {len(rest)} records; other data or a harder task can do that as well"

@@ -14,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.names import has
+from forensics.engine.detectors.onsets import leaves_level
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, first_ranks, merge, number, segments, streams
 from forensics.engine.few import few
 from forensics.model import Observation
@@ -84,6 +85,11 @@ def roughness(values: Sequence[float]) -> float:
     """Median distance of values from the middle of their neighbours: the noise, whatever the trend; inf of few."""
     around = zip(values, values[1:], values[2:], strict=False)
     return median(abs(b - (a + c) / 2) for a, b, c in around) if len(values) >= 10 else math.inf
+
+
+def noise_of(values: Sequence[float]) -> float:
+    """The standard deviation that the `roughness` of normal noise stands for; inf of few."""
+    return 1.4826 * roughness(values) / math.sqrt(1.5)
 
 
 def loss_curves(metrics: pl.DataFrame) -> tuple[Stream, ...]:
@@ -166,7 +172,9 @@ def _diverged(
     if is_range_test(part, records) and (stop is None or len(values) - stop < _STOPPED):
         return None
     before = curve if stop is None else list(values[:stop])
-    if (escape := _escape([abs(v) for v in before])) is not None and (stop is not None or len(before) - escape >= 5):
+    sizes = [abs(v) for v in before]
+    if (escape := _escape(sizes)) is not None and (stop is not None or len(before) - escape >= 5):
+        escape = leaves_level(sizes, escape, 0, noise_of(sizes[: escape + 1]))
         end = f" before it overflows at {part.where(at[stop])}" if stop is not None else ""
         return _rise(
             part, records, curve, escape, len(before) - 1, f"the loss runs away from {{level}} to {{end}}{end}"
@@ -223,6 +231,7 @@ def _diverged(
     quiet = best + max(0.1 * rise, noise * spread)
     while onset > best_at + 1 and curve[onset - 1] > quiet:
         onset -= 1
+    onset = leaves_level(curve, onset, best_at - 9, noise_of(curve[: onset + 1]))
     if not plain and not _broken(part, records, curve, onset, arrived, rise, sustained):
         return None
     sign = _rise(
