@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from forensics.sources.hits import Hit, hit
 from forensics.sources.models import given
@@ -137,6 +137,13 @@ def _methods(program: Program, owner: ast.ClassDef) -> dict[str, Scope]:
     return {s.name: s for s in program.scopes if s.owner is owner}
 
 
+def _drawn_by(methods: Mapping[str, Scope]) -> list[Scope]:
+    """The methods that give a sample, and those of the same object that they call."""
+    first = [methods[name] for name in ("__getitem__", "__iter__") if name in methods]
+    called = {method(c) for s in first for c in s.calls if receiver(c) == "self"} - {"__init__"}
+    return [*first, *(methods[name] for name in sorted(called & methods.keys()) if methods[name] not in first)]
+
+
 def numpy_generator_in_dataset(program: Program, project: Project) -> Iterator[Hit]:
     """A numpy generator made in Dataset.__init__ and drawn from in __getitem__: each worker gets a copy of it.
 
@@ -157,9 +164,8 @@ def numpy_generator_in_dataset(program: Program, project: Project) -> Iterator[H
                 continue
             uses = [
                 node
-                for other in ("__getitem__", "__iter__")
-                if other in methods
-                for node in methods[other].nodes
+                for other in _drawn_by(methods)
+                for node in other.nodes
                 if isinstance(node, ast.Attribute) and plain(node) == name
             ]
             if uses:
@@ -248,6 +254,8 @@ def pin_memory_custom_batch(program: Program, project: Project) -> Iterator[Hit]
             continue
         name = last(plain(given))
         made: list[tuple[ast.AST, str]] = []
+        if isinstance(given, ast.Lambda) and isinstance(given.body, ast.Call) and isinstance(given.body.func, ast.Name):
+            made = [(given.body, method(given.body))]
         if name in program.classes:
             made = [(program.classes[name], name)]
         for scope in program.functions.get(name, []):
@@ -270,7 +278,7 @@ def pin_memory_custom_batch(program: Program, project: Project) -> Iterator[Hit]
 
 
 def images_in_bgr(program: Program, project: Project) -> Iterator[Hit]:
-    """cv2.imread, whose channels are B, G, R, feeding a network with ImageNet's statistics or weights."""
+    """Images or frames of cv2, whose channels are B, G, R, feeding a network with ImageNet's statistics or weights."""
     if not program.uses("cv2") or {"cvtColor", "COLOR_BGR2RGB"} & program.words:
         return
     if any("bgr" in word.lower() for word in program.words | program.texts):
@@ -278,9 +286,23 @@ def images_in_bgr(program: Program, project: Project) -> Iterator[Hit]:
     if any(isinstance(n, ast.Slice) and n.step is not None for n in program.parents):
         return
     imagenet = any(isinstance(n, ast.Constant) and n.value in (0.485, 123.675) for n in program.parents)
-    if not imagenet and not any(name.startswith("torchvision.models") for name in program.imports.values()):
+    pretrained = any(
+        program.called(c) == "timm.create_model" and is_true(argument(c, 1, "pretrained")) for c in program.calls
+    )
+    zoo = any(name.startswith("torchvision.models") for name in program.imports.values())
+    if not (imagenet or pretrained or zoo):
         return
+    films = {
+        name
+        for scope in program.scopes
+        for name, value, _ in scope.bound
+        if isinstance(value, ast.Call) and program.called(value) == "cv2.VideoCapture"
+    }
     for call in program.calls:
+        if method(call) == "read" and receiver(call) in films:
+            note = "The frames of cv2.VideoCapture are B, G, R; the network's statistics (or weights) are for R, G, B."
+            yield hit("images_in_bgr", program, call, note, weight=0.7)
+            return
         if program.called(call) == "cv2.imread" and len(call.args) == 1 and not call.keywords:
             target = _target(program, call).lower()
             if any(word in target for word in ("mask", "label", "depth", "gray", "gt")):

@@ -150,17 +150,76 @@ def _schedulers(program: Program) -> dict[str, ast.Call]:
 
 
 def scheduler_before_optimizer(program: Program, project: Project) -> Iterator[Hit]:
-    """scheduler.step() before optimizer.step() in the same turn of a loop: the first learning rate is never used."""
+    """scheduler.step() before optimizer.step() in the same turn of a loop: the first learning rate is never used.
+
+    In the loop over batches, in Lightning's training_step, or at the head of an epoch, as was right before torch 1.1.
+    """
     made = _schedulers(program)
+    note = "The scheduler steps before the optimizer: the first value of the schedule is skipped."
     for _scope, loop, calls in _training_loops(program):
         steps = [c for c in calls if method(c) == "step"]
         optimizer = [c for c in steps if _steps_optimizer(program, c)]
         scheduler = [c for c in steps if receiver(c) in made and not c.args]
-        if len(optimizer) != 1 or len(scheduler) != 1 or not _straight(program, loop, [*optimizer, *scheduler]):
+        if len(optimizer) != 1 or len(scheduler) != 1:
+            continue
+        if not (_straight(program, loop, [*optimizer, *scheduler]) or _beside(program, optimizer[0], scheduler[0])):
             continue
         if calls.index(scheduler[0]) < calls.index(optimizer[0]):
-            note = "The scheduler steps before the optimizer: the first value of the schedule is skipped."
             yield hit("scheduler_before_optimizer", program, scheduler[0], note, optimizer[0], span=loop, weight=0.85)
+    for scope in program.scopes:
+        yield from _in_training_step(program, scope, note)
+        yield from _at_head_of_epoch(program, project, scope, set(made))
+
+
+def _beside(program: Program, one: ast.Call, other: ast.Call) -> bool:
+    """Whether two calls are statements of one and the same block."""
+    first, second = program.statement(one), program.statement(other)
+    return first is not None and second is not None and second in program.block(first)
+
+
+def _in_training_step(program: Program, scope: Scope, note: str) -> Iterator[Hit]:
+    """Lightning's manual optimization, which gets both from the module."""
+    if scope.name != "training_step":
+        return
+    got = {name: method(value) for name, value, _ in scope.bound if isinstance(value, ast.Call)}
+    steps = [c for c in scope.calls if method(c) == "step" and not c.args]
+    optimizer = [c for c in steps if got.get(receiver(c)) == "optimizers"]
+    scheduler = [c for c in steps if got.get(receiver(c)) == "lr_schedulers"]
+    if len(optimizer) != 1 or len(scheduler) != 1 or not _beside(program, optimizer[0], scheduler[0]):
+        return
+    if scope.calls.index(scheduler[0]) < scope.calls.index(optimizer[0]):
+        yield hit("scheduler_before_optimizer", program, scheduler[0], note, optimizer[0], weight=0.85)
+
+
+def _at_head_of_epoch(program: Program, project: Project, scope: Scope, schedulers: set[str]) -> Iterator[Hit]:
+    """The scheduler steps in the loop over epochs, before all of the epoch's training."""
+    for call in scope.calls:
+        if method(call) != "step" or receiver(call) not in schedulers or call.args or call.keywords:
+            continue
+        around = program.loops_around(call)
+        statement = program.statement(call)
+        if not around or statement is None or statement not in around[0].body or not _is_epochs(around[0]):
+            continue
+        loop, at = around[0], around[0].body.index(statement)
+        others = [c for c in calls_in(loop) if c is not call and method(c) == "step" and receiver(c) == receiver(call)]
+        before = _trains(program, project, loop.body[:at])
+        after = _trains(program, project, loop.body[at + 1 :])
+        if not others and before is None and after is not None:
+            note = "The scheduler steps at the head of the epoch: the first value of the schedule is skipped."
+            yield hit("scheduler_before_optimizer", program, call, note, after, span=loop, weight=0.8)
+
+
+def _trains(program: Program, project: Project, body: Sequence[ast.stmt]) -> ast.Call | None:
+    """The call in a stretch of statements that steps an optimizer, itself or in the function that it reaches."""
+    for call in calls_in(body):
+        if method(call) == "step" and _steps_optimizer(program, call):
+            return call
+        reached = project.resolve(program, call)
+        if reached is not None and any(
+            method(c) == "step" and _steps_optimizer(reached[0], c) for c in reached[1].calls
+        ):
+            return call
+    return None
 
 
 def _is_epochs(loop: Loop) -> bool:

@@ -224,13 +224,29 @@ def _changed_after(program: Program, scope: Scope, optimizer: ast.Call, model: s
             return
 
 
+# Families of torchvision.models that hold BatchNorm; VGG has it only where its name says so, and others not at all.
+_NORMALISED = ("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "mnasnet", "efficientnet_b", "regnet",
+               "shufflenet", "googlenet", "inception")  # fmt: skip
+
+
+def _has_batchnorm(program: Program, call: ast.Call) -> bool:
+    full = program.called(call)
+    name = last(full)
+    return full.startswith("torchvision.models.") and (name.startswith(_NORMALISED) or name.endswith("_bn"))
+
+
 def batchnorm_not_synchronised(program: Program, project: Project) -> Iterator[Hit]:
-    """BatchNorm under DDP(broadcast_buffers=False) without SyncBatchNorm: running statistics part between the ranks."""
-    if "SyncBatchNorm" in program.words or "convert_sync_batchnorm" in program.words:
+    """BatchNorm under DDP(broadcast_buffers=False) without SyncBatchNorm: running statistics part between the ranks.
+
+    Accelerate and Lightning take the setting in a class of their own.
+    """
+    if {"SyncBatchNorm", "convert_sync_batchnorm", "sync_batchnorm"} & program.words:
         return
-    norms = [c for c in program.calls if method(c).startswith("BatchNorm")]
+    norms = [c for c in program.calls if method(c).startswith("BatchNorm") or _has_batchnorm(program, c)]
     for call in program.calls:
-        if norms and _is_ddp(program, call) and is_false(keyword(call, "broadcast_buffers")):
+        if not norms or not is_false(keyword(call, "broadcast_buffers")):
+            continue
+        if _is_ddp(program, call) or method(call) in ("DistributedDataParallelKwargs", "DDPStrategy"):
             note = "With broadcast_buffers=False every rank keeps its own BatchNorm statistics."
             yield hit("batchnorm_not_synchronised", program, call, note, norms[0], weight=0.75)
 
