@@ -10,6 +10,7 @@ from forensics.engine import (
     attempts,
     cut_saves,
     diagnosis,
+    duplicated_ranks,
     faults,
     identity,
     powerloss,
@@ -62,6 +63,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += powerloss.told(data)
     found += joins.went_down(data, found, clock, catalogue) if placed.kernels else []
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), placed.launches)
+    found = duplicated_ranks.told(found)
     found += uncaught.exceptions(data.tracebacks, found, catalogue)
     found = trials.told(found, trials.came_back(data.sources))
     found = worker_crashes.told(faults.told(raised.told(found, data.tracebacks, catalogue)))
