@@ -66,7 +66,10 @@ def per_rank(ends: Sequence[int], cut: float = CUT) -> dict[str, list[str]]:
         ([LAST, LAST, LAST - 1, LAST], (2,)),
         ([LAST] * 4, None),
         ([LAST, LAST, LAST - 1, LAST - 1], None),  # no majority
-        ([LAST, LAST, LAST - 7, LAST], None),  # one step is a collective that did not end; seven are another story
+        ([LAST, LAST, LAST - 7, LAST], (2,)),  # the others were that much ahead of what they waited for
+        ([LAST, LAST, LAST - 7, LAST - 5], None),  # half of all
+        ([LAST, LAST, LAST + 3, LAST], None),  # ahead
+        ([LAST, LAST, LAST - 90, LAST], None),  # nobody is so far ahead of what he waits for
     ],
 )
 def test_silence_before_the_limit(
@@ -146,14 +149,19 @@ def nccl(rank: int, calls: int) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("calls", "ranks"), [([50, 50, 49, 50], (2,)), ([50, 50, 49, 49], None), ([50] * 4, None)])
+@pytest.mark.parametrize(
+    ("calls", "ranks"), [([50, 50, 49, 50], (2,)), ([50, 50, 49, 49], None), ([50] * 4, None), ([50, 50, 31, 50], (2,))]
+)
 def test_one_call_behind_counts_where_the_silence_is_known(
     tmp_path: Path, calls: list[int], ranks: tuple[int, ...] | None
 ) -> None:
     files = {f"nccl.{rank}.log": nccl(rank, n) for rank, n in enumerate(calls)}
     found = diagnose(tmp_path, files | {"train.log": [*steps(LAST), limit(CUT)]})
     assert (first(found).name, first(found).ranks) == ("silent-hang", ranks)
-    said = "The last call of rank 2 is all_reduce #49 (opCount 30), that of all others all_reduce #50 (opCount 31)."
+    said = (
+        f"The last call of rank 2 is all_reduce #{calls[2]} (opCount {calls[2] - 1:x}), "
+        "that of all others all_reduce #50 (opCount 31)."
+    )
     assert (said in first(found).notes[0]) == bool(ranks)
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from forensics.engine import behind
 from forensics.engine.collectives.last_words import Words, last_words
 from forensics.engine.collectives.observations import spoken, vote
 from forensics.engine.kernel import FACT as KERNEL_LOG
@@ -58,8 +59,8 @@ def told(
     than the rhythm explains, nor lines without times that may be of any time. Nothing is said where ranks are known to
     wait already, where the last lines tell of an evaluation or the like and three hours have not passed, or where a
     file cannot be read. Where the clocks may differ by a time zone that would explain the silence, it is only a note of
-    the stop. Ranks that ended one record before all others, or one call of NCCL's log, are named, where they are a
-    minority.
+    the stop. Ranks that ended before all others, by their records of steps or by the calls in NCCL's log, are named,
+    where they are a minority.
     """
     found = list(found)
     stops = [o for o in found if _stops(catalogue.get(o.signature)) and o.timed and o.time is not None]
@@ -89,7 +90,7 @@ def told(
     rhythm = min(rhythms, key=lambda r: r.limit)
     if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
         return [_with_doubt(o, lasted) if o is stop else o for o in found]
-    hang = _silent(stop, last, rhythm, clock, attempt)
+    hang = _silent(stop, last, rhythm, clock, attempt, {s.path: s for s in data.sources})
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
     words = _words(hang, data.sources)
@@ -113,21 +114,25 @@ def _with_doubt(stop: Observation, lasted: float) -> Observation:
 
 
 def _with_calls(hang: Observation, data: RunData) -> Observation:
-    """The silence, with the minority of ranks whose last call is one before that of all others by NCCL's own log."""
+    """The silence, with the minority of ranks whose last calls come before those of all others by NCCL's own log."""
     if data.collectives.is_empty():
         return hang
     from forensics.engine.collectives.calls import groups_of
 
-    for group in groups_of(data.collectives):
-        usual, odd = vote({rank: call.seq for rank, call in group.last.items()})
-        if not group.traced or not odd or not isinstance(usual, int) or len(group.last) < 3:
+    groups = [group for group in groups_of(data.collectives) if group.traced]
+    odd = behind.behind_in_calls([{rank: call.seq for rank, call in group.last.items()} for group in groups])
+    logs = {source.path: source for source in data.sources}
+    for group in groups:
+        late = [group.last[rank] for rank in odd if rank in group.last]
+        rest = {rank: call for rank, call in group.last.items() if rank not in odd}
+        usual, _ = vote({rank: call.seq for rank, call in group.last.items()})
+        if not late or not isinstance(usual, int) or any(call.seq >= usual for call in late):
             continue
-        if any(group.last[rank].seq != usual - 1 for rank in odd):
-            continue
-        theirs = next(call for rank, call in sorted(group.last.items()) if rank not in odd)
-        late = group.last[odd[0]]
-        note = f"{hang.note} The last call of {spoken(odd)} is {late.name}, that of all others {theirs.name}."
-        lines = (*(group.last[rank].evidence() for rank in odd[:2]), theirs.evidence())
+        if any(call.seq < usual - 1 and not _unheld(logs.get(call.source)) for call in late):
+            return hang
+        theirs = next(call for _, call in sorted(rest.items()) if call.seq == usual)
+        note = f"{hang.note} The last call of {spoken(odd)} is {late[0].name}, that of all others {theirs.name}."
+        lines = (*(call.evidence() for call in late[:2]), theirs.evidence())
         return replace(
             hang,
             note=note,
@@ -136,6 +141,10 @@ def _with_calls(hang: Observation, data: RunData) -> Observation:
             identity=replace(hang.identity, rank=odd[0] if len(odd) == 1 else None),
         )
     return hang
+
+
+def _unheld(source: Source | None) -> bool:
+    return source is not None and behind.unheld(source)
 
 
 def _words(hang: Observation, sources: Sequence[Source]) -> Words | None:
@@ -253,33 +262,70 @@ def _end(file: Path, upto: int, reference: float) -> _End | None:
     return _End(time, known, len(below), usual, any(b"%|" in line for line in below))
 
 
-def _silent(stop: Observation, last: float, rhythm: _Rhythm, clock: StepClock, attempt: int) -> Observation:
-    ends: dict[int, tuple[int, int, str, int | None]] = {}  # rank -> (last step, the one before, file, line)
-    final: tuple[int, str, int | None] = (-1, "", None)
+def _ends(clock: StepClock, attempt: int, logs: Mapping[str, Source]) -> dict[int, behind.End]:
+    """Where the records of each rank end in an attempt."""
+    ends: dict[int, behind.End] = {}
     for source, marks in clock.marks.items():
-        steps: dict[int | None, list[tuple[int, int | None]]] = defaultdict(list)
-        for mark in marks:
-            if (mark.attempt if mark.attempt is not None else clock.attempt.get(source) or 0) == attempt:
-                steps[mark.rank].append((mark.step, mark.line))
-                final = max(final, (mark.step, source, mark.line), key=lambda end: end[0])
-        for rank, rows in steps.items():
-            before = next((n for n, _ in reversed(rows) if n != rows[-1][0]), rows[-1][0])
-            if rank is not None and (rank not in ends or rows[-1][0] > ends[rank][0]):
-                ends[rank] = (rows[-1][0], before, source, rows[-1][1])
-    usual, odd = vote({rank: end[0] for rank, end in ends.items()})
-    previous = {end[1] for rank, end in ends.items() if rank not in odd}
-    behind = len(ends) > 2 and isinstance(usual, int) and {ends[r][0] for r in odd} == previous
-    culprits = odd if behind and max(previous) < usual else ()  # type: ignore[operator]
+        here = [
+            m
+            for m in marks
+            if (m.attempt if m.attempt is not None else clock.attempt.get(source) or 0) == attempt
+            and m.rank is not None
+        ]
+        of_rank = defaultdict(list)
+        for mark in here:
+            of_rank[mark.rank].append(mark)
+        if len(of_rank) > 1:
+            whole = behind.in_turns([m.rank for m in here])
+        else:
+            whole = bool(of_rank) and _unheld(logs.get(source))
+        for rank, rows in of_rank.items():
+            end = rows[-1]
+            if rank is not None and (rank not in ends or end.step > ends[rank].step):
+                before = next((m.step for m in reversed(rows) if m.step != end.step), end.step)
+                stride = behind.stride_of([m.step for m in rows])
+                ends[rank] = behind.End(end.step, before, stride, end.time, source, end.line, whole)
+    return ends
+
+
+def _final(clock: StepClock, attempt: int) -> tuple[int, str, int | None]:
+    """The farthest record of an attempt: step, file, line."""
+    return max(
+        (
+            (mark.step, source, mark.line)
+            for source, marks in clock.marks.items()
+            for mark in marks
+            if (mark.attempt if mark.attempt is not None else clock.attempt.get(source) or 0) == attempt
+        ),
+        key=lambda end: end[0],
+        default=(-1, "", None),
+    )
+
+
+def _silent(
+    stop: Observation, last: float, rhythm: _Rhythm, clock: StepClock, attempt: int, logs: Mapping[str, Source]
+) -> Observation:
+    ends = _ends(clock, attempt, logs)
+    odd = behind.apart(ends)
+    culprits = odd.ranks if odd is not None and not odd.ahead else ()
     pause = f"no more than {spell(rhythm.longest)} apart" if rhythm.longest else "in one go"
     note = (
         f"Steps were recorded every {spell(rhythm.usual)} ({pause}); then no log holds anything for "
         f"{spell((stop.time or last) - last)}, until the run was stopped."
     )
-    shown = [final]
-    if culprits:
-        rest = [rank for rank in ends if rank not in culprits]
-        shown = [(ends[r][0], ends[r][2], ends[r][3]) for r in (*culprits[:2], rest[0])]
-        note += f" {spoken(culprits).capitalize()} ended at step {ends[culprits[0]][0]}, all others at step {usual}."
+    shown = [_final(clock, attempt)]
+    if odd is not None:
+        rest = [rank for rank in ends if ends[rank].step == odd.usual]
+        shown = [(ends[r].step, ends[r].file, ends[r].line) for r in (*odd.ranks[:2], rest[0])]
+        whom = spoken(odd.ranks).capitalize()
+        if odd.ahead:
+            note += f" {whom} went on to step {odd.step}, ahead of the others, at step {odd.usual}."
+        elif odd.one_record:
+            note += f" {whom} ended at step {odd.step}, all others at step {odd.usual}."
+        else:
+            note += (
+                f" {whom} ended first, at step {odd.step}, {odd.usual - odd.step} behind most others, at {odd.usual}."
+            )
     lines = tuple(Evidence(file, line, None, f"step {step}, the last record") for step, file, line in shown)
     return Observation(
         signature=SILENT,
