@@ -34,6 +34,10 @@ TIE = "{a} and {b} failed in the same second by what their lines bear: which cam
 TIE_WORDS = "which came first is not known"
 UNTOLD = "{a} and {b} failed within less than their clocks are known to agree: which came first is not known"
 SET_RIGHT = "the clock of {host} is {by:.0f} s {way} the others, and its times are set right by that"
+ABOUT = (
+    "the clock of {host} is about {by:.0f} s {way} the others, by when their logs begin and end: its times are set "
+    "right by that, to within {bound:.0f} s"
+)
 
 # Ranks of one host record a step at nearly the same moment, and a slow one a little later. Where no host is named, only
 # what is more than this is taken to be a clock's (seconds).
@@ -101,7 +105,7 @@ def measure(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]
         if node is not None:
             seen[node][key] = min(time, seen[node].get(key, time))
 
-    node_of_source = _writers(data, node_of_rank)
+    node_of_source = writers_of(data, node_of_rank)
     if data.metrics.height and len({*node_of_rank.values(), *node_of_source.values()} - {None}) > 1:
         import polars as pl
 
@@ -124,7 +128,7 @@ def measure(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, Offset]
 
 def hosts_of(data: RunData, node_of_rank: Mapping[int, str]) -> Callable[[Observation], str | None]:
     """A function from signs to their hosts, or the names under which `measure` has the files of one rank each."""
-    of_source = _writers(data, node_of_rank)
+    of_source = writers_of(data, node_of_rank)
 
     def host_of(o: Observation) -> str | None:
         of_rank = node_of_rank.get(o.identity.rank) if o.identity.rank is not None else None
@@ -133,8 +137,8 @@ def hosts_of(data: RunData, node_of_rank: Mapping[int, str]) -> Callable[[Observ
     return host_of
 
 
-def _writers(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, str | None]:
-    """Source -> its host; "rank 3" where that is not known and the source is of one rank."""
+def writers_of(data: RunData, node_of_rank: Mapping[int, str]) -> dict[str, str | None]:
+    """Source -> its host, and "rank 3" where that is not known and the source is of one rank."""
     found: dict[str, str | None] = {}
     for source in data.sources:
         rank = source.identity.rank
@@ -149,7 +153,7 @@ def set_right(data: RunData, offsets: Mapping[str, Offset], node_of_rank: Mappin
     offsets = {node: offset for node, offset in offsets.items() if offset.sure}
     if not offsets:
         return data
-    node_of_source = _writers(data, node_of_rank)
+    node_of_source = writers_of(data, node_of_rank)
 
     def ahead(identity: Identity, file: str) -> float:
         of_rank = node_of_rank.get(identity.rank) if identity.rank is not None else None
@@ -216,7 +220,9 @@ def doubt(
             if not _decided_by_time(first, other):
                 continue
             a, b = _host(first, node_of_rank), _host(other, node_of_rank)
-            if a is None or b is None or a == b or (a in offsets and b in offsets):
+            if a is None or b is None or a == b:
+                continue
+            if all(host in offsets and offsets[host].bound < order.USELESS for host in (a, b)):
                 continue
             _note(first, DOUBT.format(a=a, b=b))
             break
@@ -292,8 +298,9 @@ def admit(linked: Sequence[Candidate], offsets: Mapping[str, Offset], node_of_ra
         rank = c.observations[0].identity.rank
         host = _host(c, node_of_rank) or (f"rank {rank}" if rank is not None else None)
         if c.time is not None and host is not None and host in offsets and offsets[host].sure:
-            by = offsets[host].seconds
-            _note(c, SET_RIGHT.format(host=host, by=abs(by), way="ahead of" if by > 0 else "behind"))
+            by, bound = offsets[host].seconds, offsets[host].bound
+            told = ABOUT if bound >= order.USELESS else SET_RIGHT
+            _note(c, told.format(host=host, by=abs(by), bound=bound, way="ahead of" if by > 0 else "behind"))
 
 
 def _note(candidate: Candidate, note: str) -> None:
