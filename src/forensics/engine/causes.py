@@ -170,9 +170,13 @@ def explain(
             link(reasons[0], c)
     links.aborts_of_who_lost_a_peer(live, world)
     symptoms = _in_order([c for c in live if c.signature.kind == "symptom" and c.explained_by is None])
-    if symptoms and is_stop(symptoms[0]):  # a launcher's own stop follows from what one rank raised above it
+    if symptoms and is_stop(symptoms[0]):  # a launcher's stop follows from what one rank raised above it, or alone
         stop = symptoms[0]
-        raised = [c for c in symptoms if c.signature.name == GENERIC_EXCEPTION and stands_above(c, stop)]
+        raised = [
+            c
+            for c in symptoms
+            if c.signature.name == GENERIC_EXCEPTION and (stands_above(c, stop) or links.others_stopped(stop, c, world))
+        ]
         symptoms.sort(key=lambda c: not (raised and c is raised[0]))
     for c in symptoms[1:]:  # 5: the first symptom explains the others
         if (

@@ -37,6 +37,11 @@ WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", 
 WORKER_GONE = "background-worker-died"
 ABORTED = "rank-sigabrt"
 EXITED_EARLY = "rank-exited-early"
+# What Python raises in a process that is told to end, or whose peer, server or worker is gone.
+OF_ENDS = frozenset(
+    "KeyboardInterrupt SystemExit BrokenPipeError ConnectionError ConnectionResetError ConnectionAbortedError "
+    "ConnectionRefusedError EOFError TimeoutError OSError IncompleteReadError CancelledError".split()
+)
 NEAR = 60  # lines: the traceback of whoever finds it gone, and a few that others print meanwhile
 # What ranks say that wait for one which does not come: an error of another rank's own says why it does not.
 WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
@@ -83,6 +88,18 @@ def reports(live: Sequence[Candidate]) -> None:
         own = next((o for o in errors if o.ranks and set(report.ranks) <= set(o.ranks)), None)
         if own is not None and any(o.ranks and not set(o.ranks) & set(report.ranks) for o in errors):
             link(own, report)
+
+
+def others_stopped(stop: Candidate, c: Candidate, world: World) -> bool:
+    """Whether all who say that they were told to end are other ranks than the one that raised an exception alone.
+
+    Its launcher tells them to end, once it is gone; a scheduler or a user would have told that rank as well. Not what
+    a process meets where another one is gone.
+    """
+    told = {world.of(o) for o in stop.observations}
+    if None in told or not c.ranks or told & set(c.ranks) or c.of_peers or stop.attempt != c.attempt:
+        return False
+    return c.subject.rpartition(".")[2] not in OF_ENDS and may_precede(c, stop)
 
 
 def kills_by_agents(live: Sequence[Candidate], exits: Sequence[Candidate], world: World) -> None:
