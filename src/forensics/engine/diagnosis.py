@@ -162,8 +162,9 @@ class _Findings:
         clocked, how = self._clocked(c, key, rank)
         about_itself = c.signature.culprit not in ("none", "silent")  # and not of those who wait for another
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and about_itself
-        locals_ = _numbers(o.identity.local_rank for o in c.observations) if unresolved else None
-        devices = _numbers(o.identity.device for o in c.observations) if unresolved and locals_ is None else None
+        blamed = [o.identity for o in c.observations if o.culprits != ()] if unresolved else []
+        locals_ = _numbers(who.local_rank for who in blamed) or None
+        devices = _numbers(who.device for who in blamed) if locals_ is None else None
         return Finding(
             id=f"f{number}",
             name=c.signature.name,
@@ -240,6 +241,9 @@ class _Findings:
         return not any(rank < first for rank in c.ranks or () for first in firsts)
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
+        # Where all connections that broke end is told before where those are that report it.
+        if c.signature.area == "nccl" and (end := common_host(c.observations)) is not None:
+            return end
         if c.ranks:
             if len(machines := _machines_of_pods(c)) == 1:
                 return machines.pop()
@@ -275,10 +279,7 @@ class _Findings:
             return next(iter(named))
         if named and (host := _printed_host(c.observations)):
             return host
-        # Of several hosts none is proven, but for the one at which all connections that broke end.
-        if named:
-            return common_host(c.observations) if c.signature.area == "nccl" else None
-        return None
+        return None  # of several hosts none is proven
 
 
 def _printed_host(observations: Sequence[Observation]) -> str | None:

@@ -3,12 +3,15 @@ what its status service says about ranks."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from forensics.engine.collectives import closed
+from forensics.engine.collectives.addresses import PEER_NODE, common_host, reporter
 from forensics.engine.collectives.observations import spoken
 from forensics.engine.identity import stated_size
+from forensics.engine.whose import label
 from forensics.files import beginning
 from forensics.model import Evidence, Identity, Observation, Source
 from forensics.parsers.nccl import efa, ras
@@ -46,11 +49,10 @@ def told(observations: Sequence[Observation]) -> list[Observation]:
         elif o.signature in TRANSFERS and o.evidence:
             found.append(_with_link(o, hosts))
         elif o.signature in PEERS and "peer" in o.captures:
-            far = hosts.of(o.captures["peer"])
-            found.append(replace(o, note=o.note or f"The peer is {far}.") if far else o)
+            found.append(_with_peer(o, hosts))
         else:
             found.append(o)
-    return found + _mixed_networks(observations)
+    return _without_reporters(found) + _mixed_networks(observations)
 
 
 class _Hosts:
@@ -63,15 +65,24 @@ class _Hosts:
 
     def of(self, address: str) -> str | None:
         """ "node-1 (ranks 4-7)" for "10.0.0.5" or "10.0.0.5<44189>"; None where NCCL did not say whose it is."""
+        return self.spoken(host) if (host := self.named(address)) is not None else None
+
+    def named(self, address: str) -> str | None:
+        """ "node-1" for "10.0.0.5" or "10.0.0.5<44189>"; None where NCCL did not say whose it is."""
+        of_address, ranks_of = self._tables()
+        address = address.partition("<")[0].strip("[]").lower().removeprefix("::ffff:")
+        short = address.partition(".")[0]  # NCCL cuts host names at their first dot, where it prints its own
+        return of_address.get(address) or next((name for name in (address, short) if name in ranks_of), None)
+
+    def spoken(self, host: str) -> str:
+        """ "node-1 (ranks 4-7)", or the name alone where its ranks are not known."""
+        ranks = self._tables()[1].get(host)
+        return f"{host} ({spoken(ranks)})" if ranks else host
+
+    def _tables(self) -> tuple[dict[str, str], dict[str, set[int]]]:
         if self._known is None:
             self._known = hosts_of_addresses(self._observations), _ranks_of_hosts(self._observations)
-        of_address, ranks_of = self._known
-        address = address.partition("<")[0].strip("[]").lower().removeprefix("::ffff:")
-        label = address.partition(".")[0]  # NCCL cuts host names at their first dot, where it prints its own
-        host = of_address.get(address) or next((name for name in (address, label) if name in ranks_of), None)
-        if host is None:
-            return None
-        return f"{host} ({spoken(ranks_of[host])})" if ranks_of.get(host) else host
+        return self._known
 
     def of_instance(self, name: str) -> str | None:
         """The same for "i-0123", of which a line of its own host says that it is its own."""
@@ -129,6 +140,31 @@ def _explained(o: Observation) -> Observation:
     return replace(o, note=f"NCCL warned: {found.text}.", captures={**o.captures, "area": found.area})
 
 
+def _with_peer(o: Observation, hosts: _Hosts) -> Observation:
+    """A lost or refused connection with the host of its peer."""
+    far = hosts.named(o.captures["peer"])
+    if far is None:
+        return o
+    note = o.note or f"The peer is {hosts.spoken(far)}."
+    return replace(o, captures={**o.captures, PEER_NODE: far}, note=note)
+
+
+def _without_reporters(observations: Sequence[Observation]) -> list[Observation]:
+    """Where the connections of several hosts end at one, those who report it from the other hosts are not to blame."""
+    together: dict[tuple[str, int | None], list[Observation]] = defaultdict(list)
+    for o in observations:
+        if o.signature in TRANSFERS:
+            together[o.signature, o.identity.attempt].append(o)
+    ends = {key: host for key, signs in together.items() if (host := common_host(signs)) is not None}
+
+    def blamed(o: Observation) -> Observation:
+        end = ends.get((o.signature, o.identity.attempt))
+        host = reporter(o) if end is not None else None
+        return o if end is None or host is None or label(host) == label(end) else replace(o, culprits=())
+
+    return [blamed(o) for o in observations] if ends else list(observations)
+
+
 def _with_link(o: Observation, hosts: _Hosts) -> Observation:
     """A failed transfer with its ends as captures and in words."""
     said = completion(o.evidence[0].text)
@@ -139,8 +175,10 @@ def _with_link(o: Observation, hosts: _Hosts) -> Observation:
         "vendor_err": None if said.vendor is None else str(said.vendor), "status": str(said.status),
     }  # fmt: skip
     captures = {**o.captures, **{name: value for name, value in ends.items() if value is not None}}
-    far = next((host for end in (said.peer, said.remote_gid) if end and (host := hosts.of(end))), None)
-    note = said.text + (f" That is {far}." if far else "")
+    far = next((host for end in (said.peer, said.remote_gid) if end and (host := hosts.named(end))), None)
+    note = said.text + (f" That is {hosts.spoken(far)}." if far else "")
+    if far is not None:
+        captures[PEER_NODE] = far
     return replace(o, captures=captures, note=o.note or note)
 
 
