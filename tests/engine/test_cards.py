@@ -84,6 +84,30 @@ def test_no_serial_number_where_the_card_is_not_listed_or_listed_as_two(tmp_path
     assert "serial" not in found(tmp_path, listing).captures
 
 
+def driver(bus: str, serial: str) -> str:
+    """What the driver says of a card before its first error."""
+    return (
+        f"[ 9911.000000] NVRM: GPU at PCI:0000:{bus}:00: {UUID.format(n=1)}\n"
+        f"[ 9911.000001] NVRM: GPU Board Serial Number: {serial}\n"
+    )
+
+
+LOST = "[ 9912.004600] NVRM: GPU 0000:1c:00.0: GPU serial number is 1650000000011.\n"
+
+
+@pytest.mark.parametrize("kernel", [driver("1c", SERIALS[1]) + FALLEN, FALLEN + LOST], ids=["before", "lost"])
+def test_the_drivers_own_word_of_the_serial_number(tmp_path: Path, kernel: str) -> None:
+    root = found(tmp_path, "", kernel=kernel)
+    assert (root.name, root.captures["serial"]) == ("gpu-fell-off-bus", SERIALS[1])
+
+
+def test_the_drivers_word_is_of_the_card_that_it_named_last(tmp_path: Path) -> None:
+    named = driver("1c", SERIALS[1]) + driver("1b", SERIALS[0])
+    assert found(tmp_path, "", kernel=named + FALLEN).captures["serial"] == SERIALS[1]
+    mixed = "".join(line for half in (0, 1) for line in named.splitlines(keepends=True)[half::2])
+    assert "serial" not in found(tmp_path, "", kernel=mixed + FALLEN).captures
+
+
 def test_another_hosts_card_in_the_same_slot_is_not_meant(tmp_path: Path) -> None:
     for host in ("gpu-a01", "gpu-a02"):
         (tmp_path / host).mkdir()

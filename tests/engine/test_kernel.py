@@ -161,6 +161,21 @@ def test_the_programs_own_error_stays_the_root(tmp_path: Path) -> None:
     assert after.explained_by == root(found).id
 
 
+@pytest.mark.parametrize(("xid", "ranks"), [("43", (1,)), ("45", None)])
+def test_what_ended_the_work_of_one_process_is_of_its_rank(
+    tmp_path: Path, xid: str, ranks: tuple[int, ...] | None
+) -> None:
+    inits = "".join(
+        f"node:{4241 + r}:{5241 + r} [{r}] NCCL INFO comm 0x55d{r} rank {r} nranks 2 cudaDev {r} nvmlDev {r} "
+        f"busId {0x1B + r:x}000 commId 0xabc - Init COMPLETE\n"
+        for r in range(2)
+    )
+    said = f"[ 7200.000100] NVRM: Xid (PCI:0000:1c:00): {xid}, pid=4242, name=python, Ch 00000008\n"
+    found = diagnose(tmp_path, train_log=inits + STEPS + KEY_ERROR, dmesg_txt=said)
+    after = next(f for f in found.of_role(Role.CASCADE) if f.name == "xid-follow-up")
+    assert (root(found).name, after.ranks) == ("python-exception", ranks)
+
+
 def test_the_same_error_in_the_words_of_both_is_one(tmp_path: Path) -> None:
     found = diagnose(
         tmp_path,

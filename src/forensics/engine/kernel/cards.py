@@ -14,6 +14,7 @@ from forensics.engine.identity import World, pci_bus
 from forensics.model import Observation
 
 LISTED = "gpu-listed"
+BOARD_SERIAL = "board_serial"  # capture: the driver's word of the GPU that it named on the line above
 # Signatures whose next question is which card it is.
 OF_CARDS = frozenset(
     "gpu-ecc-uncorrectable gpu-fell-off-bus gpu-hang gpu-hardware gpu-row-remap gpu-thermal-throttle gpu-xid-other "
@@ -85,8 +86,15 @@ def _placed(marks: Sequence[Observation]) -> list[tuple[Place, Mapping[str, str]
     found: list[tuple[Place, Mapping[str, str]]] = []
     buses = {o.captures["gpu"]: bus for o in marks if "gpu" in o.captures and (bus := _bus(o)) is not None}
     block: str | None = None
+    driver: dict[str | None, str] = {}  # host -> the GPU that its driver named last
     for o in marks:
         bus = _bus(o)
+        if bus is not None and "uuid" in o.captures:
+            driver[o.identity.node] = bus
+        if BOARD_SERIAL in o.captures:  # the line below that
+            if (of := driver.get(o.identity.node)) is not None:
+                found.append(((o.identity.node, of), {"serial": o.captures[BOARD_SERIAL]}))
+            continue
         if bus is None:
             bus = buses.get(o.captures["gpu"]) if "gpu" in o.captures else block
         elif "gpu" not in o.captures and "uuid" not in o.captures:
