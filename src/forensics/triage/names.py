@@ -39,6 +39,12 @@ def names_of(result: JobResult, lines: Sequence[str]) -> tuple[tuple[str, str], 
     return tuple(sorted((*kept[: MOST_NAMES - len(others)], *others)))
 
 
+def teach(redactor: Redactor, rows: Iterable[JobResult]) -> None:
+    """Let what the rows keep be hidden wherever it stands, in the order in which they have it."""
+    for kind, name in dict.fromkeys(pair for row in rows for pair in row.names):
+        redactor.memory.know(kind, name)
+
+
 @lru_cache(maxsize=1024)
 def _taught(line: str) -> tuple[tuple[str, str], ...]:
     """What one line gives away. The jobs of a sweep print many lines that are the same."""

@@ -10,6 +10,7 @@ from forensics.report.redaction import Redactor
 from forensics.triage.insight.model import Insights
 from forensics.triage.insight.unknown import retold
 from forensics.triage.model import Batch, JobResult
+from forensics.triage.names import teach
 
 
 def redacted(batch: Batch, redactor: Redactor | None = None, *, patterns: Sequence[str] = ()) -> Batch:
@@ -38,8 +39,7 @@ def redacted(batch: Batch, redactor: Redactor | None = None, *, patterns: Sequen
     for result in batch.results:  # learns: a name is replaced also in the rows before the one that gives it away
         _row(result, redactor, text, _as_is)
     _insights(batch.insights, redactor, text, {})
-    for kind, name in {name: None for result in batch.results for name in result.names}:
-        redactor.memory.know(kind, name)
+    teach(redactor, batch.results)
     known = {value: redactor.again(shown) for value, shown in known.items()}
     of_nodes: dict[tuple[str, ...], Callable[[str], str]] = {}
     cleaners: dict[str, Callable[[str], str]] = {}

@@ -35,12 +35,12 @@ class Material:
 def _redaction(rows: Sequence[JobResult]) -> Callable[[str], str]:
     """What takes names, hosts, addresses and secrets out of texts of these jobs."""
     from forensics.report.redaction import Redactor
+    from forensics.triage.names import teach
 
     redactor = Redactor(node for row in rows for node in (*row.nodes, *((row.node,) if row.node else ())))
     for row in rows[:200]:  # a name is replaced also in what comes before the line that gives it away
         redactor.learn([row.path, row.summary, *(_told(row.unexplained) if row.unexplained else ())])
-    for kind, name in {name: None for row in rows for name in row.names}:
-        redactor.memory.know(kind, name)
+    teach(redactor, rows)
     return lambda text: redactor.again(redactor.redact(text))
 
 
