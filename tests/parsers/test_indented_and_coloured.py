@@ -9,7 +9,8 @@ import pytest
 
 from forensics.engine.matcher import scan_expression
 from forensics.engine.pipeline import Options, analyse
-from forensics.parsers.prefixes import clean, parse_time, sample_lines, vote
+from forensics.parsers.prefixes import clean, sample_lines, vote
+from forensics.parsers.stamps import parse_time
 
 RAISED = [
     "Traceback (most recent call last):",

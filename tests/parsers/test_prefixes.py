@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Identity
-from forensics.parsers.prefixes import VOTED, clean, may_be_timed, parse_time, segments, vote
+from forensics.parsers.prefixes import VOTED, clean, segments, vote
+from forensics.parsers.stamps import may_be_timed, parse_time
 
 NOV27 = 1_795_824_000.0  # 2026-11-28T00:00:00Z
 

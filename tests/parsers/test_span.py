@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forensics.parsers.prefixes import parse_time
 from forensics.parsers.span import span
+from forensics.parsers.stamps import parse_time
 
 NOV = datetime(2026, 11, 28, tzinfo=UTC).timestamp()
 FIRST = datetime(2026, 11, 27, 2, 21, tzinfo=UTC).timestamp()

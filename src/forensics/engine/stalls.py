@@ -16,7 +16,8 @@ from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.steps import StepClock
 from forensics.files import buffered
 from forensics.model import Evidence, Identity, Kind, Observation, RunData, Source
-from forensics.parsers.prefixes import may_be_timed, parse_time, strip_ansi
+from forensics.parsers.prefixes import strip_ansi
+from forensics.parsers.stamps import may_be_timed, parse_time
 from forensics.signatures.schema import Signature
 
 SILENT, TEARDOWN = "silent-hang", "teardown-hang"

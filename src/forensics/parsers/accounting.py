@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from forensics.files import beginning
 from forensics.model import Observation, Source
-from forensics.parsers.prefixes import parse_time
+from forensics.parsers.stamps import parse_time
 from forensics.patterns import lazy
 
 MAX_BYTES = 1 << 20  # of a listing; a row takes some 100 bytes

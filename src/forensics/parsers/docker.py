@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from forensics.files import beginning
 from forensics.model import Observation, Source
-from forensics.parsers.prefixes import parse_time
+from forensics.parsers.stamps import parse_time
 
 MAX_BYTES = 1 << 20  # of a file; a container takes some 10 kB
 DEPTH = 6  # of objects: a list of containers, or what a script made of it

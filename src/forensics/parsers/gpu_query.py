@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from forensics.model import Evidence, Observation, Source
 from forensics.parsers import gpu_csv
-from forensics.parsers.prefixes import parse_time
+from forensics.parsers.stamps import parse_time
 from forensics.patterns import lazy
 
 SIGNATURE = "gpu-thermal-throttle"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from forensics.files import beginning
 from forensics.model import Observation, Source
 from forensics.parsers.pods import COMPACT_BYTES, MAX_BYTES, Path, values, walked
-from forensics.parsers.prefixes import parse_time
+from forensics.parsers.stamps import parse_time
 
 # The object is called `involvedObject` by v1 and `regarding` by events.k8s.io/v1, whose times have other names too.
 _MARKS = (b"involvedObject", b'"regarding"', b"\nregarding:", b"  regarding:")

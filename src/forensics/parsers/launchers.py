@@ -42,7 +42,8 @@ import re
 from collections.abc import Sequence
 
 from forensics.model import Evidence, Identity, Observation
-from forensics.parsers.prefixes import parse_time, strip_ansi
+from forensics.parsers.prefixes import strip_ansi
+from forensics.parsers.stamps import parse_time
 from forensics.patterns import lazy
 
 # The line that every row has; the scan looks for it.

@@ -25,10 +25,7 @@ from forensics.parsers.metric_lines import LogText
 from forensics.parsers.prefixes import (
     CleanLine,
     clean,
-    dated,
     from_ray,
-    may_be_timed,
-    parse_time,
     rank_list,
     sample_lines,
     segments,
@@ -38,6 +35,7 @@ from forensics.parsers.prefixes import (
     without_stamp,
 )
 from forensics.parsers.span import own_times, span
+from forensics.parsers.stamps import dated, may_be_timed, parse_time
 
 HEAD = 64 << 10  # bytes of a file's head and tail that are decoded for prefixes, times and the last line
 MOST_GIVEN_UP = 10  # lines of a file on which the search for a signature takes too long, before it ends there

@@ -28,8 +28,8 @@ from forensics.parsers.instruments import is_instrument, name_of
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_windows import read_part
 from forensics.parsers.names import canonical, factor
-from forensics.parsers.prefixes import parse_time
 from forensics.parsers.record_identity import HOSTS, RANKS, identity_of
+from forensics.parsers.stamps import parse_time
 from forensics.patterns import lazy
 
 if TYPE_CHECKING:

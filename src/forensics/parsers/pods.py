@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from forensics.files import beginning
 from forensics.model import POD_SUCCEEDED, Observation, Source
-from forensics.parsers.prefixes import parse_time
+from forensics.parsers.stamps import parse_time
 from forensics.patterns import lazy
 
 MAX_BYTES = 4 << 20  # of a file; a pod takes some 10 kB

@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from forensics.parsers.prefixes import Stamp, may_be_timed, parse_time, stamp_of, strip_ansi
+from forensics.parsers.prefixes import strip_ansi
+from forensics.parsers.stamps import Stamp, may_be_timed, parse_time, stamp_of
 from forensics.patterns import lazy
 
 _LOOKED_AT = 400  # lines of either end that are searched

@@ -23,16 +23,8 @@ from itertools import accumulate, count
 from typing import NamedTuple
 
 from forensics.model import Evidence, Identity, Observation, Source
-from forensics.parsers.prefixes import (
-    CleanLine,
-    clean,
-    is_bare,
-    may_be_timed,
-    parse_time,
-    sample_lines,
-    strip_ansi,
-    vote,
-)
+from forensics.parsers.prefixes import CleanLine, clean, is_bare, sample_lines, strip_ansi, vote
+from forensics.parsers.stamps import may_be_timed, parse_time
 from forensics.patterns import lazy
 
 SIGNATURE = "stack-dump"

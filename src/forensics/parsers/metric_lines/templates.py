@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from forensics.parsers import prefixes
+from forensics.parsers import stamps
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_lines.reader import SI, Reading
 from forensics.parsers.metric_lines.reader import read as read_one
@@ -409,7 +409,7 @@ def _said(text: str, reading: Reading, context: Context) -> tuple[Mapping[str, A
         elif field.role == "unix":
             base["time"] = to_float(raw)
         elif field.role in ("time", "us_time", "short_time"):
-            stamp, _ = prefixes.parse_time(raw, context.reference)
+            stamp, _ = stamps.parse_time(raw, context.reference)
             base["time"] = None if stamp is None else stamp - reading.zone
         elif len(raw) < (19 if field.role == "step" else 10):
             base[field.role] = int(raw)

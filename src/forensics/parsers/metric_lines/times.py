@@ -65,7 +65,7 @@ def _without_year(text: pl.Series, reference: float) -> pl.Series:
         return stamp.dt.epoch("us").cast(pl.Float64) / 1e6
 
     both = pl.DataFrame({"text": text}).select(this=in_year(year), before=in_year(year - 1))
-    # Two days of grace, as in prefixes.parse_time.
+    # Two days of grace, as in stamps.parse_time.
     return both.select(
         pl.when(pl.col("this") <= reference + 2 * 86400).then(pl.col("this")).otherwise(pl.col("before")).alias("time")
     )["time"]
