@@ -64,3 +64,21 @@ def test_a_known_user_goes_below_any_root() -> None:
     assert redactor.redact("/tmp/tveit/a /any/thing/tveit/b /tmp/ckpt_tveit/c") == (
         "/tmp/user-1/a /any/thing/user-1/b /tmp/ckpt_user-1/c"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("PBS_O_WORKDIR=/lustre/tveit/runs", "PBS_O_WORKDIR=/lustre/user-1/runs"),
+        ("file:///shared/tveit/code/x.py", "file:///shared/user-1/code/x.py"),
+        ("pid 17 user tveit gpu 0", "pid 17 user user-1 gpu 0"),
+        ("uname: Linux tiger 5.14.0", "uname: Linux host-1 5.14.0"),
+        ("Job <17>, User <tveit>, Project <zproj>, Status <RUN>", "Job <17>, User <user-1>, Project <project-1>, Status <RUN>"),
+        ("Submitted from host <zlogin7>, CWD <x>", "Submitted from host <host-1>, CWD <x>"),
+        ("17.zpbs01  STDIN  tveit  00:00:00 R gpuq", "17.host-1  STDIN  user-1  00:00:00 R gpuq"),
+        ("nodes: [{'name': 'rack3n01', 'gpus': 8}]", "nodes: [{'name': 'host-1', 'gpus': 8}]"),
+        ("train.py --node_list rack3n01,rack3n02", "train.py --node_list host-1,host-2"),
+    ],
+)  # fmt: skip
+def test_lines_of_schedulers_and_environments(text: str, shown: str) -> None:
+    assert Redactor().redact(text) == shown

@@ -17,7 +17,7 @@ from forensics.report.redaction.homes import is_user, of_structure, of_users
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.words import ORDINARY, PROGRAMS, PUBLIC_OWNERS, TERMS
 
-_PATH = lazy(r"(?<![\w./-])/(?:[\w.@+-]{1,64}/){1,16}[\w.@+-]{0,64}", re.ASCII)
+_PATH = lazy(r"(?:(?<![\w./-])|(?<=file://))/(?:[\w.@+-]{1,64}/){1,16}[\w.@+-]{0,64}", re.ASCII)
 # Few letters before it: `smarthome` and `hf_home` are data and caches.
 _HOMES = lazy(
     r"(?:[a-z]{1,4}|lustre|beegfs|group|cluster|shared)?home(?:s|fs|dirs?)?[_-]?(?:\d{1,3}|[a-z]|local|nfs)?\Z",
@@ -70,7 +70,7 @@ _OF_WORK = lazy(
 _PLAIN = lazy(r"([a-z][a-z._-]{1,24}?)\d{0,3}\Z", re.ASCII)  # `llama-3.1-8b` is a model
 # Where a program was started, and what it was started from.
 _STARTED = lazy(
-    r"(?:\b(?:OLD)?PWD|\bPYTHONPATH|\bSLURM_SUBMIT_DIR|\bCONDA_PREFIX|\bVIRTUAL_ENV|\bcwd"
+    r"(?:\b(?:OLD)?PWD|\bPYTHONPATH|\bSLURM_(?:SUBMIT_DIR|JOB_WORK_DIR)|\bPBS_O_WORKDIR|\bLS_SUBCWD|\bWorkDir|\bCONDA_PREFIX|\bVIRTUAL_ENV|\bcwd"
     r"|\b[Ww]orking[ _]dir(?:ectory)?)"
     r"\\?[\"']?\s?[=:]\s?\\?[\"']?\Z",
     re.ASCII,
@@ -150,12 +150,13 @@ def _perhaps_own(name: str) -> bool:
     )
 
 
-def _of_a_file_system(parts: list[str], memory: Memory, root: str) -> bool:
+def _of_a_file_system(parts: list[str], memory: Memory, root: str, before: str) -> bool:
     """`/lustre/USER/x/train.py`, `/mnt/nfs/USER/x/train.py`, `/project/GROUP/USER/x/train.py`."""
     own = root.count("/")
     below = parts[own + 1 : -1]
     of_run = bool(_OF_RUNS.intersection(below)) and _OUTPUT.search(parts[-1]) is not None
-    if not below or not (of_run or _FRAME.search(parts[-1])) or not _perhaps_own(parts[own]):
+    shown = of_run or _FRAME.search(parts[-1]) or _STARTED.search(before)
+    if not (below or _STARTED.search(before)) or not shown or not _perhaps_own(parts[own]):
         return False
     if parts[own] in below:
         return False  # a repository, and the package of its name in it
@@ -226,7 +227,7 @@ def customary_homes(text: str, memory: Memory) -> str:
         before = match.string[max(0, match.start() - 200) : match.start()]
         found = any(rule(parts, memory) for rule in (_below_homes, _own_home, _of_a_group))
         if not found and (root := _SHARED.match(match[0])):
-            found = _of_a_file_system(parts, memory, root[0])
+            found = _of_a_file_system(parts, memory, root[0], before)
         found = found or _above_own_folders(parts, memory) or _mounted(parts, memory, before)
         return "/".join(parts) if found or _at_root(parts, memory, before) else match[0]
 

@@ -42,7 +42,8 @@ _BRACKETS = lazy(rf"(?i)({_CALLED}{IS}\s?[\[({{]\s?)({_LISTED}(?:\s?,\s?{_LISTED
 _IN_ROW = lazy(
     rf"(?i)((?:{_CALLED}(?:\s?[=:]\s{{0,8}}[\"']?))"
     r"|\b(?:(?:using|on|over|across|with)(?: \d{1,5})?(?: nodes| hosts| machines):?"
-    r"|\d{1,5} (?:nodes|hosts|machines):) )"
+    r"|\d{1,5} (?:nodes|hosts|machines):) "
+    r"|--(?:hosts|nodes|machines|workers|(?:node|host)[_-]?(?:list|names))[= ])"
     rf"({NAME}(?::\d{{1,5}})?(?:(?:\s?,\s?|[ \t]){NAME}(?::\d{{1,5}})?){{0,400}})",
     re.ASCII,
 )
@@ -52,6 +53,9 @@ _BY_NUMBER = lazy(
     rf"([\"']?\d{{1,6}}[\"']?: ?[\"']{NAME}[\"'](?:, ?[\"']?\d{{1,6}}[\"']?: ?[\"']{NAME}[\"']){{0,400}})(?=\s?\}})",
     re.ASCII,
 )
+# `nodes: [{'name': 'x1', 'gpus': 8}, {'name': 'x2'}]`
+_OBJECTS = lazy(rf"(?i)({_CALLED}{IS}\[\s?)(\{{[^\[\]\n]{{1,8000}})", re.ASCII)
+_NAMED = lazy(rf"([\"'](?:name|id|host|hostname|addr(?:ess)?)[\"']\s?:\s?[\"'])({NAME})(?=[\"'])", re.ASCII)
 _OPTION = lazy(
     rf"(--?(?:worker_hosts|ps_hosts|chief_hosts|hosts)[= ]"
     rf"|\b(?:mpirun|mpiexec|orterun|prterun|horovodrun|prun)\b[^\n]{{0,300}}?\s-(?:H|host|hosts)[= ])"
@@ -140,6 +144,7 @@ def host_lists(text: str, memory: Memory) -> str:
     if "node" in lowered or "exclude" in lowered or "#SBATCH" in text:
         text = _NODE_LIST_PLACE.sub(place, text)
     if "{" in text:
+        text = _OBJECTS.sub(lambda match: match[1] + second(_NAMED, perhaps, match[3]), text)
         text = _BY_NUMBER.sub(by_number, text)
     if "hosts" in text or " -H" in text or " -host" in text:
         text = second(_OPTION, shown, text)

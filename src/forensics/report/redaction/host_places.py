@@ -141,8 +141,8 @@ PLACES = (
     ),
     place(rf"(\(host(?:name)?: )(?=[\w.-]*\d)({NAME})(?=\))", "(host"),
     # LSF, PBS
-    place(rf"(\bfrom host <)({NAME})(?=> by user)", "from host <"),
-    place(rf"(\bhost\(s\) <(?:\d+\*)?)({NAME})", "host(s) <"),
+    place(rf"(\b(?:from host|on|to|[Hh]ost\(s\)) <(?:\d+\*)?)({NAME})(?=>(?: by user| in |[,;.]))", " <"),
+    place(rf"(/pbs/aux/\d{{1,12}}(?:\[\d*\])?\.)({NAME})", "/pbs/aux/"),
     place(rf"(\bLSF System <\w+@)({NAME})(?=>)", "LSF System"),
     place(rf"(\b(?:PBS )?[Jj]ob(?:[ _][Ii]d)?:? ?=? ?\d+(?:\[\d*\])?\.)({NAME}\d[\w-]*)(?![\w.])", "ob"),
     place(rf"(\bvnode )({NAME})", "vnode "),

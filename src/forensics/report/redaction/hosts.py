@@ -54,8 +54,8 @@ _THREADS = frozenset(
 )
 _POD_PLACE = lazy(
     rf"((?<![\w-])(?:\[pod/|pods?/|[Pp]ods? (?=[a-z][a-z0-9.-]*-[a-z]*\d+(?![\w.-]))"
-    rf"|pod\s?[=:]\s?[\"']?|pods? \\?[\"'`]|pod[_-]?name{IS}"
-    r"|POD_NAME=|Successfully assigned [\w.-]{1,63}/))"
+    rf"|pod{IS}|pods? \\?[\"'`]|[Pp]od[ _-]?[Nn]ame{IS}"
+    r"|POD(?:_NAME)?=|Successfully assigned [\w.-]{1,63}/))"
     r"([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,
 )
@@ -76,6 +76,13 @@ _JOB = lazy(
 )
 _POD_KIND = lazy(
     r"(\bkind\\?[\"']?:\s?\\?[\"']?Pod\\?[\"']?,\s?\\?[\"']?name\\?[\"']?:\s?\\?[\"']?)([a-z0-9][a-z0-9.-]{2,250})",
+    re.ASCII,
+)
+# `kubectl logs NAME`, `kubectl exec -it NAME -- x`
+_POD_OF_COMMAND = lazy(
+    r"(\bkubectl(?: -{1,2}[\w-]+[= ]\S{1,80}){0,4} "
+    r"(?:(?:logs|exec|attach|debug|port-forward)|(?:get|describe|delete|wait|top) pods?)"
+    r"(?: -{1,2}[\w-]+(?:=\S{1,80})?| -[nc] \S{1,80}){0,6} )([a-z0-9](?=[a-z0-9.-]*-)[a-z0-9.-]{2,250})",
     re.ASCII,
 )
 _POD_PATH = lazy(r"(/var/log/(?:pods|containers)/)([a-z0-9][\w.-]{2,250})", re.ASCII)
@@ -114,6 +121,8 @@ def pods(text: str, memory: Memory) -> str:
 
     def pod(name: str) -> str:
         bare = name.rstrip(".-")
+        if bare in NO_HOSTS:
+            return name
         return memory.host(bare, everywhere=telling(bare)) + name[len(bare) :]
 
     def namespace(name: str) -> str:
@@ -126,6 +135,8 @@ def pods(text: str, memory: Memory) -> str:
         text = second(_POD_KIND, pod, text)
         text = second(_POD_PATH, lambda name: memory.of("pod", name), text)
         text = second(_POD_PLACE, pod, text)
+    if "kubectl" in text:
+        text = second(_POD_OF_COMMAND, pod, text)
     if "Controlled By" in text or "job-name" in text:
         text = second(_JOB, lambda name: memory.of("job", name), text)
     text = _POD.sub(lambda match: memory.host(match[0]), text)

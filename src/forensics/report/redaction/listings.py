@@ -29,6 +29,11 @@ _SQUEUE = lazy(
     rf"(?:R|PD|CG|CD|F|TO|NF|CA|S|PR|OOM)\s{{1,16}}(?:\d+-)?[\d:]{{1,12}}\s{{1,12}}\d+\s)({_NODES}|\()",
     re.ASCII,
 )
+# PBS' qstat: Job id, Name, User, Time Use, S, Queue
+_QSTAT = lazy(
+    rf"(?:(?<=\A)|(?<=\n))(\d{{1,12}}(?:\[\d*\])?\.)({_WHO})(\s{{1,20}}\S{{1,40}}\s{{1,20}})({_WHO})(?=\s{{1,20}}(?:[\d:]{{1,12}}|0)\s[A-Z]\s\S)",
+    re.ASCII,
+)
 # sacct -P and -p without its head: a job, then cells of which one is a state; the columns are as the caller chose.
 _SACCT = lazy(
     rf"(?:(?<=\A)|(?<=\s))(\d+(?:[._]\w+)?\|)([^\n]{{0,400}}?)(\|(?:{_STATES})\|)([^\n\s]{{0,400}})", re.ASCII
@@ -88,6 +93,8 @@ def listings(text: str, memory: Memory) -> str:
     if "rw" in text or "r-x" in text or "r--" in text:
         text = _LS.sub(lambda match: _owned(match, memory), text)
         text = _TAR.sub(lambda match: _owned(match, memory), text)
+    if "." in text:
+        text = _QSTAT.sub(lambda m: m[1] + _host(m[2], memory) + m[3] + memory.user(m[4]), text)
     if "  " in text:
         text = _PS.sub(lambda match: memory.user(match[1]), text)
         text = _SQUEUE.sub(

@@ -80,8 +80,9 @@ _MAILBOX = lazy(
 _ONEDRIVE = lazy(r"(\bOneDrive - )([^\\/\n\"'<>|:]{2,60})(?=[\\/])")
 _TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s*\Z)", re.ASCII)
 _USER_KEY = lazy(
-    r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname|owner|submitter|author|login|run[_-]?as|requested[_ -]by|"
-    r"submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user|sudo_user|kaggle_username"
+    r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname(?!\W{1,4}(?:Linux|Darwin)\b)|owner"
+    r"|submitter|author|login|run[_-]?as|requested[_ -]by|submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user"
+    r"|sudo_user|kaggle_username"
     r"|mlflow_tracking_username|user[._]?id)"
     r"(?:\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?|\\?[\"']:\\?[\"']))([A-Za-z_][\w.-]{1,31})(?![\w(/])",
     re.ASCII,

@@ -20,6 +20,7 @@ _STARTER = (
     r"|adding|means|way|accident|design|mistake)\b)"
 )
 PEOPLE: tuple[Place, ...] = (
+    place(r"(\bUser <)([A-Za-z_][\w.-]{1,31})(?=>)", "User <"),  # LSF
     # what scripts say of who runs them; a word is one in most sentences
     place(
         rf"(\b(?:[Ss]ubmitted|[Ll]aunched) by:? (?:user )?){_STARTER}([a-z][a-z0-9.-]{{2,31}}?)"
@@ -35,7 +36,8 @@ PEOPLE: tuple[Place, ...] = (
     ),
     place(
         rf"(\b[Uu]ser ){_STARTER}((?!code\b|data\b|program\b|session\b|request\b)[a-z][a-z0-9.-]{{2,31}})"
-        r"(?= (?:has )?(?:started|submitted|launched|cancelled|requested|ran|owns|logged (?:in|out))\b)",
+        r"(?= (?:has )?(?:started|submitted|launched|cancelled|requested|ran|owns|logged (?:in|out)"
+        r"|(?:pid|gpu|uid|gid|job(?:id)?)\s?[=:]?\s?\d))",
         "ser ",
     ),
     # pytest keeps its temporary folders by who runs it

@@ -9,6 +9,7 @@ from forensics.patterns import lazy
 from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
 from forensics.report.redaction.apart import apart
+from forensics.report.redaction.buckets import buckets
 from forensics.report.redaction.commands import commands
 from forensics.report.redaction.consecutive import line_by_line
 from forensics.report.redaction.customs import customary_homes
@@ -25,7 +26,7 @@ from forensics.report.redaction.named import is_secret, named_secrets
 from forensics.report.redaction.pairs import paired
 from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
-from forensics.report.redaction.services import accounts, buckets, chats, repositories, trackers
+from forensics.report.redaction.services import accounts, chats, repositories, trackers
 from forensics.report.redaction.shared_links import shared_links
 from forensics.report.redaction.tracked import tracked
 from forensics.report.redaction.variables import variables

@@ -47,6 +47,7 @@ _RUN_SAID = (
     lazy(rf"(\brun ){NAME}(?= was previously created and deleted)", re.ASCII),
     # MLflow: `View run NAME at: URL`, where a name may be several words; runs that are not found
     lazy(r"(\bView run )((?!run-\d+ at: )[^\s\"'<>][^\n\"'<>]{0,127}?)(?= at: [a-z]+://)", re.ASCII),
+    lazy(r"((?i:\bclearml\b)[^\n]{0,60}?\b[Tt]ask(?: id)?[:= ]{1,3})([0-9a-f]{32})\b", re.ASCII),
     lazy(r"(\b[Rr]un (?:with (?:id|ID|run_id|uuid)[= :]\s?|id )?[\"'`]?)([0-9a-f]{32})\b", re.ASCII),
 )
 # MLflow's experiments and models: `Experiment with name 'x' does not exist`, `Created version '3' of model 'x'`.
