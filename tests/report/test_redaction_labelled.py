@@ -113,3 +113,37 @@ def test_lines_of_that_kind_are_learnt_from(line: str, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(f"{line}\nstep 1 loss 2\nValueError: no file below ckpt_rack3n01\n")
     found = analyse_with_data([str(tmp_path)], Options(threads=1))
     assert line in told(found.data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU 3 on {} fell off the bus",
+        "heartbeat lost from {}",
+        "Waiting for {} to join",
+        "MPI rank 3 process 17 on {}: Killed",
+        "[{}/gpu3] temp 90",
+        "[{}] GPU 3 ECC",
+        "Starting WORKER 1 at {}",
+    ],
+)
+@pytest.mark.parametrize("name", ["rack3n01", "gpu-a017", "x1000c0s0b0n0"])
+def test_names_that_only_hosts_have_go_where_monitors_speak(line: str, name: str) -> None:
+    assert Redactor().redact(line.format(name)) == line.format("host-1")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU 3 stuck on step001",
+        "process died at epoch_01",
+        "connection from worker01",
+        "exit code from rank01",
+        "GPU memory of img0001",
+        "process 3 at math500",
+        "quantised to w4a16 on GPU 3",
+        "node 3 of e4m3",
+    ],
+)
+def test_what_is_counted_stays_where_monitors_speak(line: str) -> None:
+    assert Redactor().redact(line) == line

@@ -18,6 +18,7 @@ GOES = [
     "/storage/team/tveit/repos/x/train.py",
     "/scratch/cluster/tveit/projects/x",
     "/tmp/pytest-of-tveit/x",
+    "output_dir=/mnt/fsx/tveit/ckpts/run7",
     # sentences
     "Job submitted by tveit",
     "launched by tveit at 12:00",

@@ -154,7 +154,7 @@ def _of_a_file_system(parts: list[str], memory: Memory, root: str, before: str) 
     """`/lustre/USER/x/train.py`, `/mnt/nfs/USER/x/train.py`, `/project/GROUP/USER/x/train.py`."""
     own = root.count("/")
     below = parts[own + 1 : -1]
-    of_run = bool(_OF_RUNS.intersection(below)) and _OUTPUT.search(parts[-1]) is not None
+    of_run = bool(_OF_RUNS.intersection(below)) and (below[0] in _OF_RUNS or _OUTPUT.search(parts[-1]))
     shown = of_run or _FRAME.search(parts[-1]) or _STARTED.search(before)
     if not (below or _STARTED.search(before)) or not shown or not _perhaps_own(parts[own]):
         return False

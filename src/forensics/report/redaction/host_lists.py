@@ -34,15 +34,17 @@ _NODE_LIST_SAID = lazy(
 _MOST_SHOWN = 32  # hosts of a list that are shown one by one
 # What lists of hosts are called; of graphs and of services there are `nodes`, `workers` and `servers` as well.
 _SURE = r"(?:(?:worker_|ps_|master_)?hosts|host[ _]?(?:names|list|file)|node[ _]?(?:list|names)|machines)"
-_CALLED = rf"(?<![A-Za-z_])(?P<sure>(?:\w{{1,20}}_)?{_SURE})?(?(sure)|(?:nodes|workers|servers))"
+_PERHAPS = r"(?:nodes(?:_array)?|workers|servers|(?:node|host|machine)\(s\))"
+_CALLED = rf"(?<![A-Za-z_])(?P<sure>(?:\w{{1,20}}_)?{_SURE})?(?(sure)|{_PERHAPS})"
+_IN_USE = r"(?: (?:allocated|assigned|used|in use|selected)(?: (?:to|for|by|in) (?:this |the )?job)?)?"
 # A list in a setting: `trainer.nodes: [gpu-17, gpu-18]`, `"hosts": ["gpu-17", "gpu-18"]`, `hosts={'a', 'b'}`.
 _LISTED = rf"\\?[\"']?{NAME}(?::\d{{1,5}})?\\?[\"']?"
 _BRACKETS = lazy(rf"(?i)({_CALLED}{IS}\s?[\[({{]\s?)({_LISTED}(?:\s?,\s?{_LISTED}){{0,400}})(?=\s?[\])}}])", re.ASCII)
 # The same without brackets, and in sentences: `Nodes: x1 x2`, `using 2 nodes: x1, x2`, `running on hosts x1,x2`.
 _IN_ROW = lazy(
-    rf"(?i)((?:{_CALLED}(?:\s?[=:]\s{{0,8}}[\"']?))"
+    rf"(?i)((?:{_CALLED}{_IN_USE}(?:\s?[=:]\s{{0,8}}[\"']?))"
     r"|\b(?:(?:using|on|over|across|with)(?: \d{1,5})?(?: nodes| hosts| machines):?"
-    r"|\d{1,5} (?:nodes|hosts|machines):) "
+    r"|\d{1,5} (?:nodes|hosts|machines):|(?:ran|running|started|launched) on:?(?! (?:nodes|hosts|machines))) "
     r"|--(?:hosts|nodes|machines|workers|(?:node|host)[_-]?(?:list|names))[= ])"
     rf"({NAME}(?::\d{{1,5}})?(?:(?:\s?,\s?|[ \t]){NAME}(?::\d{{1,5}})?){{0,400}})",
     re.ASCII,
@@ -137,7 +139,7 @@ def host_lists(text: str, memory: Memory) -> str:
         text = second(_NODE_LIST_SAID, lambda names: memory.of("nodes", names), text)
         text = _NODE_LIST.sub(lambda match: memory.of("nodes", match[0]), text)
     lowered = text.lower()
-    if any(name in lowered for name in ("node", "host", "machine", "worker", "server")):
+    if any(name in lowered for name in ("node", "host", "machine", "worker", "server", "ran on", "ing on", "ed on")):
         if "[" in text or "(" in text or "{" in text:
             text = _BRACKETS.sub(lambda match: _bracketed(match, memory), text)
         text = _IN_ROW.sub(lambda match: _row(match, memory), text)

@@ -80,7 +80,7 @@ PLACES = (
     place(rf"(\bThe node ')({NAME})(?=_\d+_\d+' has )", "The node '"),  # torch's dynamic rendezvous
     place(rf"(\b[Nn]ode '?)({NAME})(?=_\d{{2,8}}_\d{{1,3}}\b)", "ode "),  # its name of a node: HOST_PID_NUMBER
     place(rf"(/mounts/clusters/)({NAME})(?=/)", "/mounts/clusters/"),  # Azure's machines are called by who has them
-    place(rf"(\baddresses of \()({NAME})(?=, \d)", "addresses of"),
+    place(rf"(\baddress(?:es)? of \()({NAME})(?=, \d)", "address"),
     place(
         rf"(\b(?:client|server|listening on|bind(?:ing)? to|bound to|resolve|resolving|lookup"
         rf"|reach) \[?[\"']?)({NAME})(?=\]?[\"']?:\d)"

@@ -39,6 +39,18 @@ _FILE = lazy(
 )
 
 
+# Numbers filled up with zeros, a rack and a node in it, Cray's and Slingshot's names.
+_STRONG = lazy(r".*(?<!\d)0\d|[A-Za-z]{3,}\d{1,4}[A-Za-z]{1,8}\d|x\d{3,5}c\d|nid\d{3}", re.ASCII)
+_FORMAT = lazy(
+    r"(?i:e\dm\d|w\d{1,2}(?:kv\d)?a\d|img|image|subject|speaker|split|chunk|config|frame|data|patch|round|group)"
+)
+
+
+def strong(name: str) -> bool:
+    """Whether a word is numbered as hosts are and hardly anything else: `rack3n01`, `gpu-017`, `x1000c0s0b0n0`."""
+    return _STRONG.match(name) is not None and _FORMAT.match(name) is None and numbered(name)
+
+
 def stem(name: str) -> str:
     """The letters before the first number of a name, in lower case: `rack` of `rack3n01`; empty if it has none."""
     found = _STEM.match(name)

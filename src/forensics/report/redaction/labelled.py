@@ -11,7 +11,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME
-from forensics.report.redaction.host_shapes import numbered, of_graph, word
+from forensics.report.redaction.host_shapes import numbered, of_graph, strong, word
 from forensics.report.redaction.memory import Memory, second, telling
 
 # No name goes on behind it, and nothing is called or indexed.
@@ -59,11 +59,12 @@ _LABELLED_ALONE = lazy(
 _WORKS = (
     r"(?:[Rr]unn?(?:ing|s)?|[Ss]tart(?:ed|ing)|[Ll]aunch(?:ed|ing)|[Ss]cheduled|[Ee]xecut(?:ed|ing)|[Ss]pawn(?:ed|ing)"
     r"|[Dd]ispatched|[Pp]laced|[Aa]llocated|[Gg]ranted|[Rr]estart(?:ed|ing)|[Cc]rashed|[Dd]ied|[Ff]ailed|[Kk]illed"
-    r"|[Hh]ung|[Ee]xited|[Ll]istening)(?: (?:job|task|process|rank|worker|server|agent)\S{0,12})?"
+    r"|[Hh]ung|[Ee]xited|[Ll]istening|[Rr]an)"
+    r"(?: (?:job|task|process|rank|worker|server|agent|HEAD|WORKER|[a-z]{3,12}_\w{3,20})\S{0,12})?(?: \d{1,4})?"
 )
 _COMES = r"(?:[Ss]ubmitted|[Ll]ogged in|[Hh]ello)"
 _SAID = lazy(
-    rf"(\b(?:{_WORKS} on|{_COMES}(?: on| from| at)|[Cc]onnected to)"
+    rf"(\b(?:{_WORKS} on:?|[Ss]tarting \w{{1,20}}(?: \d{{1,4}})? at|{_COMES}(?: on| from| at)|[Cc]onnected to)"
     r"(?: the)?(?: compute| login| head| worker| master)?(?P<label> (?:host|node|machine|server))? )"
     rf"({NAME}){_ENDS}",
     re.ASCII,
@@ -80,6 +81,15 @@ _RANK_SAID = lazy(
     rf"({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}",
     re.ASCII,
 )
+# What monitors and watchdogs say: names that hosts alone have, behind a preposition or beside a card.
+_WATCHED = lazy(
+    r"(?i)\b(?:gpu|xid|heartbeat|connection|connect|node|host|response|barrier|join|ssh|nic|link|drain\w*|process|exit|health"
+    r"|ecc|nvlink|infiniband|migrat\w*|assigned|requeued?|sinfo|dcgm|ping|unreachable|straggler|hang|stuck)\b"
+)
+_STRONG = lazy(
+    rf"((?:\b(?:on|from|to|at|for|drained|via|with|of|by)|[\w]:|^) )({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}", re.ASCII | re.M
+)
+_BESIDE_CARD = lazy(rf"((?:^|[\[@(\s]))({NAME})(?=[\])]?[\s/,:]{{1,3}}(?i:gpu)[ :#_-]?\d)", re.ASCII | re.M)
 # A host beside a rank, in the columns of a logger: `x rank3`, `[x] [rank 3]`, `x|rank3`, `[rank3@x]`, `(rank 3, x)`.
 # What stands in brackets before `:[rank3]` is torchrun's own: a role and the local rank.
 _HEAD_ENDS = (
@@ -121,6 +131,9 @@ def labelled(text: str, memory: Memory) -> str:
     def plain(name: str) -> str:
         return host(name) if numbered(name) or (word(name) and not of_graph(name)) else name
 
+    def surely(name: str) -> str:
+        return host(name) if strong(name) else name
+
     def said(match: re.Match[str]) -> str:
         name = match[3]
         known = sure(name) if match["label"] else perhaps(name)
@@ -141,4 +154,8 @@ def labelled(text: str, memory: Memory) -> str:
     if "rank" in lowered:
         for pattern in (_RANK_SAID, _BEFORE_RANK, _BEHIND_RANK):
             text = second(pattern, perhaps, text)
+    if "gpu" in lowered:
+        text = second(_BESIDE_CARD, surely, text)
+    if _WATCHED.search(text):
+        text = second(_STRONG, surely, text)
     return second(_COLUMN, perhaps, text) if "-" in text and ":" in text else text
