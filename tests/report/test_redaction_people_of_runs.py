@@ -78,8 +78,34 @@ def test_a_known_user_goes_below_any_root() -> None:
         ("Submitted from host <zlogin7>, CWD <x>", "Submitted from host <host-1>, CWD <x>"),
         ("17.zpbs01  STDIN  tveit  00:00:00 R gpuq", "17.host-1  STDIN  user-1  00:00:00 R gpuq"),
         ("nodes: [{'name': 'rack3n01', 'gpus': 8}]", "nodes: [{'name': 'host-1', 'gpus': 8}]"),
+        ("WANDB_DIR=/fsx/tveit/wandb", "WANDB_DIR=/fsx/user-1/wandb"),
+        ("SLURM_JOB_RESERVATION=zresv", "SLURM_JOB_RESERVATION=account-1"),
+        ("PYTORCHJOB_NAME=z-llm", "PYTORCHJOB_NAME=run-1"),
+        ("RAY_NODE_ID=" + "0a" * 28, "RAY_NODE_ID=uuid-1"),
+        ('"job_name": "z-2025-01-01"', '"job_name": "run-1"'),
+        ("k8s.pod.name=zllm-0", "k8s.pod.name=host-1"),
+        ("DISPLAY=zlogin7:10.0", "DISPLAY=host-1:10.0"),
+        ("NCCL_DEBUG_FILE=/logs/nccl.rack3n01.4242.log", "NCCL_DEBUG_FILE=/logs/nccl.host-1.4242.log"),
+        ("t1v-n-0123abcd-w-0: step 3", "host-1: step 3"),
+        ("hostname     rack3n01\nowner        tveit", "hostname     host-1\nowner        user-1"),
         ("train.py --node_list rack3n01,rack3n02", "train.py --node_list host-1,host-2"),
     ],
 )  # fmt: skip
 def test_lines_of_schedulers_and_environments(text: str, shown: str) -> None:
     assert Redactor().redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DISPLAY=localhost:10.0",
+        "DISPLAY=:0",
+        '"job_name": "worker"',
+        "DATA_DIR=/data/redpajama/x",
+        "HF_HOME=/shared/cache/huggingface",
+        "NCCL_DEBUG_FILE=/logs/nccl.log",
+        "nccl.4242.log",
+    ],
+)
+def test_other_settings_stay(text: str) -> None:
+    assert Redactor().redact(text) == text

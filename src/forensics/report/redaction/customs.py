@@ -70,7 +70,8 @@ _OF_WORK = lazy(
 _PLAIN = lazy(r"([a-z][a-z._-]{1,24}?)\d{0,3}\Z", re.ASCII)  # `llama-3.1-8b` is a model
 # Where a program was started, and what it was started from.
 _STARTED = lazy(
-    r"(?:\b(?:OLD)?PWD|\bPYTHONPATH|\bSLURM_(?:SUBMIT_DIR|JOB_WORK_DIR)|\bPBS_O_WORKDIR|\bLS_SUBCWD|\bWorkDir|\bCONDA_PREFIX|\bVIRTUAL_ENV|\bcwd"
+    r"(?:\b(?:OLD)?PWD|\bPYTHONPATH|\bSLURM_(?:SUBMIT_DIR|JOB_WORK_DIR)|\bPBS_O_WORKDIR|\bLS_SUBCWD|\bWorkDir|\bWANDB_(?:\w{1,12}_)?DIR|\bHF_HOME|\bTORCH_HOME|\bXDG_\w{1,12}_HOME"
+    r"|\bT(?:RITON_CACHE_|ORCHINDUCTOR_CACHE_|MP)DIR|\bPIP_CACHE_DIR|\bCONDA_PREFIX|\bVIRTUAL_ENV|\bcwd"
     r"|\b[Ww]orking[ _]dir(?:ectory)?)"
     r"\\?[\"']?\s?[=:]\s?\\?[\"']?\Z",
     re.ASCII,

@@ -150,6 +150,14 @@ PLACES = (
     place(rf"(\bin cluster <)({NAME})(?=>)", "in cluster <"),
     place(rf"(\bexec_v?(?:host|node)2?\s?=\s?\(?|[/*\d)]\+\(?)({NAME})(?=(?:/\d+|:ncpus=))", "exec_"),
     place(rf"((?:^|[\s=:'\"+(])\(?)({NAME})(?=/\d+\*\d+(?:[+\s'\")]|$))", "*"),
+    place(rf"(\bDISPLAY\W{{1,4}})({NAME})(?=:\d{{1,3}}(?:\.\d{{1,2}})?(?![\w.]))", "DISPLAY"),
+    # NCCL_DEBUG_FILE=nccl.%h.%p.log
+    place(
+        rf"(\bnccl(?:[._-](?:debug|log|trace|info))?[._-])(?=[A-Za-z-]+\d)({NAME}?)(?=[._-]\d{{2,8}}(?:\.(?:log|txt|out))?\b)",
+        "nccl",
+    ),
+    place(rf"(\bdocker image: |\bdocker://(?:[\w.-]{{1,64}}@)?)({NAME})(?=#)", "docker"),  # enroot, pyxis
+    place(rf"(^hostname {{2,24}})({NAME})(?=\s*$)", "hostname  "),  # qacct
     # gpustat's head: `host   Sat Nov 28 09:12:44 2026  550.54.15`
     place(
         rf"^()({NAME})(?= {{2,40}}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{{2}} [ \d]\d [\d:]{{8}} \d{{4}}(?:\s"

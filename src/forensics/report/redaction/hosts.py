@@ -31,6 +31,7 @@ _EC2 = lazy(r"(?<![\w-])(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|i-[0-9a-f]{8,17})(
 # (k8s.io/apimachinery util/rand: no vowels, and no digits that look like letters).
 _CLOUD_NODE = lazy(
     r"(?<![\w-])(?:(?<!google\.com/)gke-[a-z0-9-]{4,60}|aks-[a-z0-9]{1,20}-\d{6,10}-vmss[0-9a-z]{3,8}|eks-[a-z0-9-]{6,60}"
+    r"|t1v-n-[0-9a-f]{6,12}-w-\d{1,5}|tvmp?s?_[0-9a-f]{16,64}_[pd]"  # Google's TPUs, Azure Batch
     r"|inst-[a-z0-9-]{4,40}|cmle-training-[a-z0-9-]{4,60})(?![\w-])",
     re.ASCII,
 )
@@ -54,7 +55,7 @@ _THREADS = frozenset(
 )
 _POD_PLACE = lazy(
     rf"((?<![\w-])(?:\[pod/|pods?/|[Pp]ods? (?=[a-z][a-z0-9.-]*-[a-z]*\d+(?![\w.-]))"
-    rf"|pod{IS}|pods? \\?[\"'`]|[Pp]od[ _-]?[Nn]ame{IS}"
+    rf"|pod{IS}|pods? \\?[\"'`]|[Pp]od[ ._-]?[Nn]ame{IS}"
     r"|POD(?:_NAME)?=|Successfully assigned [\w.-]{1,63}/))"
     r"([a-z0-9][a-z0-9.-]{2,250})",
     re.ASCII,
@@ -185,7 +186,7 @@ def host_names(text: str, memory: Memory) -> str:
     text = with_ports(_in_places(text, memory), memory)
     if "." in text:
         text = domains(text, memory)
-    if "-" in text:
+    if "-" in text or "tvm" in text:
         text = _EC2.sub(lambda match: memory.host(match[0]), text)
         text = _CLOUD_NODE.sub(lambda match: memory.host(match[0]), text)
     return memory.known_hosts(text)

@@ -84,7 +84,7 @@ _RANK_SAID = lazy(
 # What monitors and watchdogs say: names that hosts alone have, behind a preposition or beside a card.
 _WATCHED = lazy(
     r"(?i)\b(?:gpu|xid|heartbeat|connection|connect|node|host|response|barrier|join|ssh|nic|link|drain\w*|process|exit|health"
-    r"|ecc|nvlink|infiniband|migrat\w*|assigned|requeued?|sinfo|dcgm|ping|unreachable|straggler|hang|stuck)\b"
+    r"|ecc|nvlink|infiniband|migrat\w*|tasks?|assigned|requeued?|sinfo|dcgm|ping|unreachable|straggler|hang|stuck)\b"
 )
 _STRONG = lazy(
     rf"((?:\b(?:on|from|to|at|for|drained|via|with|of|by)|[\w]:|^) )({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}", re.ASCII | re.M

@@ -40,6 +40,7 @@ PEOPLE: tuple[Place, ...] = (
         r"|(?:pid|gpu|uid|gid|job(?:id)?)\s?[=:]?\s?\d))",
         "ser ",
     ),
+    place(r"(^owner {2,24})([a-z_][\w.-]{1,31})(?=\s*$)", "owner  "),  # qacct
     # pytest keeps its temporary folders by who runs it
     place(r"(/pytest-of-)([A-Za-z_][\w.-]{1,31})(?=/|\s|\Z)", "/pytest-of-"),
     # Kubernetes: `User "x" cannot list ...`, `User "system:serviceaccount:NAMESPACE:x" cannot ...`

@@ -34,6 +34,11 @@ _ENTITY_SAID = (
 )
 _PROJECT_SAID = lazy(r"(\bprojectName\\?[\"']?[:= ]{1,3}\\?[\"']?)([A-Za-z][\w.-]{1,127})", re.ASCII)
 _RUN_SAID = (
+    # SageMaker and others: `"job_name": "x-2025-01-01"`; a bare word is a role
+    lazy(
+        r"(\\?[\"'](?:training_)?job_?[nN]ame\\?[\"']\s?:\s?\\?[\"'])((?=[\w.]*-|[\w.]*\d)[\w.-]{3,128})(?=\\?[\"'])",
+        re.ASCII,
+    ),
     # `wandb: Agent Starting Run: ID with config:`, `wandb: Created sweep with ID: ID`
     lazy(r"(\b(?:Agent Starting Run|[Ss]weep with ID|[Ss]weep ID): ?)([a-z0-9]{6,12})(?!\w)", re.ASCII),
     lazy(

@@ -163,6 +163,8 @@ _KINDS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
             rf"{_OF}(?:PROJECT|WORKSPACE|RESOURCE_?GROUP|TENANT|SUBSCRIPTION|ORGANI[SZ]ATION|ORG|TEAM)(?:_ID|_NAME|_SLUG)?",
             _project,
         ),
+        (r"(?:SLURM_(?:JOB_)?|SBATCH_)RESERVATION", _account),
+        (r"RAY_(?:NODE|WORKER|ACTOR)_ID", _thing("uuid", _HEX)),
         (r"GITHUB_REPOSITORY", _repository),
         (r"GITHUB_REPOSITORY_OWNER|CI_PROJECT_ROOT_NAMESPACE", _account),
         (
@@ -174,7 +176,7 @@ _KINDS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
         (
             r"WANDB_(?:RUN_(?:ID|NAME|GROUP)|NAME|SWEEP_ID|RUN_NAME)|MLFLOW_RUN_(?:ID|NAME)|(?:CLEARML|TRAINS)_TASK_ID"
             r"|CLEARML_PROC_MASTER_ID|NEPTUNE_(?:CUSTOM_RUN|RUN|WITH)_ID|COMET_EXPERIMENT_NAME|SWANLAB_(?:RUN_ID|EXP_NAME)"
-            r"|AIM_RUN_HASH|SLURM_JOB_NAME|PBS_JOBNAME|LSB_JOBNAME|(?:SM|SAGEMAKER|TRAINING)_(?:TRAINING_)?JOB_NAME"
+            r"|AIM_RUN_HASH|SLURM_JOB_NAME|(?:JOBSET|[A-Z]{2,12}JOB|RAY_?CLUSTER)_NAME|PBS_JOBNAME|LSB_JOBNAME|(?:SM|SAGEMAKER|TRAINING)_(?:TRAINING_)?JOB_NAME"
             r"|AZUREML_(?:RUN_ID|EXPERIMENT_NAME)|CLOUD_ML_JOB_ID|SKYPILOT_TASK_ID",
             _thing("run", _ID),
         ),
