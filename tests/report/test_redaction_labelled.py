@@ -147,3 +147,16 @@ def test_names_that_only_hosts_have_go_where_monitors_speak(line: str, name: str
 )
 def test_what_is_counted_stays_where_monitors_speak(line: str) -> None:
     assert Redactor().redact(line) == line
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Ingrids-MacBook-Pro", "Ingrids-MacBook-Pro-2", "MacBook-Pro-von-Ingrid", "DESKTOP-4Q2Z7AB", "WIN-0A1B2C3D4E5"],
+)
+def test_machines_of_persons_go_anywhere(name: str) -> None:
+    assert Redactor().redact(f"x {name} y /logs/{name}/z") == "x host-1 y /logs/host-1/z"
+
+
+@pytest.mark.parametrize("text", ["MacBook-Pro", "DESKTOP-SESSION", "WIN-WIN", "Apple-MacBook-Pro"])
+def test_kinds_of_machines_stay(text: str) -> None:
+    assert Redactor().redact(text) == text

@@ -59,7 +59,9 @@ def stem(name: str) -> str:
 
 def of_graph(name: str) -> bool:
     """Whether a name is sooner that of a node of a graph or of a part of a model."""
-    return stem(name) in _OF_GRAPHS or name.lower() in _OF_GRAPHS or _CAMEL.search(name) is not None
+    return (
+        stem(name) in _OF_GRAPHS or name.lower() in _OF_GRAPHS or ("-" not in name and _CAMEL.search(name) is not None)
+    )
 
 
 def numbered(name: str) -> bool:

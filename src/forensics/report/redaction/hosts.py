@@ -35,6 +35,13 @@ _CLOUD_NODE = lazy(
     r"|inst-[a-z0-9-]{4,40}|cmle-training-[a-z0-9-]{4,60})(?![\w-])",
     re.ASCII,
 )
+# What macOS calls a machine after its owner, and Windows by default.
+_PERSONS = lazy(
+    r"(?<![\w-])(?:[A-Za-z][\w-]{0,40}s-(?:MacBook|iMac|Mac|Mac-?mini|Mac-?Studio)(?:-(?:Pro|Air|Studio|mini))?(?:-\d{1,2})?"
+    r"|(?:MacBook|Mac)-(?:Pro|Air|mini|Studio)-(?:von|de|di|van|av)-[\w-]{2,40}"
+    r"|(?:DESKTOP|LAPTOP|WIN)-(?=[A-Z]*\d)[A-Z0-9]{7,11})(?![\w-])",
+    re.ASCII,
+)
 _POD = lazy(
     r"(?<![\w-])([a-z][a-z0-9-]{0,60}-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5})(?![\w-])",
     re.ASCII,
@@ -188,5 +195,6 @@ def host_names(text: str, memory: Memory) -> str:
         text = domains(text, memory)
     if "-" in text or "tvm" in text:
         text = _EC2.sub(lambda match: memory.host(match[0]), text)
+        text = _PERSONS.sub(lambda match: memory.host(match[0]), text)
         text = _CLOUD_NODE.sub(lambda match: memory.host(match[0]), text)
     return memory.known_hosts(text)
