@@ -663,3 +663,47 @@ def test_the_line_of_code_below_a_warning_is_no_warning(tmp_path: Path) -> None:
 def test_folders_of_users_and_of_results_are_no_settings(name: str, good: str, bad: str, differs: bool) -> None:
     found, expected = settings.changes([[Fact(name, good, "a")]], [Fact(name, bad, "b")])
     assert (bool(found), bool(expected)) == (differs, not differs)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Namespace(batch=8, loglevel='warn', on_error='raise', path='/x/error')",
+        "2026-11-28 10:00:00 INFO main: args: TrainingArguments(log_level='warning', fail_fast=[1, 2], z=Inner(w='error'))",
+        "{'log_level': 'warning', 'fail_fast': False, 'train_error': 0.31}",
+        "config: lr=0.1 loglevel=warn",
+        "log_level: warning",
+        "python train.py --log-level warning --fail-on never --on_error=skip",
+        "Setting log level to WARNING",
+        "node-0:12:12 [0] NCCL INFO NCCL_DEBUG set by environment to WARN",
+        "step 12 train_error 0.031 num_failures 3",
+        "done: 0 errors, no warnings",
+        "checks passed, failures: 0",
+    ],
+)
+def test_settings_names_and_counts_of_nothing_are_no_warnings(tmp_path: Path, line: str) -> None:
+    assert _warned(tmp_path, line) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-28 10:00:00 WARNING main: batch=8 is large",
+        "[W1128 10:00:00.000001 ProcessGroupNCCL.cpp:99] Warning: using GPU 0 to perform barrier",
+        "node-0:12:12 [0] NCCL WARN Call to connect returned Connection refused",
+        "/opt/x/y.py:4: UserWarning: the flux is low",
+        "level=error msg='disk is slow' took=3",
+        '{"level": "warning", "msg": "the flux is low", "step": 4}',
+        "RuntimeError: step_size is wrong",
+        "OSError(errno=5, path='/x') was ignored",
+        "Namespace(a=1) could not be read: failed to parse",
+        "train.py: error: unrecognized arguments: --loss_scale 4",
+        "error: x",
+        "done: 3 errors",
+        "failures: 0.5 of all",
+        "failed to open my_file.txt",
+        "CUBLAS_STATUS_EXECUTION_FAILED when calling cublasSgemm(handle, m=4)",
+    ],
+)
+def test_levels_warnings_and_prose_are_told(tmp_path: Path, line: str) -> None:
+    assert _warned(tmp_path, line) == [line]

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from forensics.compare.around import heads_table, says_nothing
 from forensics.compare.model import Sign
+from forensics.compare.trouble import WORDS, speaks_of_trouble
 from forensics.model import Diagnosis, Evidence, Finding, Kind, Source
 
 if TYPE_CHECKING:
     from forensics.engine.scan import Pattern
 
-# Words with which programs mark what is not as it should be (levels of Python's logging, glog, syslog, NCCL, C).
-_WORDS = ("warn", "error", "critical", "fatal", "fail", "exception", "traceback", "unable to", "cannot", "deprecated")
 MOST_TEMPLATES = 5_000
 BYTES = 256 << 20  # bytes of a run's logs that are searched
 SHOWN = 200  # signs of either kind that are kept
@@ -84,9 +83,7 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
             size += source.size
     if not logs:
         return {}
-    patterns: tuple[Pattern, ...] = tuple(
-        Pattern(i, word, literal=True, caseless=True) for i, word in enumerate(_WORDS)
-    )
+    patterns: tuple[Pattern, ...] = tuple(Pattern(i, word, literal=True, caseless=True) for i, word in enumerate(WORDS))
     files: list[tuple[Path, int, Sequence[int]]] = [(s.file, s.size, ()) for s in logs]
     found: dict[str, Sign] = {}
     for source, scan in zip(logs, scan_files(Database(patterns), files), strict=True):
@@ -94,7 +91,7 @@ def warnings(sources: Sequence[Source]) -> dict[str, Sign]:
         heads = {line for line, text in lines.values() if heads_table(text)}
         for offset, (line, text) in lines.items():
             said = _LEVEL.sub("", text)
-            if says_nothing(said, line, heads):
+            if says_nothing(said, line, heads) or not speaks_of_trouble(said):
                 continue
             key = template(said)
             known = found.get(key)
