@@ -558,6 +558,24 @@ def test_what_stands_between_lines_of_ranks_has_no_lane_unless_it_tells_more() -
     assert "launcher.log" in labels(replace(data((), launcher[2:], [follows]), sources=(of_node,)))
 
 
+def test_a_file_of_metrics_has_no_lane_where_ranks_record_their_steps() -> None:
+    rows: list[Row] = [(rank, step, "loss", 1.0) for rank in (0, 1, None) for step in range(20)]
+    events = Source("m", Path("m"), Kind.TENSORBOARD, 1)
+    assert [n.label for n in made(replace(data(rows), sources=(events,)), run(2)).swimlane.lanes] == [
+        "rank 0",
+        "rank 1",
+    ]
+    alone = made(replace(data(rows[-20:]), sources=(events,)), run(2)).swimlane.lanes
+    assert [lane.label for lane in alone if lane.spans] == ["m"]
+
+
+def test_one_moment_without_a_sign_is_no_picture() -> None:
+    rows: list[Row] = [(None, 912, "loss", 1.0), (None, 912, "lr", 0.1)]
+    drawn = made(data(rows), run(None))
+    assert drawn.swimlane is None and any(note.startswith("Ranks over time: nothing") for note in drawn.notes)
+    assert made(data([*rows, (None, 913, "loss", 1.0)]), run(None)).swimlane is not None
+
+
 def test_a_band_whose_ranks_record_no_more_steps_is_paler_from_there() -> None:
     rows: list[Row] = [(rank, step, "loss", 1.0) for rank in range(64) for step in range(20)]
     metrics = data(rows).metrics.with_columns((pl.col("step") * 1.0).alias("time"))

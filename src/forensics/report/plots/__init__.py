@@ -34,7 +34,9 @@ def pictures(data: RunData, diagnosis: Diagnosis) -> Pictures:
     swimlane = made("Ranks over time", lambda: lanes.swimlane(data, diagnosis, progress), None)
     panels = made("Metrics", lambda: series.panels(data, diagnosis), empty)
     if swimlane is None and not notes:
-        notes.append("Ranks over time: nothing that a rank or a launcher wrote bears a time or a step.")
+        notes.append(
+            "Ranks over time: nothing that a rank or a launcher wrote bears a time or a step, or all bears one."
+        )
     if not panels and not data.metrics.height:
         notes.append("Metrics: the run's files hold none.")
     if progress.left_out:

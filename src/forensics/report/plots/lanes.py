@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from forensics.model import Diagnosis, Observation, Role, RunData
+from forensics.model import Diagnosis, Kind, Observation, Role, RunData
 from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.report.plots.model import CollectiveProgress, Lane, Sign, Swimlane
 from forensics.report.plots.sequences import Progress
@@ -99,11 +99,13 @@ def swimlane(data: RunData, diagnosis: Diagnosis, progress: Progress) -> Swimlan
     wanted = {f.name: f.role is Role.ROOT for f in reversed(diagnosis.findings) if f.role is not Role.CONTEXT}
     found = [(axis, *_lives(data, diagnosis, wanted, axis)) for axis in ("time", "step")]
     axis, lives, files = max(found, key=lambda f: _told(*f))  # of equals the first: times
-    if _told(axis, lives, files) == _NOTHING:
+    told = _told(axis, lives, files)
+    _, lasts, _ = told
+    if told == _NOTHING or not (lasts or any(life.signs for life in (*lives.values(), *files.values()))):
         return None
     of_ranks = _of_ranks(data)
     known = of_ranks | {writer.source for writer in data.writers if writer.identity.rank is not None}
-    known |= {source.path for source in data.sources if source.identity.node is not None}
+    known |= {s.path for s in data.sources if s.identity.node is not None or s.kind is not Kind.LOG}
     return _picture(axis, lives, files, diagnosis, progress, of_ranks, known)
 
 
@@ -316,17 +318,22 @@ def _picture(
 
 
 def _apart(files: Mapping[str, _Life], lives: Mapping[int, _Life], attributed: Collection[str]) -> list[str]:
-    """The files that tell what no lane of a rank does. attributed: known to be of a node, or to hold lines of ranks.
+    """The files that tell what no lane of a rank does.
 
-    What a launcher or a node writes between the lines of its ranks says nothing of how long these lived; only steps,
-    or a cause that no rank shows, do.
+    attributed: known to be of a node, to hold lines of ranks, or to be no log. What a launcher or a node writes between
+    the lines of its ranks says nothing of how long these lived; only a cause that no rank shows does, or steps where no
+    rank records any.
     """
     if not any(life.spans for life in lives.values()):
         return list(files)
     shown = {sign.name for life in lives.values() for sign in life.signs.values() if sign.root}
 
+    trained = any(life.trains for life in lives.values())
+
     def tells(life: _Life) -> bool:
-        return life.trains or any(sign.root and sign.name not in shown for sign in life.signs.values())
+        return (life.trains and not trained) or any(
+            sign.root and sign.name not in shown for sign in life.signs.values()
+        )
 
     return [path for path, life in files.items() if path not in attributed or tells(life)]
 
