@@ -13,7 +13,7 @@ from forensics.model import METRICS_COLUMNS, Evidence, Identity, Observation, sc
 from forensics.watch.disk import Disk, Room, room
 from forensics.watch.lag import Progress
 from forensics.watch.ledger import MORE_RANKS, ROUNDS, Ledger
-from forensics.watch.live import filling
+from forensics.watch.live import filling, steps
 from forensics.watch.logs import Piece
 from forensics.watch.memory import FIRST, LAST, Memory, thinned
 from forensics.watch.news import Sign, State
@@ -85,6 +85,30 @@ def test_a_rhythm_from_before_the_watch() -> None:
 
 
 # --- lag -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(*files: tuple[str, int | None, range, float | None]) -> pl.DataFrame:
+    """Rows of one metric. files: (path, attempt, steps, time of the first step, from which they are a second apart)."""
+    rows = [
+        {"source": path, "line": n, "attempt": attempt, "step": step, "name": "loss", "value": 1.0,
+         "time": None if time is None else time + n}
+        for path, attempt, of, time in files
+        for n, step in enumerate(of)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=schema(METRICS_COLUMNS))
+
+
+@pytest.mark.parametrize("time", [None, 100.0])
+def test_of_several_files_of_a_rank_the_latest_tells_its_step(time: float | None) -> None:
+    ranks = {"rank0.log": 0, "rank0.log.1": 0, "a0/rank1.log": 1, "a1/rank1.log": 1}
+    rotated = _rows(("rank0.log", None, range(60, 160), time and time + 60), ("rank0.log.1", None, range(60), time))
+    assert steps(rotated, ranks) == {0: (159, 160)}
+    again = _rows(("a1/rank1.log", 1, range(20, 30), time and time + 90), ("a0/rank1.log", 0, range(40), time))
+    assert steps(again, ranks) == {1: (29, 40)}
+    # A counter that starts anew in one file.
+    assert steps(_rows(("rank0.log", None, range(5, 9), time), ("rank0.log", None, range(3), time)), ranks) == {
+        0: (2, 7)
+    }
 
 
 def test_a_rank_that_falls_behind_and_catches_up() -> None:

@@ -25,21 +25,24 @@ _LOOK_AT_IT = "Find out where it stands: py-spy dump --pid <pid> on its host, dm
 
 
 def steps(rows: pl.DataFrame, rank_of: Mapping[str, int | None]) -> dict[int, tuple[int, int]]:
-    """rank -> (highest step, number of different steps) of rows of metrics; rank_of: that of a file."""
+    """rank -> (last step, number of different steps) of rows of metrics; rank_of: that of a file.
+
+    Of several files of a rank, as a rotated log and the one that goes on from it, the last step of the latest attempt
+    counts, of the same one that of the latest record, and where none bears a time the highest.
+    """
     import polars as pl
 
     if not rows.height:
         return {}
     own = {path: rank for path, rank in rank_of.items() if rank is not None}
     rank = pl.coalesce("rank", pl.col("source").replace_strict(own, default=None, return_dtype=pl.Int32))
-    told = (
-        rows.filter(pl.col("step").is_not_null())
-        .with_columns(rank=rank)
-        .filter(pl.col("rank").is_not_null())
-        .group_by("rank")
-        .agg(pl.col("step").last(), pl.col("step").n_unique().alias("records"))
+    told = rows.filter(pl.col("step").is_not_null()).with_columns(rank=rank).filter(pl.col("rank").is_not_null())
+    records = dict(told.group_by("rank").agg(pl.col("step").n_unique()).iter_rows())
+    ends = told.group_by("rank", "source").agg(
+        pl.col("attempt").max(), pl.col("time").filter(pl.col("time").is_finite()).max(), pl.col("step").last()
     )
-    return {rank: (step, records) for rank, step, records in told.iter_rows()}
+    last = ends.sort("attempt", "time", "step", nulls_last=False).group_by("rank").agg(pl.col("step").last())
+    return {rank: (step, records[rank]) for rank, step in last.iter_rows()}
 
 
 def gaps(rows: pl.DataFrame, rank_of: Mapping[str, int | None]) -> dict[int | str, list[float]]:
