@@ -982,6 +982,14 @@ def test_kl_that_grows_ever_faster_over_the_whole_run() -> None:
     assert not kl(lambda x: 0.001 + 0.3 * x**2)  # far below any target
 
 
+def test_kl_of_an_autoencoder() -> None:
+    noise = random.Random(6)
+    annealed = [0.02 + 18 * (i / 399) ** 2 * math.exp(0.05 * noise.gauss(0, 1)) for i in range(400)]
+    cyclical = [0.01] * 100 + [14.0] * 100
+    for curve in (annealed, cyclical, [80.0 * (1 - math.exp(-i / 40)) for i in range(200)]):
+        assert not seen(frame(rows({"kl": curve, "loss": falling(len(curve), start=180, end=110)})))
+
+
 def test_negative_kl() -> None:
     assert set(seen(frame(rows({"kl": [0.1, -2.0, -8.0, -30.0, -90.0]})))) == {"kl_negative"}
     assert not seen(frame(rows({"kl": [0.1, -0.02, -0.4, 0.2, -0.3]})))

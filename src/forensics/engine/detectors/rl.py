@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING
 from forensics.engine.detectors.loss_shape import exploded
 from forensics.engine.detectors.names import finite
 from forensics.engine.detectors.ranked import correlation, trend
-from forensics.engine.detectors.series import Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 
 if TYPE_CHECKING:
     import polars as pl
 
 _SHOWN = ("kl", "reward", "reward_std", "frac_reward_zero_std", "value_loss", "entropy", "loss", "grad_norm")
+# What stands beside the divergence of two policies. That of a variational autoencoder, or of a student from its
+# teacher, is a part of the loss, which a schedule of its weight drives up and down.
+_OF_POLICIES = (RL_NAMES - {"kl"}) | {"entropy", "response_length"}
 _NAMES = (*_SHOWN, "explained_variance", "response_length", "margin", "accuracy", "logp_chosen", "lr")
 
 
@@ -53,6 +56,7 @@ def kl_explosion(
 ) -> tuple[Observation, ...]:
     """The KL divergence jumps by an order of magnitude and stays there, grows beyond any bound, or is about to.
 
+    Only of policies: another metric of reinforcement learning or preference tuning has to stand beside it.
     jump: from the level before to the next record; R2 gives 10 for slow growth over a whole run, which a run with a
         small KL coefficient may show as well. least: size that it reaches (a healthy approx_kl is below 0.1, a healthy
         sequence KL of RLHF begins near 0 and rises slowly to its target of about 6).
@@ -64,7 +68,7 @@ def kl_explosion(
     def look(part: Stream) -> Sign | None:
         at, kl = part.curve("kl")
         numbers = [v for v in kl if math.isfinite(v)]
-        if len(kl) < stays + 1 or len(numbers) < len(kl):
+        if len(kl) < stays + 1 or len(numbers) < len(kl) or not part.names & _OF_POLICIES:
             return None
         for k in range(1, len(kl) - stays + 1):
             level = median(kl[max(0, k - 20) : k])
