@@ -65,9 +65,11 @@ def test_large_updates_of_one_tensor_or_late_in_the_run() -> None:
     assert not seen(events({"loss": loss, "update_ratio": [0.05] * 80}, first=5_000))
 
 
-def test_gradients_that_vanish() -> None:
-    found = seen(events({"loss": noisy(150, 2.30, 2.30, 0.01), "grad_norm": [3e-8] * 150, "lr": [1e-3] * 150}))
-    assert set(found) == {"vanishing-gradients"}
+@pytest.mark.parametrize(("first", "every", "told"), [(0, 1, True), (10, 10, True), (5_000, 10, False)])
+def test_gradients_that_vanish(first: int, every: int, told: bool) -> None:
+    series = {"loss": noisy(150, 2.30, 2.30, 0.01), "grad_norm": [3e-8] * 150, "lr": [1e-3] * 150}
+    found = seen(events(series, first=first, every=every))
+    assert set(found) == ({"vanishing-gradients"} if told else set())
 
 
 @pytest.mark.parametrize(

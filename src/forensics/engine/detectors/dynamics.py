@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.names import has, how_many, names_where
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.standstill import from_the_start
 from forensics.model import Observation
 from forensics.parsers.instruments import BINARY_F1, MACRO_F1, is_update_ratio, raw_names, recall_class
 
@@ -206,7 +207,7 @@ def vanishing_gradients(
         norms, rates = _finite(stream.column("grad_norm")), _finite(stream.column("lr"))
         if len(curve) < records or len(norms) < records or not all(map(math.isfinite, curve)):
             continue
-        if not _from_the_start(stream) or (rates and max(rates) <= 0):
+        if not from_the_start(stream, at) or (rates and max(rates) <= 0):
             continue
         first, last = _ends(curve)
         if min(norms) <= 0 or median(norms) > norm or abs(first) < 0.1 or abs(first - last) > flat * abs(first):
