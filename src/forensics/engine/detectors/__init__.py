@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import (
+    climbing,
     counter_restart,
     creeping,
     data_order,
@@ -79,6 +80,7 @@ REGISTRY: Mapping[str, Detector] = {
         loss_reset.loss_reset,
         loss_shape.loss_divergence,
         creeping.loss_creeps,
+        climbing.loss_climbs,
         spikes.loss_spike,
         spike_tails.spike_decays,
         loss_shape.grad_norms_differ,
