@@ -55,10 +55,10 @@ def died(error: str, exitcode: int = 1) -> str:
     )
 
 
-def ended(exitcode: int) -> str:
+def ended(exitcode: int, pid: int = 101) -> str:
     return (
         "E0502 15:02:10.000000 90 torch/distributed/elastic/multiprocessing/api.py:869] failed "
-        f"(exitcode: {exitcode}) local_rank: 1 (pid: 101) of binary: /usr/bin/python\n"
+        f"(exitcode: {exitcode}) local_rank: 1 (pid: {pid}) of binary: /usr/bin/python\n"
     )
 
 
@@ -172,6 +172,26 @@ def test_another_process_that_the_kernel_killed(tmp_path: Path, name: str) -> No
     error = died("RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: you")
     short = diagnose(tmp_path / "short", log + error, kernel(KILLED.format(pid=99123, name="python")))
     assert "host-oom" in [f.name for f in short.of_role(Role.ROOT)]
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "pid", "root"),
+    [
+        (-9, 1482002, "sigkill-unknown-sender"),  # numbered by the host
+        (-9, 1486711, "host-oom"),
+        (-9, 101, "host-oom"),  # numbered by a container
+        (-11, 101, "rank-segfault"),
+        (-11, 1482002, "rank-segfault"),
+    ],
+)
+def test_a_python_process_that_the_kernel_killed_and_the_one_that_the_launcher_lost(
+    tmp_path: Path, exitcode: int, pid: int, root: str
+) -> None:
+    killed = kernel(KILLED.format(pid=1486711, name="python"))
+    found = diagnose(tmp_path, STEPS + ended(exitcode, pid), killed)
+    assert [name for name, _ in roots(found)] == [root]
+    if root != "host-oom":
+        assert "pid 1486711" in aside(found, "host-oom").why
 
 
 def test_a_fault_on_a_card_that_the_run_does_not_use(tmp_path: Path) -> None:

@@ -161,3 +161,35 @@ def test_a_policy_that_gives_up_starts_nothing_again(tmp_path: Path) -> None:
     before = "".join(GROUP.format(1, n, 99 - n) for n in range(20))
     found = told(tmp_path, before + ILLEGAL + "(TrainController pid=9) [FailurePolicy] RAISE\n")
     assert (found.verdict, root(found).name) == (Verdict.FAILED, "cuda-illegal-memory-access")
+
+
+RAYLET = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+    "problem, check the logs for the dead worker. Worker IP address: 192.0.2.17 Worker port: 10007 Worker PID: {pid} "
+    "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2.\n"
+)
+CRASHED = "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.\n"
+OOM = (
+    "2026-08-10T10:01:01.123456+00:00 node-a kernel: Out of memory: Killed process {pid} ({name}) total-vm:98304000kB, "
+    "anon-rss:64000000kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1200kB oom_score_adj:0\n"
+)
+
+
+@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize(
+    ("worker", "killed", "name", "root"),
+    [
+        (1482211, 1482211, "ray::RayTrainWo", "host-oom"),
+        (1482211, 1486711, "ray::IDLE", "ray-worker-died"),
+        (1482211, 1486711, "java", "ray-worker-died"),
+        (2211, 1486711, "java", "ray-worker-died"),
+        (2211, 1486711, "ray::RayTrainWo", "host-oom"),  # counted anew in its container
+    ],
+)
+def test_the_kernel_has_to_have_killed_the_worker_that_died(
+    tmp_path: Path, worker: int, killed: int, name: str, root: str, block: bool
+) -> None:
+    (tmp_path / "kern.log").write_text(OOM.format(pid=killed, name=name))
+    died = DIED.format(what=WORKER).replace("pid: 2211", f"pid: {worker}")
+    found = told(tmp_path, died if block else CRASHED + RAYLET.format(pid=worker))
+    assert [f.name for f in found.of_role(Role.ROOT)] == [root]

@@ -52,6 +52,12 @@ KILLS_A_PROCESS = frozenset(
 )
 # What a program says where its host is short of memory.
 HOST_MEMORY = ("cpu-allocation-failed", "dataloader-worker-lost", "shm-exhausted", "thread-limit-exhausted")
+RAYS_WORKER = "ray-worker-died"
+# A pid from here on is a host's own: containers count from 1, and their processes are hundreds. Linux counts up to
+# 32,768 on small machines, and to 4,194,304 on others (kernel.pid_max, which systemd raises).
+NO_CONTAINERS = 100_000
+# Exit codes of processes that crashed: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, as Python and as shells give them.
+_CRASHES = frozenset(str(code) for signal in (4, 6, 7, 8, 11) for code in (-signal, 128 + signal))
 # Links, adapters and storage: a program that needs them says so when they fail.
 STORAGE = "checkpoints"
 BESIDE_AREAS = ("nccl", STORAGE)
@@ -262,18 +268,19 @@ def _killed_a_worker(c: Candidate) -> bool:
 def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
     """The process that the kernel says it killed, where the run's own dead are known to be others; None if not.
 
-    A launcher names pid and host of each process that it saw end, a DataLoader the pid of its worker. Containers count
-    their processes anew: another pid alone proves nothing, but the name of a program that trains nothing does with it,
-    and so does another host.
+    A launcher names pid and host of each process that it saw end, Ray and a DataLoader the pid of their worker.
+    Containers count their processes anew: another pid alone proves nothing, but with it the name of a program that
+    trains nothing does, and so do another host, another signal, and a pid that no container counts up to.
     """
     if c.signature.name not in KILLED or c.ranks:
         return None
     dead = [
         o
         for d in others
-        if d.signature.name in KILLS_A_PROCESS
         for o in d.observations
-        if "exitcode" in o.captures or d.signature.name == WORKER_KILLED
+        if "exitcode" in o.captures
+        or d.signature.name == WORKER_KILLED
+        or (d.signature.name == RAYS_WORKER and "pid" in o.captures)
     ]
     if not dead or any("pid" not in o.captures for o in (*dead, *c.observations)):
         return None
@@ -282,10 +289,23 @@ def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
     names = {o.captures.get("process") or o.captures.get("comm") or "python" for o in c.observations}
     hosts, theirs = ({o.identity.node for o in said} for said in (c.observations, dead))
     away = None not in hosts and theirs != {None} and not hosts & theirs
-    if not away and any(TRAINING.match(name) for name in names):
+    told_apart = away or _by_other_signals(c, dead) or all(_of_a_host(o.captures["pid"]) for o in dead)
+    if not told_apart and any(TRAINING.match(name) for name in names):
         return None
     pids = ", ".join(sorted({o.captures["pid"] for o in c.observations})[:3])
     return f"{', '.join(sorted(names)[:3])}, pid {pids}" + (f" on {_hosts(c)}" if away else "")
+
+
+def _of_a_host(pid: str) -> bool:
+    """Whether a process is numbered as the kernel of its host does, which names it by the same number then."""
+    return pid.isdigit() and len(pid) < 10 and int(pid) >= NO_CONTAINERS
+
+
+def _by_other_signals(c: Candidate, dead: Sequence[Observation]) -> bool:
+    """Whether all processes that a launcher saw end did so by a signal that is not the one of the kernel's message."""
+    codes = {o.captures.get("exitcode", "") for o in dead}
+    own = KILLED[c.signature.name]
+    return all(code in _CRASHES for code in codes) and not codes & {own, str(128 - int(own))}
 
 
 def _killed(c: Candidate, others: Sequence[Candidate]) -> bool:
