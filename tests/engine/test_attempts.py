@@ -156,6 +156,30 @@ def test_the_first_attempts_cause_comes_first(tmp_path: Path, last: int) -> None
     assert told == [("python-exception", 0, 60), ("disk-full", 1, last)]
 
 
+NO_STR = [*CRASH[:-1], "TypeError: 'NoneType' object is not iterable"]
+AGAIN = f"{AGENT} Worker group FAILED. 2/3 attempts left; will restart worker group"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "by", "attempt"),
+    [
+        (CRASH, log(1, 40, 300), NO_STR, 1),
+        (FULL, log(1, 40, 300), NO_STR, 1),
+        (CRASH, log(1, 3, 300), NO_STR, 0),  # it died as it started
+        ([*CRASH, AGAIN], log(1, 40, 300), NO_STR, 0),  # a launcher started it again
+        (CRASH, log(41, 58, 300), NO_STR, 0),  # it went on from a checkpoint
+        (CRASH, log(1, 40, 300), ["Received SIGTERM, shutting down"], 0),  # it was stopped, and did not fail
+    ],
+)
+def test_a_run_that_is_made_again_and_trains_died_of_its_own(
+    tmp_path: Path, first: list[str], last: str, by: list[str], attempt: int
+) -> None:
+    found = run(tmp_path, train=log(1, 60, 0, *first) + last + "\n".join(by) + "\n")
+    assert found.of_role(Role.ROOT)[0].attempt == attempt
+    notes = [note for f in found.findings if f.attempt == 0 for note in f.notes]
+    assert any("was started from the first step again" in note for note in notes) == (attempt == 1)
+
+
 def test_what_a_later_attempt_went_on_past_did_not_end_the_run(tmp_path: Path) -> None:
     found = run(tmp_path, train=log(1, 60, 0, *CRASH) + log(1, 100, 300, *FULL))
     told = [(f.name, f.attempt, f.step) for f in found.of_role(Role.ROOT)]

@@ -18,7 +18,8 @@ explains is a root. The rules, in this order:
    rank which had lost a peer before follows from what ended that peer.
 6. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
 7. What ended an attempt comes first: later attempts often die of its remains. Where the last attempt went on past the
-   point at which an earlier one had died, and died of something else, that is what ended the run.
+   point at which an earlier one had died, and died of something else, that is what ended the run. So it is where it was
+   run again by hand from the first step, and trained.
 8. Of two messages of the kernel the one that names a process which the launcher saw die comes first.
 """
 
@@ -52,6 +53,9 @@ from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import QUOTED, Observation
 from forensics.signatures.schema import Signature
+
+# What says that a launcher or a scheduler started the run again, or that it goes on from where it was.
+AUTOMATIC = frozenset({"worker-group-restarted", "worker-restart", "run-resumed"})
 
 
 def _order(c: Candidate) -> tuple[object, ...]:
@@ -98,7 +102,7 @@ def explain(
     cut = cut_saves.revive(found)
     live = [c for c in live if c.context is None]
     afterwards.set_apart(live, world)
-    _mark_overcome(live, steps)
+    _mark_overcome(live, steps, by_hand=not any(c.signature.name in AUTOMATIC for c in found))
     _mark_late(live, times)
     first_dead.mark(found, live, world, times)
     live.sort(key=_order)
@@ -204,10 +208,11 @@ def explain(
     return live
 
 
-def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
+def _mark_overcome(live: Sequence[Candidate], steps: StepClock, by_hand: bool) -> None:
     """Mark what the last attempt that failed had left behind when it died of something else.
 
-    A process that was killed from outside, nobody says by whom, leaves nothing behind of which a later one dies.
+    A process that was killed from outside, nobody says by whom, leaves nothing behind of which a later one dies. Nor
+    does any that was run again from its first step, and trained. by_hand: no launcher or scheduler says that it did so.
     """
     ends = [c for c in live if c.signature.kind != "echo" and c.signature.verdict in (*ENDS_A_RUN, "diverged")]
     last = max((c.attempt for c in ends), default=0)
@@ -225,16 +230,38 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock) -> None:
                 c.overcome = True
                 c.yields = f"attempt {last} trained on after it and came to grief by something else"
         return
+    failed = [c for c in telling if c.attempt == last and c.signature.verdict != "interrupted"]
+    fresh = by_hand and bool(failed) and not any(map(_of_remains, failed))
     for attempt in {c.attempt for c in live} - {last}:
         before = steps.reached.get(attempt, 0)  # one that failed before its first step did not get to one
-        if attempt > last or steps.reached[last] < before + survival.STEPS_AFTER_DEATH:
+        past = steps.reached[last] >= before + survival.STEPS_AFTER_DEATH
+        anew = fresh and _trained_anew(steps, attempt, last)
+        if attempt > last or not (past or anew):
             continue
         if own & {(c.signature.name, c.subject) for c in telling if c.attempt == attempt}:
             continue  # the same again: it was not overcome
         for c in live:
             if c.attempt == attempt:
                 c.overcome = True
-                c.yields = f"attempt {last} went on past it to step {steps.reached[last]} and died of something else"
+                how = (
+                    f"went on past it to step {steps.reached[last]}"
+                    if past
+                    else "was started from the first step again"
+                )
+                c.yields = f"attempt {last} {how} and died of something else"
+
+
+def _of_remains(c: Candidate) -> bool:
+    """Whether an earlier run may have left behind what a later one dies of after many steps: files fill disks."""
+    return c.signature.area == "checkpoints" or c.signature.name == "shm-exhausted"
+
+
+def _trained_anew(steps: StepClock, attempt: int, last: int) -> bool:
+    """Whether an attempt counts from where an earlier one began, for more steps than remains of that would let it."""
+    if attempt not in steps.began_at or last not in steps.began_at:
+        return False
+    trained = steps.reached[last] - steps.began_at[last]
+    return steps.began_at[last] <= steps.began_at[attempt] and trained >= survival.STEPS_AFTER_DEATH
 
 
 def _mark_late(live: Sequence[Candidate], times: order.Timeline) -> None:

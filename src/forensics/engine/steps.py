@@ -259,6 +259,16 @@ class StepClock:
                 found[attempt] = max(found.get(attempt, mark.step), mark.step)
         return found
 
+    @cached_property
+    def began_at(self) -> dict[int, int]:
+        """attempt -> the first step that any of its records bears."""
+        found: dict[int, int] = {}
+        for source, marks in self.marks.items():
+            for mark in marks:
+                attempt = mark.attempt if mark.attempt is not None else self.attempt.get(source) or 0
+                found[attempt] = min(found.get(attempt, mark.step), mark.step)
+        return found
+
     def steps_after(self, observation: Observation, rank: int | None, *, labelled: bool = False) -> int:
         """How many different later steps the same writer records below an event, in its attempt.
 
