@@ -37,6 +37,12 @@ def missing(found: Diagnosis) -> list[str]:
         ("batch_idx=20, sample ids=[8812, 9913]", "batch_idx 20, sample ids [8812, 9913]"),
         ("shard: train-0012.tar idx=7", "shard train-0012.tar, idx 7"),
         ("file='clips/a7.wav'", "file clips/a7.wav"),
+        ("(sample 884213)", "sample 884213"),
+        ("sample=884213", "sample 884213"),
+        ("example #17", "example 17"),
+        ("uid: 7f3a-11", "uid 7f3a-11"),
+        ("utt_id=spk3-0042", "utt_id spk3-0042"),
+        ("document 88, doc_id=4", "document 88, doc_id 4"),
     ],
 )
 def test_the_line_of_the_first_bad_record_names_it(tmp_path: Path, beside: str, names: str) -> None:
@@ -49,7 +55,21 @@ def test_the_line_of_the_first_bad_record_names_it(tmp_path: Path, beside: str, 
     assert first.confidence <= 0.8
 
 
-@pytest.mark.parametrize("beside", ["", "device idx=3", "index", "sample ids are logged", "batch 20"])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "",
+        "device idx=3",
+        "index",
+        "sample ids are logged",
+        "batch 20",
+        "sample 3/16",
+        "example 3 of 16",
+        "samples 30",
+        "sample 16k",
+        "record 2.5",
+    ],
+)
 def test_a_line_that_names_none(tmp_path: Path, beside: str) -> None:
     found = diagnosed(tmp_path, *(log(r, 15 if r == 1 else 16, beside=beside if r == 1 else "") for r in range(3)))
     assert found.findings[0].name == "nan-in-data"

@@ -23,8 +23,10 @@ MOST = 4  # names told of one line
 _ID = lazy(
     r"""(?<![\w.-])(?<!device[ ])(?<!gpu[ ])
     (?P<key>(?:sample|batch|example|item|record)[ _-]?(?:ids?|idxs?|index|indexes|indices)(?=["']?[ ]*[=: ])
-      |(?:index|indices|idxs?|shard|file)(?=["']?[ ]*[=:]))
-    ["']?[ ]*[=:]?[ ]*
+      |(?:index|indices|idxs?|shard|file|(?:sample|example|record)[ _-]?(?:uid|key|name)
+        |(?:utterance|document|doc|utt)[ _-]?(?:ids?|uid|key|name)|u?uids?)(?=["']?[ ]*[=:])
+      |(?:sample|example|record|utterance|document)(?=[ ]*[=: ][ ]*["']?\#?\d+(?!\d|[ ]*/|[ ]of\b|[ ]*%|\.\d|[a-z])))
+    ["']?[ ]*[=:]?[ ]*\#?
     (?P<value>\[[^\]\n]{1,300}\]|[^\s,;|)\]}]{1,200})""",
     re.IGNORECASE | re.VERBOSE,
 )
