@@ -597,3 +597,55 @@ def test_a_log_that_may_grow_is_read_as_it_is(tmp_path: Path) -> None:
     file.write_bytes(docker_records(*(f"step {n} loss 2.0\n" for n in range(9))))
     found = examine(file, file.name, sniffers())
     assert isinstance(found, Source) and found.kind in (Kind.LOG, Kind.METRICS)
+
+
+def cut(folder: Path, whole: bytes, names: list[str]) -> None:
+    """Lay bytes into as many files as there are names."""
+    step = len(whole) // len(names) + 1
+    for n, name in enumerate(names):
+        (folder / name).write_bytes(whole[n * step : (n + 1) * step])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rank0.log.gz.part-aa", "rank0.log.gz.part-ab", "rank0.log.gz.part-ac"],
+        ["rank0.log.gzaa", "rank0.log.gzab"],
+        ["rank0.log.gz.00", "rank0.log.gz.01"],
+        ["rank0.log.gz.001", "rank0.log.gz.002"],
+    ],
+)
+def test_the_parts_of_one_archive_are_read_as_one(tmp_path: Path, names: list[str]) -> None:
+    cut(tmp_path, gzip.compress(LOG), names)
+    run = find(tmp_path)
+    assert [(s.path, s.file.read_bytes()) for s in run.sources] == [("rank0.log.gz!/rank0.log", LOG)]
+    rows = {c.path: c for c in run.skipped}
+    assert set(rows) == {*names, "rank0.log.gz"} and {c.status for c in rows.values()} == {Status.READ}
+    assert rows[names[1]].reason == "a part of rank0.log.gz, and read with it"
+
+
+def test_the_parts_of_a_tar_within_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    whole = tar_of(tmp_path / "whole", {"rank0.log": LOG, "rank1.log": LOG}, "w:gz")
+    cut(tmp_path / "logs", whole.read_bytes(), ["a.tgz.aa", "a.tgz.ab"])
+    whole.unlink()
+    assert [s.path for s in find(tmp_path).sources] == ["logs/a.tgz!/rank0.log", "logs/a.tgz!/rank1.log"]
+
+
+def test_of_parts_of_which_the_last_is_missing_what_there_is_is_read(tmp_path: Path) -> None:
+    noise = "".join(f"step {n} loss {hash((n, 7)) % 99991}\n" for n in range(3000)).encode()
+    cut(tmp_path, gzip.compress(noise), ["r.log.gz.aa", "r.log.gz.ab", "r.log.gz.ac"])
+    (tmp_path / "r.log.gz.ac").unlink()
+    run = find(tmp_path)
+    assert len(run.sources) == 1
+    row = next(c for c in run.skipped if c.path == "r.log.gz")
+    assert row.status is Status.PARTIAL and "cut off" in (row.reason or "")
+
+
+def test_logs_that_were_packed_one_by_one_are_no_parts(tmp_path: Path) -> None:
+    for name in ("train.log.gz.00", "train.log.gz.01"):
+        (tmp_path / name).write_bytes(gzip.compress(LOG))
+    assert len(find(tmp_path).sources) == 2
+    (tmp_path / "train.log.gz.01").write_bytes(LOG)  # a text of its own
+    (tmp_path / "train.log.gz.00").write_bytes(LOG)
+    assert {s.path for s in find(tmp_path).sources} == {"train.log.gz.00", "train.log.gz.01"}

@@ -19,8 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from forensics import quoted
-from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, format_of
+from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, compression, format_of
 from forensics.archives.limits import Stop
+from forensics.archives.split import Split, splits
 from forensics.files import beginning
 from forensics.kinds import CHECKPOINT_NAME, PROGRAM, PROGRAM_SUFFIXES, Sniffers, classify, utf16
 from forensics.model import Coverage, Identity, Kind, Source, Status
@@ -73,6 +74,7 @@ class Run:
 
 
 class _Walk:
+    goes_into_archives = True
     unwraps = True  # texts that stand in JSON; those of a live run are read as they are
 
     def __init__(self, exclude: Sequence[str], since: float | None, sniffers: Sniffers) -> None:
@@ -109,10 +111,15 @@ class _Walk:
                 self.skip(at or ".", f"cannot list: {error.strerror}", status=Status.UNREADABLE, kind="directory")
                 continue
             below = []
+            names = [e.name for e in entries if not self.excluded(f"{at}{_printable(e.name)}")]
+            parted = splits(names) if self.goes_into_archives else {}
+            put_together: set[str] = set()
             for entry in entries:
                 path = f"{at}{_printable(entry.name)}"
                 if self.excluded(path):
                     self.skip(path, "excluded")
+                    continue
+                if entry.name in put_together:
                     continue
                 try:
                     link = entry.is_symlink()
@@ -136,8 +143,38 @@ class _Walk:
                 if len(self.sources) >= MAX_FILES:
                     self.skip(path, f"more than {MAX_FILES} files")
                     continue
+                if (split := parted.get(entry.name)) is not None and self.in_parts(folder, split, at):
+                    put_together.update(split.parts)
+                    continue
                 self.file(Path(entry.path), path)
             stack.extend(reversed(below))
+
+    def in_parts(self, folder: Path, split: Split, prefix: str) -> bool:
+        """Add what an archive that lies in parts holds, and a row for each; False where they are no such thing.
+
+        Never raises.
+        """
+        files = [folder / name for name in split.parts]
+        try:
+            told = [file.lstat() for file in files]
+            if not all(stat.S_ISREG(info.st_mode) for info in told):
+                return False
+            if self.since is not None and max(info.st_mtime for info in told) < self.since:
+                return False
+            first, *others = (beginning(file, SNIFF) for file in files)
+            packing = format_of(first, split.whole)
+            if packing is None or packing in RECORDS or any(compression(head) for head in others):
+                return False  # files of their own, each packed by itself
+            path = f"{prefix}{_printable(split.whole)}"
+            whole = self.unpacker.put_together(files, split.whole)
+        except (Stop, OSError):
+            return False
+        for name, info in zip(split.parts, told, strict=True):
+            reason = f"a part of {path}, and read with it"
+            self.skip(f"{prefix}{_printable(name)}", reason, status=Status.READ, kind="archive", size=info.st_size)
+        self.archive(whole, path, packing, sum(info.st_size for info in told))
+        whole.unlink(missing_ok=True)
+        return True
 
     def file(self, file: Path, path: str) -> None:
         """Add one file; never raises."""
@@ -371,6 +408,8 @@ def examine(file: Path, path: str, sniffers: Sniffers) -> Source | Coverage:
 class _Names(_Walk):
     """Takes the names of files alone."""
 
+    goes_into_archives = False
+
     def __init__(self, exclude: Sequence[str], since: float | None, sniffers: Sniffers) -> None:
         super().__init__(exclude, since, sniffers)
         self.names: list[tuple[Path, str]] = []
@@ -381,6 +420,7 @@ class _Names(_Walk):
 
 
 class _NoArchives(_Walk):
+    goes_into_archives = False
     unwraps = False
 
     def archive(self, file: Path, path: str, packing: str, size: int) -> None:

@@ -11,13 +11,14 @@ import shutil
 import struct
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from forensics.archives import joined, notebook, pyspy, records, slurm
 from forensics.archives.formats import JOINED, JUPYTER, MARK, PYSPY, RECORDS, SLURM, plain_name, tar_header, text_name
 from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
+from forensics.archives.split import laid_end_to_end
 from forensics.archives.streams import Piece, Stream, decoder
 from forensics.archives.tars import tar_entries
 from forensics.archives.zips import ZipEntry, found_entries
@@ -91,6 +92,14 @@ class Unpacker:
         found = Unpacked()
         with buffered(file) as raw:
             member = self._store(file.name, self._counted(_recoded(raw, codec)), found, file.stat().st_mtime)
+        if member is None or found.problem is not None:
+            raise Stop(found.problem or "nothing stands in it")
+        return member.file
+
+    def put_together(self, parts: Sequence[Path], name: str) -> Path:
+        """An archive that lies in parts, as one file. Raises OSError, and Stop where the limit is reached."""
+        found = Unpacked()
+        member = self._store(name, self._counted(laid_end_to_end(parts)), found, parts[0].stat().st_mtime)
         if member is None or found.problem is not None:
             raise Stop(found.problem or "nothing stands in it")
         return member.file
