@@ -192,3 +192,34 @@ def test_any_lines_keep_their_order_and_gain_one_capture_at_most(
     )
     alone = marked(signs, sources[:1])
     assert alone == signs  # where nothing of the run is known, nothing is another's
+
+
+QSTAT = "".join(
+    f"Job Id: {job}.pbs-1\n    Job_Name = train\n    job_state = F\n    Exit_status = {status}\n\n"
+    for job, status in ((4242, 0), (4243, 1), (4244, -29))
+)
+QSTAT_JSON = (
+    '{\n    "timestamp":1795168800,\n    "Jobs":{\n'
+    '        "4243.pbs-1":{\n            "Job_Name":"train",\n            "Exit_status":1\n        },\n'
+    '        "4244.pbs-1":{\n            "Exit_status":265\n        }\n    }\n}\n'
+)
+
+
+@pytest.mark.parametrize("listing", [QSTAT, QSTAT_JSON])
+@pytest.mark.parametrize("log", ["train.o4242", "train.log"])
+def test_how_other_jobs_of_pbs_ended_is_context(tmp_path: Path, log: str, listing: str) -> None:
+    found = diagnosed(tmp_path, log, listing, name="qstat.txt", text=f"{STEPS}Training finished.\n")
+    assert (found.verdict, roots(found)) == (Verdict.HEALTHY, [])
+
+
+@pytest.mark.parametrize(
+    ("log", "listing", "name"),
+    [
+        ("train.o4244", QSTAT, "scheduler-time-limit"),
+        ("train.e4244", QSTAT_JSON, "sigkill-unknown-sender"),
+        ("train.log", "Job: 4244.pbs-1\n\n05/14/2026 10:00:36  S    Exit_status=-29 resources_used.mem=1kb\n",
+         "scheduler-time-limit"),
+    ],
+)  # fmt: skip
+def test_how_the_runs_own_job_of_pbs_ended(tmp_path: Path, log: str, listing: str, name: str) -> None:
+    assert roots(diagnosed(tmp_path, log, listing, name="qstat.txt", text=STEPS)) == [name]

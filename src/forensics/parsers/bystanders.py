@@ -23,6 +23,11 @@ MAX_BYTES = 4 << 20  # of a listing
 # another one.
 _OWN_JOB = frozenset(("env.SLURM_JOB_ID", "env.SLURM_JOBID"))
 _OWN_FILE = lazy(r"(?:^|/)slurm-(?P<job>\d{1,12})\.(?:out|err|log)(?:$|[./!])", re.ASCII)
+# PBS names a job's output after the job: train.o4242, train.e4242.
+_OWN_FILE_OF_PBS = lazy(r"(?:^|/)[^/]{1,200}\.[oe](?P<job>\d{1,12})(?:$|[./!])", re.ASCII)
+# What PBS says of how a job ended, and the head of the job that it is said of: `qstat -f` and its JSON, `tracejob`.
+_PBS_END = "Exit_status"
+_PBS_HEAD = lazy(r"(?:Job Id: |Job: |\s{0,40}\")(?P<job>\d{1,12})(?:\[\d*\])?\.", re.ASCII)
 # slurmd and slurmctld: "Detected 1 oom_kill event in StepId=9990.batch", "JobId=9990 ...", and what a step's own daemon
 # says, behind its time: "[2026-05-14T10:04:11.103] [9990.batch] error: ...". A kernel's seconds look alike.
 _JOB = lazy(
@@ -51,7 +56,8 @@ def marked(
 ) -> list[Observation]:
     """The observations, with BYSTANDER on those about others; without these where the run's own bear the same sign."""
     listed = _of_listings(observations, sources)
-    of_others = {**_of_jobs(observations, sources, facts), **listed.others}
+    of_jobs = {**_of_jobs(observations, sources, facts), **_of_pbs(observations, sources)}
+    of_others = {**of_jobs, **listed.others}
     own = {o.signature for n, o in enumerate(observations) if n not in of_others}
 
     def told(n: int, o: Observation) -> Observation:
@@ -79,6 +85,32 @@ def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], fac
         for n, job in told.items()
         if job not in own and not (killed and observations[n].signature in _KILLS)
     }
+
+
+def _of_pbs(observations: Sequence[Observation], sources: Sequence[Source]) -> dict[int, str]:
+    """The same of PBS. Of several jobs in one list, where no log is named after one of them, none is known to be the
+    run's."""
+    by_file: dict[str, list[int]] = {}
+    for n, o in enumerate(observations):
+        if _PBS_END in o.evidence[0].text and o.evidence[0].line is not None:
+            by_file.setdefault(o.evidence[0].file, []).append(n)
+    own = {m["job"] for s in sources if (m := _OWN_FILE_OF_PBS.search(s.path)) is not None} if by_file else set()
+    found: dict[int, str] = {}
+    for source in sources if by_file else ():
+        if source.path not in by_file:
+            continue
+        try:
+            lines = beginning(source.file, MAX_BYTES).decode("utf-8", "replace").split("\n")
+        except OSError:
+            continue
+        heads = [(at, m["job"]) for at, line in enumerate(lines, 1) if (m := _PBS_HEAD.match(line)) is not None]
+        jobs = {job for _, job in heads}
+        known = jobs & own or (jobs if len(jobs) == 1 and not own else set())
+        for n in by_file[source.path]:
+            job = next((job for at, job in reversed(heads) if at <= (observations[n].evidence[0].line or 0)), None)
+            if job is not None and job not in known:
+                found[n] = f"job {job}"
+    return found
 
 
 def _job(o: Observation) -> str | None:
