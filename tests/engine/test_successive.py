@@ -256,3 +256,30 @@ def test_both_streams_of_a_job_are_of_one_attempt(tmp_path: Path) -> None:
     found = run(tmp_path, files)
     assert [(f.name, f.attempt) for f in found.of_role(Role.ROOT)] == [("python-exception", 1)]
     assert found.run.attempts == 2
+
+
+OOM = [*CRASH[:3], "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."]
+AT_ONCE = "\n".join([f"{at(0)} reading the data", *CRASH]) + "\n"
+
+
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_a_job_that_failed_before_its_first_step_is_an_attempt_of_the_one_submitted_after_it(
+    tmp_path: Path, stream: str
+) -> None:
+    first = (
+        {"slurm-99.out": AT_ONCE} if stream == "out" else {"slurm-99.out": f"{at(0)} hello\n", "slurm-99.err": AT_ONCE}
+    )
+    found = run(tmp_path, {**first, "slurm-100.out": log(1, 60, 3600, *OOM)})
+    assert roots(found) == [("cuda-oom", 1, 60), ("python-exception", 0, None)]
+
+
+def test_a_job_that_failed_so_beside_the_training_is_none(tmp_path: Path) -> None:
+    found = run(tmp_path, {"slurm-99.out": AT_ONCE.replace(at(0), at(60)), "slurm-100.out": log(1, 60, 0, *OOM)})
+    assert {attempt for _, attempt, _ in roots(found)} == {0}
+
+
+def test_nor_is_one_that_was_submitted_later_or_before_a_job_that_reached_its_end(tmp_path: Path) -> None:
+    later = run(tmp_path / "later", {"slurm-101.out": AT_ONCE, "slurm-100.out": log(1, 60, 3600, *OOM)})
+    assert {attempt for _, attempt, _ in roots(later)} == {0}
+    done = {"slurm-99.out": AT_ONCE, "slurm-100.out": log(1, 60, 3600, f"{at(3800)} Training completed.")}
+    assert run(tmp_path / "done", done).verdict is Verdict.HEALTHY

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -57,8 +58,29 @@ def launches(data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[tu
     logs = _logs(data, spans)
     groups = _apart(_by_job(logs) if any(log.low is None for log in logs) else logs)
     if len(groups) < 2 or not all(_goes_on(a, b) for a, b in pairwise(groups)):
-        return []
+        groups = _submitted_again(logs, data, spans)
     return _with_other_streams([tuple(log.path for log in group) for group in groups], data)
+
+
+def _submitted_again(logs: Sequence[_Log], data: RunData, spans: Mapping[str, tuple[float, float]]) -> list[list[_Log]]:
+    """The logs of jobs that raised an exception before their first step, and of the job that was submitted after them
+    and trained; nothing where any log of a Slurm job here is something else."""
+    files: dict[tuple[str, int], list[str]] = defaultdict(list)  # folder, job -> its streams
+    for s in data.sources:
+        if s.kind is Kind.LOG and replace(s.identity, stream=None) == Identity() and (m := _SLURM.search(s.path)):
+            files[s.path[: m.start()], int(m[1])].append(s.path)
+    if len(files) < 2 or len({folder for folder, _ in files}) != 1 or len(logs) != 1 or logs[0].counts is None:
+        return []
+    (*before, last), trained = sorted(files), logs[0]
+    if trained.path not in files[last] or trained.low is None or trained.ended:
+        return []  # what a run that reached its end got over is none of its attempts
+    raised = {t.final.file for t in data.tracebacks if t.chained != "ignored"}
+    ended = {o.evidence[0].file for o in data.observations if o.signature == FINISHED and o.weight > ANYBODYS_END}
+    for job in before:
+        over = max((spans[path][1] for path in files[job] if path in spans), default=None)
+        if over is None or over >= trained.low or raised.isdisjoint(files[job]) or not ended.isdisjoint(files[job]):
+            return []
+    return [*([trained._replace(path=path) for path in files[job]] for job in before), [trained]]
 
 
 def _with_other_streams(groups: Sequence[tuple[str, ...]], data: RunData) -> list[tuple[str, ...]]:
