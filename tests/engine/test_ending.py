@@ -191,8 +191,8 @@ def test_of_several_launchers_tables_the_first_counts_where_the_others_tell_of_a
         text = table.format(rank=rank, code=code, time=time, pid=7700 + rank, host=f"trn-{rank // 4}")
         (tmp_path / f"agent-{rank // 4}.log").write_text(text)
     root = analyse([str(tmp_path)], Options(threads=1)).findings[0]
-    assert (root.ranks == named) if named else root.name == "rank-sigabrt"
-    assert named is None or (root.name, root.node) == ("insufficient-evidence", "trn-2")
+    assert (root.name, root.ranks) == ("insufficient-evidence", named)
+    assert named is None or root.node == "trn-2"
 
 
 def test_an_exit_code_that_any_exception_gives_names_no_rank(tmp_path: Path) -> None:

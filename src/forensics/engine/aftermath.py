@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forensics.engine import order
 from forensics.engine.hangs import UNREACHED, hang_came_first, refused
 from forensics.engine.identity import World, of_other_processes
 from forensics.engine.steps import StepClock
@@ -24,7 +23,10 @@ UNDELIVERED = "nccl-network-timeout"
 LONGEST_RETRY = 900.0  # seconds
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 OF_OTHERS = frozenset({"nccl", "collectives", "network"})
-_LAUNCHERS = lazy(r"exitcode\s*: -6|Signal 6 \(SIGABRT\) received by PID")
+ABORT = "rank-sigabrt"
+_LAUNCHERS = lazy(
+    r"\bexitcode\s*: -6\b|Signal 6 \(SIGABRT\) received by PID|srun: error: \S+ tasks? \S+ (?:Aborted|Exited)"
+)
 _ROW_OF_KILL = lazy(r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\) received by PID")
 GRACE = 25.0  # seconds; a table's times are whole seconds, and the first row's is when its process was seen dead
 _RAISED = lazy(r"(?:Error|Exception)(?::|$)")
@@ -69,20 +71,9 @@ def waited_after(limit: Candidate, death: Candidate, steps: StepClock) -> bool:
     return steps.idle_since(death.observations[-1])
 
 
-def aborted_after(abort: Candidate, report: Candidate) -> bool:
-    """Whether ranks of whose abort only a launcher tells had a peer that ended of itself before them.
-
-    The watchdogs of ranks that lost a peer abort them, and the first of several launchers' tables tells whose peer.
-    """
-    if abort.signature.name != "rank-sigabrt" or report.signature.name != "child-failed-error":
-        return False
-    if not all(_LAUNCHERS.search(o.evidence[0].text) for o in abort.observations):
-        return False
-    if not abort.ranks or not report.ranks or set(abort.ranks) & set(report.ranks):
-        return False
-    if abort.time is None or report.time is None:
-        return False
-    return report.time + order.SAME_CLOCK < abort.time
+def is_launchers_abort(c: Candidate) -> bool:
+    """Whether it is an abort of which a launcher alone tells."""
+    return c.signature.name == ABORT and all(_LAUNCHERS.search(o.evidence[0].text) for o in c.observations)
 
 
 def killed_by_agent(kill: Candidate, exits: Sequence[Observation], world: World) -> bool:

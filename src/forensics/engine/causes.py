@@ -158,6 +158,7 @@ def explain(
             break
     links.checks(live)
     links.effects_of_deaths(live, steps, world)
+    links.aborts_of_peers(live, [o for c in found for o in c.observations], world)
     causes = [c for c in live if c.signature.kind == "cause" and c.signature.verdict in ENDS_A_RUN]
     for c in live:  # 4: a cause that ends a run explains all symptoms and echoes
         if c.explained_by is not None or c.signature.kind == "cause":

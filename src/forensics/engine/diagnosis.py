@@ -17,6 +17,7 @@ from forensics.engine.cluster import untied
 from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
+from forensics.engine.ends import SRUN_SAYS
 from forensics.engine.environment import environment, printed_versions, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.few import Row, few
@@ -73,7 +74,6 @@ LATE = 0.8  # what came after others had lost a peer may be an effect as well
 UNLABELLED = "which rank each line is of: no line or file names one"
 ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
 SRUN_EXIT = "srun-task-exited"
-SRUN_SAYS = "srun: error: "
 AFTER_END = "It had said before that it came to its end: it died while it was torn down, and what it had saved is there"
 SENDER = "uid"  # capture: the user on whose request a scheduler stopped the job
 FAULTHANDLER = "PYTHONFAULTHANDLER=1"
@@ -400,7 +400,7 @@ def diagnose(
     catalogue: Mapping[str, Signature],
 ) -> Diagnosis:
     """The diagnosis of a run from its linked candidates."""
-    top = with_stand_in(roots(linked), catalogue, data)
+    top = with_stand_in(roots(linked), catalogue, data, world)
     rest = [c for c in linked if c.explained_by is not None]
     if top and top[0].signature.name == INSUFFICIENT:
         rest = [c for c in linked if c is not top[0]]

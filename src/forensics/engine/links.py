@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from forensics.engine import aftermath
+from forensics.engine import aftermath, ends
 from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
 from forensics.engine.first_dead import sees_first
@@ -26,12 +26,14 @@ from forensics.engine.identity import World
 from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.model import Observation
 from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
 # What raises on its own when it meets a number that is not finite: checks of programs and libraries.
 _NAN = lazy(r"(?i)(?<![a-z])(?:nans?|infs?|infinity|non-?finite|not finite)(?![a-z])")
 LAUNCHERS_REPORT = "child-failed-error"
+REPORTS = (LAUNCHERS_REPORT, "srun-task-exited")
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 WORKER_GONE = "background-worker-died"
@@ -300,7 +302,7 @@ def checks(live: Sequence[Candidate]) -> None:
 
 
 def effects_of_deaths(live: Sequence[Candidate], steps: StepClock, world: World) -> None:
-    """Connections that a dead rank's host refused, the time limit that ended ranks which waited for it, and aborts."""
+    """Connections that a dead rank's host refused, the time limit that ended ranks which waited for it."""
     deaths = [o for o in live if o.explained_by is None and aftermath.is_death(o)]
     for c in live if deaths else ():
         if c.explained_by is not None:
@@ -313,11 +315,25 @@ def effects_of_deaths(live: Sequence[Candidate], steps: StepClock, world: World)
             if o is not c and o.attempt == c.attempt and follows and before and not depends_on(o, c):
                 link(o, c)
                 break
-    for c in live:
-        for o in live if c.explained_by is None else ():
-            if o.attempt == c.attempt and aftermath.aborted_after(c, o) and not depends_on(o, c):
-                link(o, c)
-                break
+
+
+def aborts_of_peers(live: Sequence[Candidate], signs: Sequence[Observation], world: World) -> None:
+    """Aborts of which only a launcher tells follow from the end of the rank that it saw end by itself before.
+
+    The watchdogs of ranks that lose a peer abort them. Where nothing orders the two, neither is blamed: the report
+    of both is what the aborts stand behind.
+    """
+    for abort in (c for c in live if c.explained_by is None and aftermath.is_launchers_abort(c)):
+        told = ends.ends(signs, abort.attempt, world)
+        first = ends.first_by_itself(told)
+        others = first is not None and first.rank not in (abort.ranks or ())
+        if not others and not ends.undecided(told):
+            continue
+        reports = [o for o in live if o.attempt == abort.attempt and o.signature.name in REPORTS]
+        own = [o for o in live if first is not None and o.ranks == (first.rank,) and is_own_failure(o)]
+        report = next((o for o in (*own, *reports) if o.attempt == abort.attempt and not depends_on(o, abort)), None)
+        if report is not None:
+            link(report, abort)
 
 
 def ends_of_peers(live: Sequence[Candidate], world: World) -> None:

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from forensics.engine.candidates import Candidate
 from forensics.engine.ending import said_before
-from forensics.engine.order import SAME_CLOCK
-from forensics.engine.whose import WORKER_EXIT
+from forensics.engine.ends import ABORTED, End, ends, first_by_itself, undecided
+from forensics.engine.identity import World
 from forensics.model import RunData
+from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature
 
 INSUFFICIENT = "insufficient-evidence"
-ABORTED = -6  # as torchelastic writes an end by SIGABRT
 
 
-def with_stand_in(top: list[Candidate], catalogue: Mapping[str, Signature], data: RunData) -> list[Candidate]:
+def with_stand_in(
+    top: list[Candidate], catalogue: Mapping[str, Signature], data: RunData, world: World
+) -> list[Candidate]:
     """Echoes alone are no cause: the root is then that the evidence does not reach."""
     if not top or top[0].signature.kind != "echo" or INSUFFICIENT not in catalogue:
         return top
     echo = top[0]
     signs = list(echo.observations)
     told: list[str] = []
-    ended = _ended_first(data, echo.attempt)
-    if ended is not None:
-        rank, code = ended
-        told.append(f"the launcher saw rank {rank} end first, by itself, with exit code {code}: its log comes first")
+    workers = ends(data.observations, echo.attempt, world)
+    first = first_by_itself(workers)
+    if first is not None:
+        told.append(
+            f"the launcher saw rank {first.rank} end first, by itself, with exit code {first.code}: its log comes first"
+        )
+    elif undecided(workers):
+        told.append(_in_words(workers))
     said = said_before((e for c in top for o in c.observations for e in o.evidence), data)
     if said is not None and (said.file, said.line) not in _places(data):
         told.append(f"the last error printed before that, which no signature knows: {said.text[:200]}")
@@ -34,9 +40,7 @@ def with_stand_in(top: list[Candidate], catalogue: Mapping[str, Signature], data
         signs = [replace(o, evidence=(said, *o.evidence)) if o is key else o for o in signs]
     if told:
         signs[0] = replace(signs[0], note="; ".join(told))
-    # Any exception ends a process with 1, also that of a peer which lost its connection.
-    alone = ended is not None and (ended[1] != 1 or _aborts(data, echo.attempt))
-    ranks = (ended[0],) if ended is not None and alone else None
+    ranks = (first.rank,) if first is not None and _alone(first, workers, world) else None
     stand_in = Candidate(catalogue[INSUFFICIENT], echo.attempt, signs, ranks, False, echo.time, explains=list(top))
     for c in top:
         c.explained_by = stand_in
@@ -48,26 +52,22 @@ def _places(data: RunData) -> set[tuple[str, int | None]]:
     return {(e.file, e.line) for o in data.observations for e in o.evidence}
 
 
-def _aborts(data: RunData, attempt: int) -> bool:
-    exits = (o for o in data.observations if o.signature == WORKER_EXIT and (o.identity.attempt or 0) == attempt)
-    return any(o.captures["exitcode"] == str(ABORTED) for o in exits)
+def _alone(first: End, workers: Sequence[End], world: World) -> bool:
+    """Whether the first worker to end is the one to look at.
 
-
-def _ended_first(data: RunData, attempt: int) -> tuple[int, int] | None:
-    """(rank, exit code) of the one worker that a launcher saw end by itself; None where it was several, or a signal.
-
-    Of several tables the first counts where the workers of the others aborted after it, as those do that lose a peer.
+    Any exception ends a process with 1, also that of a peer which lost its connection: then it is where others of the
+    launcher aborted after it, as those do that lose a peer, or were stopped on the one host of the run.
     """
-    rows = {
-        (o.identity.rank, int(o.captures["exitcode"])): o.time
-        for o in data.observations
-        if o.signature == WORKER_EXIT and (o.identity.attempt or 0) == attempt
-    }
-    ended = [(rank, code, time) for (rank, code), time in rows.items() if code != ABORTED]
-    if len(ended) != 1:
-        return None
-    ((rank, code, time),) = ended
-    for (_, other), later in rows.items():
-        if other == ABORTED and (time is None or later is None or later <= time + SAME_CLOCK):
-            return None
-    return (rank, code) if rank is not None and 0 < code < 128 else None
+    if first.code != 1 or any(end.code == ABORTED for end in workers):
+        return True
+    srun = first.time is None
+    return any(end.code < 0 for end in workers) and (srun or world.one_host)
+
+
+def _in_words(workers: Sequence[End]) -> str:
+    """What launchers tell of workers that ended by themselves beside others that aborted, where nothing orders them."""
+    own = [end.rank for end in workers if end.by_itself]
+    aborted = [end.rank for end in workers if end.code == ABORTED]
+    ended = f"rank{'s' if len(own) > 1 else ''} {rank_ranges(own)} ended with an exit code"
+    told = f"{ended} and {rank_ranges(aborted)} aborted"
+    return f"{told}; the launcher does not tell which came first, and watchdogs abort ranks that lost a peer"
