@@ -1,6 +1,6 @@
-"""A loss that stands at ln C where the run's own settings say how many classes, or vocabulary entries, C are.
+"""A loss at ln C, or an accuracy at 1/C, where the run's own settings say how many classes, or entries, C are.
 
-The detector `loss_at_chance` knows usual numbers only, for it sees no settings.
+The detectors `loss_at_chance` and `held_out_at_chance` see no settings: they know usual numbers, and what a loss shows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.held_out_chance import at_chance
 from forensics.engine.detectors.series import remembered_streams
 from forensics.engine.detectors.standstill import at_stated_chance
 from forensics.model import Fact, Observation
@@ -16,8 +17,8 @@ from forensics.model import Fact, Observation
 if TYPE_CHECKING:
     import polars as pl
 
-SIGNATURE = "loss-at-chance"
-WEIGHT = 0.6  # as that of the detector's rule
+SIGNATURE, HELD_OUT = "loss-at-chance", "input-normalisation-differs"
+WEIGHT = 0.6  # as that of the rules of both detectors
 # What programs call the number: timm and torchvision, HF configurations, mmdetection, fastai, nanoGPT and Megatron.
 CLASSES = frozenset(
     ("num_classes", "num_labels", "n_classes", "nb_classes", "n_class", "num_class", "nclasses", "number_of_classes",
@@ -48,12 +49,19 @@ def _stated(facts: Sequence[Fact]) -> Iterator[tuple[int, str]]:
 
 
 def told(metrics: pl.DataFrame, facts: Sequence[Fact], observations: Sequence[Observation]) -> tuple[Observation, ...]:
-    """Observations of a loss at ln of a stated number, where the detector has found none at all.
+    """Observations of a loss, or an accuracy on held-out data, at the chance of a stated number of classes.
 
+    Each where the detector that goes without settings has found none at all.
     metrics: METRICS_COLUMNS. observations: all that were made up to here.
     """
-    if any(o.signature == SIGNATURE for o in observations) or not (stated := numbers(facts)):
+    if not (stated := numbers(facts)):
         return ()
-    found = at_stated_chance(metrics, stated)
+    seen = {o.signature for o in observations}
+    made = [
+        replace(o, signature=signature, weight=o.weight * WEIGHT)
+        for signature, find in ((SIGNATURE, at_stated_chance), (HELD_OUT, at_chance))
+        if signature not in seen
+        for o in find(metrics, stated)
+    ]
     remembered_streams.cache_clear()  # it holds every number of the table
-    return tuple(replace(o, signature=SIGNATURE, weight=o.weight * WEIGHT) for o in found)
+    return tuple(made)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from forensics.engine.detectors.held_out_chance import never_learned
 from forensics.engine.detectors.names import has
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
@@ -97,14 +98,17 @@ def held_out_rises(
 ) -> tuple[Observation, ...]:
     """The loss on held-out data has risen since its best evaluation, while the training loss went on falling.
 
+    No over-fitting where the accuracy never leaves chance: then held-out data teaches nothing (`never_learned`).
     evaluations: the fewest in all, a third of them behind the best one. rise: median of the last five over the best
         median of five; `factor` and more is no over-fitting (held_out_explodes). fall: the training loss at the end
         over that at the best evaluation, at most.
     """
     if not has(metrics, "eval_loss"):
         return ()
-    found = [s for s in streams(metrics, ("loss", "eval_loss")) if {"loss", "eval_loss"} <= s.columns.keys()]
+    names = ("loss", "eval_loss", "eval_accuracy")
+    found = [s for s in streams(metrics, names) if {"loss", "eval_loss"} <= s.columns.keys()]
     parts = [part for stream in found for part in segments(stream) if not part.names & RL_NAMES]
+    parts = [part for part in parts if not never_learned(part)]
     signs = [sign for part in parts if (sign := _rises(part, evaluations, rise, fall, factor)) is not None]
     return merge(signs, found, ()) if signs else ()
 
