@@ -12,6 +12,26 @@ from forensics.model import Role
 
 RESUMES = "Resuming from checkpoint ckpt/last.pth"
 NAME = "epoch-restart-on-resume"
+# As programs say it besides.
+SAID = (
+    "resume from ckpt/last.pth",
+    "2026-01-05 10:00:00 INFO Resume from checkpoint: ckpt/last.pth",
+    "Resume training from ckpt/last.pth",
+    "Load checkpoint ckpt/last.pth, resume training",
+    "INFO:root:Checkpoint loaded from ckpt/last.pth. Resuming...",
+    "=> loaded checkpoint ckpt/last.pth (epoch 15)",
+    "[train] restored model+optimizer from ckpt/last.pth",
+    "Restoring optimizer state from checkpoint...",
+)
+# What tells of no resume: settings, advice, and checkpoints that are loaded to be evaluated.
+UNSAID = (
+    "resume_from=None",
+    "Resume from checkpoint: None",
+    "Hint: resume from ckpt/last.pth",
+    "To resume from ckpt/last.pth run train.py again",
+    "Loaded checkpoint ckpt/best.pth (epoch 15)",
+    "Loaded model weights from ckpt/last.pth",
+)
 Rate = Callable[[int], float]
 
 
@@ -54,6 +74,7 @@ def batches(first: int, last: int, trained: int = 0) -> list[str]:
         [*batches(0, 14), "=> resuming from ckpt/last.pt", *batches(0, 3, 14)],
         ["Resume training from epoch 16", *epochs(1, 5, 15)],
         [f"{RESUMES} (epoch 15)", *epochs(1, 5, 15)],
+        *([*epochs(1, 16), said, *epochs(1, 5, 15)] for said in SAID),
     ],
 )
 def test_the_first_epoch_again(tmp_path: Path, lines: list[str]) -> None:
@@ -75,6 +96,10 @@ def test_the_record_before_in_a_file_of_its_own(tmp_path: Path) -> None:
         [*epochs(1, 3), RESUMES, *epochs(1, 5, 2)],
         [*batches(0, 14), RESUMES, *batches(14, 17)],
         ["Resume training from epoch 1", *epochs(0, 5, 1)],  # one counts from 0, the other from 1
+        *([*epochs(1, 16), said, *epochs(1, 5, 15)] for said in UNSAID),
+        # Fine-tuning, of which the epoch is another run's
+        ["=> loaded checkpoint 'run/model.pth.tar' (epoch 45)", *epochs(0, 5, 10)],
+        [*epochs(1, 16), "=> loaded checkpoint 'run/model.pth.tar' (epoch 45)", *epochs(1, 16)],
         ["Resuming from pretrained/epoch=50.ckpt", *epochs(0, 5, 10)],  # the name of another run's file
     ],
 )

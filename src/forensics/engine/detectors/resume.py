@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
-from forensics.engine.detectors.told_step import BY_DESIGN
+from forensics.engine.detectors.told_step import BY_DESIGN, SAYS_SO
 from forensics.engine.few import Row, Same, few
 from forensics.model import Evidence, Observation
 
@@ -217,7 +217,8 @@ def epoch_restart(
 def _epoch_as_told(metrics: pl.DataFrame, observations: Sequence[Observation], least: float) -> tuple[Observation, ...]:
     """A line says at which epoch the run goes on, and the next record of its file is of an epoch long before.
 
-    Loops that count the batches of an epoch have no step that would go on.
+    Loops that count the batches of an epoch have no step that would go on. "Loaded checkpoint 'X' (epoch 45)" is also
+    what a fine-tuning prints that begins at epoch 0 by design: a record before has to have come to its epoch.
     """
     told = [
         (o.evidence[0], float(o.captures["epoch"]))
@@ -240,6 +241,8 @@ def _epoch_as_told(metrics: pl.DataFrame, observations: Sequence[Observation], l
                 if n is not None and e is not None and n > (evidence.line or 0)
             )
             at, epoch = next(after, (0, was))
+            if not SAYS_SO.search(evidence.text) and not _had_reached(stream, evidence.line or 0, was):
+                continue
             # One may count from 0 and the other from 1.
             if math.floor(was) - math.floor(epoch) < least + 1 or epoch >= 2:
                 continue
@@ -250,6 +253,14 @@ def _epoch_as_told(metrics: pl.DataFrame, observations: Sequence[Observation], l
             shown = (_said(stream, at, f"epoch {number(epoch)}"), evidence)
             signs.append(Sign(stream, at, shown, note, "loss" if "loss" in stream.columns else "lr"))
     return merge(signs, [sign.stream for sign in signs], ())
+
+
+def _had_reached(stream: Stream, line: int, epoch: float) -> bool:
+    """Whether the record above a line came to an epoch, counted from 0 or from 1."""
+    above = (
+        e for n, e in zip(stream.lines, stream.epochs, strict=True) if n is not None and e is not None and n < line
+    )
+    return max(above, default=-math.inf) >= epoch - 1
 
 
 def _said(stream: Stream, at: int, what: str) -> Evidence:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NAMES = ("loss", "lr", "grad_norm")
 _TOTAL = "total_steps"
-_SAYS_SO = re.compile(r"(?i)\b(?:resum(?:e|es|ed|ing)|continu(?:e|es|ed|ing))\b")
+SAYS_SO = re.compile(r"(?i)\b(?:resum(?:e|es|ed|ing)|continu(?:e|es|ed|ing))\b")
 # Weights of another run, and counters that are meant to begin anew.
 BY_DESIGN = re.compile(r"(?i)pre-?train|fine-?tun|\bstage|\bphase|warm-?start|\breset|\bfold\b")
 # Steps that may be the batches of an epoch.
@@ -46,7 +46,7 @@ def told_step(
         if o.signature == "run-resumed"
         and o.evidence[0].line is not None
         and o.captures.get("step", "").isdecimal()
-        and _SAYS_SO.search(o.evidence[0].text)
+        and SAYS_SO.search(o.evidence[0].text)
         and not BY_DESIGN.search(o.evidence[0].text)
         and not _OF_AN_EPOCH.search(o.evidence[0].text)
     ]
