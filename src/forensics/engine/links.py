@@ -23,6 +23,7 @@ from forensics.engine.graph import (
 )
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
 from forensics.engine.identity import World
+from forensics.engine.own_failures import is_own_failure
 from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
