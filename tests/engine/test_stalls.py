@@ -170,6 +170,30 @@ def test_one_call_behind_alone_proves_nothing(tmp_path: Path) -> None:
     assert diagnose(tmp_path, files | {"slurm-1.out": [limit(CUT)]}).verdict is Verdict.INTERRUPTED
 
 
+BY_HAND = [
+    "Traceback (most recent call last):",
+    '  File "/srv/train.py", line 90, in <module>',
+    "    main()",
+    '  File "/srv/train.py", line 55, in main',
+    "    loss.backward()",
+    "KeyboardInterrupt",
+]
+
+
+@pytest.mark.parametrize(("goes_on", "verdict"), [(False, Verdict.HUNG), (True, Verdict.INTERRUPTED)])
+def test_a_hang_that_was_stopped_by_hand(tmp_path: Path, goes_on: bool, verdict: Verdict) -> None:
+    """The stop stands in the launcher's log; what it raised in the ranks bears no time."""
+    after = f"{clock(CUT)} WARNING Received 2 death signal, shutting down workers".replace("WARNING ", "")
+    launcher = f"W0810 {after[11:19]}.000000 900 torch/distributed/elastic/agent/server/api.py:704] {after[20:]}"
+    files = {f"rank{rank}.log": [*steps(LAST - 3 * (rank == 2)), *BY_HAND] for rank in range(4)}
+    if goes_on:
+        files["rank1.log"] = [*steps(LAST), *BY_HAND, *steps((CUT - 60) // 3)[LAST:]]
+    found = diagnose(tmp_path, files | {"torchrun.log": [launcher]})
+    assert found.verdict is verdict
+    if not goes_on:
+        assert (first(found).name, first(found).ranks) == ("silent-hang", (2,))
+
+
 def test_what_a_rank_raised_explains_the_silence(tmp_path: Path) -> None:
     files: dict[str, list[str]] = per_rank([LAST, LAST, LAST - 1, LAST])
     files["rank2.log"] += [

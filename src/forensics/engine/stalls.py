@@ -74,7 +74,8 @@ def told(
     raised = {
         o.evidence[0].file for o in found if o.signature in catalogue and catalogue[o.signature].verdict == "failed"
     }  # a traceback bears no times
-    last = _last_sign(data, found, stop, clock, raised)
+    told_to_end = [o for o in found if _stops(catalogue.get(o.signature)) and not o.timed]
+    last = _last_sign(data, found, stop, clock, raised, _interrupts(data, told_to_end, clock))
     if last is None:
         return found
     lasted = stop.time - last
@@ -186,18 +187,37 @@ def _rhythms(data: RunData, clock: StepClock, attempt: int) -> Iterable[_Rhythm]
             yield _Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
 
 
+def _interrupts(data: RunData, stops: Iterable[Observation], clock: StepClock) -> dict[str, int]:
+    """Log -> where the traceback begins (byte) with which a stop ended its process; it bears no time of its own."""
+    places = {(o.evidence[0].file, o.evidence[0].line) for o in stops}
+    found: dict[str, int] = {}
+    for t in data.tracebacks:
+        file, line, offset = t.header.file, t.header.line, t.header.offset
+        if (t.final.file, t.final.line) not in places or line is None or offset is None:
+            continue
+        if all(mark.line is None or mark.line < line for mark in clock.marks.get(file, ())[-1:]):
+            found[file] = min(offset, found.get(file, offset))
+    return found
+
+
 def _last_sign(
-    data: RunData, found: Sequence[Observation], stop: Observation, clock: StepClock, raised: Collection[str]
+    data: RunData,
+    found: Sequence[Observation],
+    stop: Observation,
+    clock: StepClock,
+    raised: Collection[str],
+    interrupts: Mapping[str, int],
 ) -> float | None:
     """The time of the last line of any log before the stop; None where that cannot be told.
 
-    raised: files in which something failed, which may be told at length without a time.
+    raised: files in which something failed, which may be told at length without a time. interrupts: where the words
+    begin (bytes) in which a log tells of the stop without a time.
     """
     kernels = {fact.source for fact in data.facts if fact.name == KERNEL_LOG}
     logs = [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
     if stop.time is None or len(logs) > LOGS or any(s.gap is not None for s in logs):
         return None
-    cut: dict[str, int] = {}
+    cut = dict(interrupts)
     for o in found:  # what is printed because of the stop
         e = o.evidence[0]
         if e.offset is not None and o.time is not None and o.time >= stop.time - BEFORE_STOP:
