@@ -29,6 +29,11 @@ def beginning(file: Path, size: int) -> bytes:
         return stream.read(size)
 
 
+def printable(name: str) -> str:
+    """A file's name as text, also where its bytes are no UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 class _Ending(FileIO):
     """What has nothing to give now has ended, for no reader of a run's files waits for more."""
 

@@ -22,7 +22,7 @@ from forensics import quoted
 from forensics.archives.formats import JOINED, JUPYTER, MARK, RECORDS, compression, format_of
 from forensics.archives.limits import Stop
 from forensics.archives.split import Split, splits
-from forensics.files import beginning
+from forensics.files import beginning, printable
 from forensics.kinds import CHECKPOINT_NAME, PROGRAM, PROGRAM_SUFFIXES, Sniffers, classify, utf16
 from forensics.model import Coverage, Identity, Kind, Source, Status
 from forensics.path_identity import (
@@ -111,11 +111,11 @@ class _Walk:
                 self.skip(at or ".", f"cannot list: {error.strerror}", status=Status.UNREADABLE, kind="directory")
                 continue
             below = []
-            names = [e.name for e in entries if not self.excluded(f"{at}{_printable(e.name)}")]
+            names = [e.name for e in entries if not self.excluded(f"{at}{printable(e.name)}")]
             parted = splits(names) if self.goes_into_archives else {}
             put_together: set[str] = set()
             for entry in entries:
-                path = f"{at}{_printable(entry.name)}"
+                path = f"{at}{printable(entry.name)}"
                 if self.excluded(path):
                     self.skip(path, "excluded")
                     continue
@@ -165,13 +165,13 @@ class _Walk:
             packing = format_of(first, split.whole)
             if packing is None or packing in RECORDS or any(compression(head) for head in others):
                 return False  # files of their own, each packed by itself
-            path = f"{prefix}{_printable(split.whole)}"
+            path = f"{prefix}{printable(split.whole)}"
             whole = self.unpacker.put_together(files, split.whole)
         except (Stop, OSError):
             return False
         for name, info in zip(split.parts, told, strict=True):
             reason = f"a part of {path}, and read with it"
-            self.skip(f"{prefix}{_printable(name)}", reason, status=Status.READ, kind="archive", size=info.st_size)
+            self.skip(f"{prefix}{printable(name)}", reason, status=Status.READ, kind="archive", size=info.st_size)
         self.archive(whole, path, packing, sum(info.st_size for info in told))
         whole.unlink(missing_ok=True)
         return True
@@ -269,7 +269,7 @@ class _Walk:
         choice = remote.Choice(wanted, readable, lambda name: CHECKPOINT_NAME.search(name) is not None, self.since)
         try:
             for one in remote.fetch(url, choice):
-                path = label if one.given and not alone else f"{prefix}{_printable(one.name)}"
+                path = label if one.given and not alone else f"{prefix}{printable(one.name)}"
                 if one.file is None:
                     status = Status.UNREADABLE if (one.reason or "").startswith("cannot") else Status.SKIPPED
                     self.skip(path, one.reason or "not fetched", status=status, size=max(one.size, 0))
@@ -303,11 +303,11 @@ class _Walk:
                 found.problem = f"more than {MAX_FILES} files"
                 break
             before = len(self.sources)
-            self.file(member.file, f"{path}{MARK}{_printable(member.name)}")
+            self.file(member.file, f"{path}{MARK}{printable(member.name)}")
             if not any(source.file == member.file for source in self.sources[before:]):
                 member.file.unlink(missing_ok=True)
         for name, reason in found.skipped:
-            self.skip(f"{path}{MARK}{_printable(name)}", reason)
+            self.skip(f"{path}{MARK}{printable(name)}", reason)
         parts = [f"{found.problem} ({packing})"] if found.problem else []
         if packing in (JUPYTER, JOINED) and found.count:
             parts.append(f"{packing}, read as the text {'that its cells put out' if packing == JUPYTER else 'of each'}")
@@ -322,10 +322,6 @@ class _Walk:
         elif not found.count and (found.problem or "").startswith(("damaged", "cut")):
             status = Status.UNREADABLE
         self.skip(path, "; ".join(parts), status=status, kind="archive", size=size)
-
-
-def _printable(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _inside(link: Path, boundary: Path) -> bool:
@@ -456,7 +452,7 @@ def _go_through(walk: _Walk, paths: Sequence[str]) -> str:
                 root.resolve()
         except FileNotFoundError:
             if others:
-                walk.skip(_printable(shown), NOT_THERE, status=Status.UNREADABLE, kind="given path")
+                walk.skip(printable(shown), NOT_THERE, status=Status.UNREADABLE, kind="given path")
                 continue
             raise NothingToRead(f"{shown}: {NOT_THERE}") from None
         except (OSError, RuntimeError, ValueError) as error:
@@ -486,15 +482,15 @@ def _without_credentials(paths: Sequence[str]) -> list[str]:
 
 def _labels(paths: Sequence[str]) -> list[str]:
     """How each given path is called in reports: by its name, or by all that tells it from others of the same name."""
-    names = [_printable(Path(p).name or p) for p in paths]
+    names = [printable(Path(p).name or p) for p in paths]
     if len(set(names)) == len(names):
         return names
     try:
         whole = {p: os.path.normpath(Path(p).absolute()) for p in paths if p != "-"}
         common = os.path.commonpath(list(whole.values()))
-        return [_printable(os.path.relpath(whole[p], common)) if p in whole else p for p in paths]
+        return [printable(os.path.relpath(whole[p], common)) if p in whole else p for p in paths]
     except (OSError, ValueError):  # no current directory; drives of Windows; "-" twice
-        return [_printable(p) for p in paths]
+        return [printable(p) for p in paths]
 
 
 def _spool_stdin(walk: _Walk) -> None:

@@ -136,8 +136,8 @@ def google(record: Object) -> list[Said]:
     whole = "logName" in record and ("insertId" in record or "receiveTimestamp" in record)
     if not whole and not _is_part_of_entry(record):
         return []
-    labels = _at(record, "resource", "labels")
-    said = [v for key in ("pod_name", "task_name", "container_name") if isinstance(v := _at(labels, key), str)]
+    labels = at(record, "resource", "labels")
+    said = [v for key in ("pod_name", "task_name", "container_name") if isinstance(v := at(labels, key), str)]
     names = [name for name in said if name != "service"]  # what Vertex AI itself says of the tasks
     names = names or _instance(record)
     whose = "/".join(names[:2]) if len(names) > 1 else f"{names[0]}/log" if names else ""
@@ -152,8 +152,8 @@ def google(record: Object) -> list[Said]:
 
 def _instance(record: Object) -> list[str]:
     """The name of the machine that an entry is of: its serial console, or what an agent on it has sent."""
-    name = _at(record, "labels", "compute.googleapis.com/resource_name")
-    if _at(record, "resource", "type") != "gce_instance" or not isinstance(name, str):
+    name = at(record, "labels", "compute.googleapis.com/resource_name")
+    if at(record, "resource", "type") != "gce_instance" or not isinstance(name, str):
         return []
     return [name] if re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name) else []
 
@@ -331,10 +331,10 @@ def _pod(labels: Any) -> str:
     if not isinstance(labels, dict):
         return ""
     pod = next((v for key in ("pod_name", "pod") if isinstance(v := labels.get(key), str) and v), None)
-    pod = pod or _at(labels, "pod", "name")
+    pod = pod or at(labels, "pod", "name")
     names: Sequence[str] = ("container_name", "container")
     container = next((v for key in names if isinstance(v := labels.get(key), str) and v), None)
-    container = container or _at(labels, "container", "name")
+    container = container or at(labels, "container", "name")
     return f"{pod}/{container if isinstance(container, str) else 'log'}" if isinstance(pod, str) else ""
 
 
@@ -342,7 +342,8 @@ def _stream(value: Any) -> str:
     return value if value in _STREAMS else ""
 
 
-def _at(value: Any, *keys: str) -> Any:
+def at(value: Any, *keys: str) -> Any:
+    """What lies in a value of JSON under some keys, one within another; None where it does not."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

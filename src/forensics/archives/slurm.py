@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from forensics.archives.collected import at
 from forensics.archives.limits import Stop
 
 DOCUMENT = 64 << 20  # bytes of one document; a job takes some 5 KB, and its steps as much each
@@ -49,14 +50,14 @@ def _accounted(jobs: list[dict[str, Any]]) -> Iterator[str]:
     yield COLUMNS
     for job in jobs:
         number = _job(job)
-        state = _at(job, "state", "current")
+        state = at(job, "state", "current")
         if number is None:
             continue
         yield _row(number, job.get("name"), job.get("partition"), _state(state, _killer(job)), job, job.get("nodes"))
         steps = job.get("steps")
         for step in steps if isinstance(steps, list) else ():
             if isinstance(step, dict) and (own := _step(step)) is not None:
-                name, nodes = _at(step, "step", "name"), _at(step, "nodes", "range")
+                name, nodes = at(step, "step", "name"), at(step, "nodes", "range")
                 yield _row(f"{number}.{own}", name, "", _state(step.get("state"), None), step, nodes)
 
 
@@ -82,7 +83,7 @@ def _shown(jobs: list[dict[str, Any]]) -> Iterator[str]:
 
 def _job(job: dict[str, Any]) -> str | None:
     number = _number(job.get("job_id"))
-    array, task = _number(_at(job, "array", "job_id")), _number(_at(job, "array", "task_id"))
+    array, task = _number(at(job, "array", "job_id")), _number(at(job, "array", "task_id"))
     if array and task is not None:
         return f"{array}_{task}"
     return None if number is None else str(number)
@@ -90,7 +91,7 @@ def _job(job: dict[str, Any]) -> str | None:
 
 def _step(step: dict[str, Any]) -> str | None:
     """The step's own part of its id: "batch" of {"step_id": "batch"} or "4242.batch", "0" of a number."""
-    told = _at(step, "step", "id")
+    told = at(step, "step", "id")
     told = told.get("step_id") if isinstance(told, dict) else told
     if isinstance(told, str):
         last = told.rpartition(".")[2]
@@ -116,8 +117,8 @@ def _exit_code(value: Any) -> str:
     """`<exit code>:<signal>`, as Slurm prints it; "" where it is not told."""
     if (status := _number(value)) is not None:  # a wait status
         return f"{status >> 8 & 0xFF}:{status & 0x7F}"
-    code = _number(_at(value, "return_code"))
-    signal = _at(value, "signal")
+    code = _number(at(value, "return_code"))
+    signal = at(value, "signal")
     told = _number(signal.get("signal_id", signal.get("id"))) if isinstance(signal, dict) else _number(signal)
     return "" if code is None and told is None else f"{code or 0}:{told or 0}"
 
@@ -127,12 +128,6 @@ def _number(value: Any) -> int | None:
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
     return value if type(value) is int and 0 <= value < 1 << 32 else None
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _cell(value: Any) -> str:

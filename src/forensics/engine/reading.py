@@ -435,12 +435,8 @@ def _checkpoints(run: Run, deep: bool) -> Survey:
     """What the checkpoint files of a run tell; values are looked through only where that is asked for."""
     from forensics.parsers.checkpoints.survey import survey
 
-    def fault(error: Exception) -> str:
-        _raise_if_debugging()
-        return _fault(error)
-
     files = [s for s in run.sources if s.kind is Kind.CHECKPOINT]
-    return survey(run.sources, files, [c.path for c in run.skipped], deep=deep, fault=fault)
+    return survey(run.sources, files, [c.path for c in run.skipped], deep=deep, fault=_fault_of)
 
 
 def _fault(error: Exception) -> str:

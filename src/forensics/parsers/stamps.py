@@ -27,7 +27,7 @@ _MD_CLOCK = lazy(r"\b(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
 _US = lazy(r"\b(\d\d)/(\d\d)/(\d{4}|\d\d) (\d\d):(\d\d):(\d\d)")
 _UNIX = lazy(r'"(?:ts|time|timestamp|created)": ?(1[5-9]\d{8}(?:\.\d+)?)')
 _LIBFABRIC = lazy(r"libfabric:\d{1,10}:(1[5-9]\d{8}):")
-_MONTHS = {
+MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
 
@@ -120,9 +120,9 @@ def _clock(head: str, reference: float) -> Stamp | None:
         md = int(m.group(2))
         near = _near(reference, md // 100, md % 100, int(m.group(3)), int(m.group(4)), int(m.group(5)))
         return Stamp(near + float(f"0.{m.group(6)}"), False, "glog", m.start(1)) if near is not None else None
-    if (m := _CTIME.search(head)) and m.group(1) in _MONTHS:
+    if (m := _CTIME.search(head)) and m.group(1) in MONTHS:
         clock = _of_twelve(int(m.group(3)), m.group(6))
-        parts = (_MONTHS[m.group(1)], int(m.group(2)), clock, int(m.group(4)), int(m.group(5)))
+        parts = (MONTHS[m.group(1)], int(m.group(2)), clock, int(m.group(4)), int(m.group(5)))
         year = m.group(7)
         known = _epoch(int(year), *parts) if year else _near(reference, *parts)
         return Stamp(known, False, "ctime", m.start()) if known is not None else None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forensics.model import Diagnosis, Evidence, Fact, Finding, Role, Status
+from forensics.model import Diagnosis, Evidence, Finding, Role, Status
 from forensics.report import words
 from forensics.report.environment import beyond, gist, notable
 from forensics.report.inert import inert, one_line
@@ -165,10 +165,6 @@ def _further(root: Finding, first: Finding) -> str:
     return text
 
 
-def _stated_at(fact: Fact) -> str:
-    return fact.source if fact.line is None else f"{fact.source}:{fact.line}"
-
-
 def _sections(diagnosis: Diagnosis) -> list[Part]:
     sections = [_core(diagnosis)]
     roots = diagnosis.of_role(Role.ROOT)
@@ -234,7 +230,7 @@ def _sections(diagnosis: Diagnosis) -> list[Part]:
         ]
         sections.append(_details(4, "Missing evidence", items))
     if beyond(facts := notable(diagnosis.environment)):
-        rows = [f"| {_cell(f.name)} | {_cell(f.value)} | {_cell(_stated_at(f))} |\n" for f in facts]
+        rows = [f"| {_cell(f.name)} | {_cell(f.value)} | {_cell(words.stated_at(f))} |\n" for f in facts]
         environment = _details(5, f"Environment and settings ({len(rows)})", rows)
         environment.head += "| name | value | where |\n| --- | --- | --- |\n"
         sections.append(environment)

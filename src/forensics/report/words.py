@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from forensics.model import WAITED_FOR, Coverage, Diagnosis, Evidence, Finding, Role, RunSummary, Status, Verdict
+from forensics.model import WAITED_FOR, Coverage, Diagnosis, Evidence, Fact, Finding, Role, RunSummary, Status, Verdict
 from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.step_units import SAMPLES, of_samples
 
@@ -154,6 +154,11 @@ def continued(summary: str) -> str:
     """A summary without its first link, which the headline has said: "→ what followed → what followed from that"."""
     first, arrow, rest = summary.partition(" → ")
     return f"→ {rest}" if arrow else first
+
+
+def stated_at(fact: Fact) -> str:
+    """The place in a file that states a fact: `config.json`, `train.log:12`."""
+    return fact.source if fact.line is None else f"{fact.source}:{fact.line}"
 
 
 def where(finding: Finding, run: RunSummary) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forensics.files import printable
 from forensics.model import Coverage, Status
 from forensics.sources.program import Program
 
@@ -120,7 +121,7 @@ def _files(folders: Sequence[Path]) -> Iterator[tuple[Path, str, str | None]]:
     count = entries_seen = 0
     labels: dict[str, int] = {}
     for given in folders:
-        name = _printable(given.name or given.resolve().name or "sources")
+        name = printable(given.name or given.resolve().name or "sources")
         labels[name] = labels.get(name, 0) + 1
         label = name if labels[name] == 1 else f"{name}.{labels[name]}"
         if not given.is_dir():
@@ -138,7 +139,7 @@ def _files(folders: Sequence[Path]) -> Iterator[tuple[Path, str, str | None]]:
             below = []
             for entry in entries:
                 entries_seen += 1
-                path = f"{at}{_printable(entry.name)}"
+                path = f"{at}{printable(entry.name)}"
                 if entries_seen > MAX_ENTRIES:
                     yield folder, at, f"more than {MAX_ENTRIES} files"
                     return
@@ -166,10 +167,6 @@ def _files(folders: Sequence[Path]) -> Iterator[tuple[Path, str, str | None]]:
             stack.extend(reversed(below))
         if count == before:
             yield given, label, "holds no program"
-
-
-def _printable(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _inside(link: Path, boundary: Path) -> bool:

@@ -192,3 +192,9 @@ def failing(conditions: Sequence[str], unknown: Iterable[UnknownGroup] = ()) -> 
         return False
 
     return fails
+
+
+def age(result: JobResult, now: float) -> float | None:
+    """Hours since a job failed or was last heard of."""
+    at = moment(result)
+    return round(max(now - at, 0.0) / 3600, 2) if at is not None else None

@@ -14,7 +14,7 @@ from forensics.report.inert import inert, one_line
 from forensics.report.jsonreport import SCHEMA_VERSION, escaped
 from forensics.report.words import plural
 from forensics.triage import codec
-from forensics.triage.filters import moment
+from forensics.triage.filters import age
 from forensics.triage.insight import tables
 from forensics.triage.insight.unknown import members_of
 from forensics.triage.model import Batch, CauseCount, JobResult
@@ -32,12 +32,6 @@ COLUMNS = (
     "error", "fingerprint", "report", "unknown_group",
     "nodes", "labels",
 )  # fmt: skip
-
-
-def age(result: JobResult, now: float) -> float | None:
-    """Hours since a job failed or was last heard of."""
-    at = moment(result)
-    return round(max(now - at, 0.0) / 3600, 2) if at is not None else None
 
 
 def _age_words(hours: float | None) -> str:

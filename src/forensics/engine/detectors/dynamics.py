@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.names import has, how_many, names_where
+from forensics.engine.detectors.names import finite, has, how_many, names_where, quarters
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.engine.detectors.standstill import from_the_start
 from forensics.model import Observation
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _CLASSES = 20  # more of them, and a macro F1 no longer tells their number
-
-
-def _finite(values: Sequence[float | None]) -> list[float]:
-    return [v for v in values if v is not None and math.isfinite(v)]
 
 
 def weights_not_updated(
@@ -39,8 +35,8 @@ def weights_not_updated(
                 continue
             found.append(stream)
             at, ratio = stream.curve(name)
-            norms, rates = _finite(stream.column("grad_norm")), _finite(stream.column("lr"))
-            scales = _finite(stream.column("loss_scale"))
+            norms, rates = finite(stream.column("grad_norm")), finite(stream.column("lr"))
+            scales = finite(stream.column("loss_scale"))
             if len(ratio) < records or any(ratio) or (scales and min(scales) < max(scales)):
                 continue
             if len(norms) < records or min(norms) <= 0 or (rates and median(rates) <= 0):
@@ -72,7 +68,7 @@ def learning_rate_too_low(
                 continue
             found.append(stream)
             at, curve = stream.curve("loss")
-            ratios = _finite(stream.column(name))
+            ratios = finite(stream.column(name))
             if len(curve) < records or len(ratios) < records or not all(math.isfinite(v) for v in curve):
                 continue
             quarter = len(curve) // 4
@@ -91,12 +87,6 @@ def learning_rate_too_low(
 def _from_the_start(stream: Stream) -> bool:
     """Whether the record holds the first step of the run, so that what it shows holds for the run as a whole."""
     return next((s for s in stream.steps if s is not None), None) in (0, 1)
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Medians of the first and the last quarter."""
-    quarter = max(1, len(values) // 4)
-    return median(values[:quarter]), median(values[-quarter:])
 
 
 def weights_hardly_move(
@@ -120,15 +110,15 @@ def weights_hardly_move(
     signs = []
     for stream in found:
         at, curve = stream.curve("loss")
-        ratios, rates = _finite(stream.column(name)), _finite(stream.column("lr"))
+        ratios, rates = finite(stream.column(name)), finite(stream.column("lr"))
         if min(len(curve), len(ratios)) < records or not all(map(math.isfinite, curve)):
             continue
         if not _from_the_start(stream) or not stream.every_step(len(stream) // 2, name):
             continue
-        first, last = _ends(curve)
+        first, last = quarters(curve)
         if not 0 < sum(ratios) < total or first <= 0 or last < (1 - gain) * first:
             continue
-        if rates and rates[-1] > 1.5 * _ends(rates)[0]:
+        if rates and rates[-1] > 1.5 * quarters(rates)[0]:
             continue
         note = (
             f"{len(ratios)} updates add up to {number(sum(ratios))} of the weights, less than one healthy step, and the"
@@ -168,7 +158,7 @@ def updates_too_large(
         sizes = {i: v for i, v in zip(*stream.curve(name), strict=True) if math.isfinite(v)}
         if min(len(curve), len(sizes)) < records or not all(map(math.isfinite, curve)) or not _from_the_start(stream):
             continue
-        first, last = _ends(curve)
+        first, last = quarters(curve)
         usual = median(list(sizes.values())[len(sizes) // 2 :])
         if usual < ratio or first <= 0 or last < (1 - gain) * first:
             continue
@@ -204,12 +194,12 @@ def vanishing_gradients(
             continue
         found.append(stream)
         at, curve = stream.curve("loss")
-        norms, rates = _finite(stream.column("grad_norm")), _finite(stream.column("lr"))
+        norms, rates = finite(stream.column("grad_norm")), finite(stream.column("lr"))
         if len(curve) < records or len(norms) < records or not all(map(math.isfinite, curve)):
             continue
         if not from_the_start(stream, at) or (rates and max(rates) <= 0):
             continue
-        first, last = _ends(curve)
+        first, last = quarters(curve)
         if min(norms) <= 0 or median(norms) > norm or abs(first) < 0.1 or abs(first - last) > flat * abs(first):
             continue
         note = (

@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.names import has, names_where
+from forensics.engine.detectors.names import has, names_where, quarters
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 from forensics.parsers.instruments import FROZEN, LOGITS, is_average_precision, is_dead_share
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-def _quarters(values: Sequence[float]) -> tuple[float, float]:
-    """Medians of the first and the last quarter."""
-    quarter = max(1, len(values) // 4)
-    return median(values[:quarter]), median(values[-quarter:])
 
 
 def _while_finite(part: Stream, *names: str) -> Stream:
@@ -87,7 +80,7 @@ def dead_units(
             at, values = part.curve(name)
             if len(values) < 2 * records or not all(0 <= v <= 1 for v in values):
                 continue
-            first, _ = _quarters(values)
+            first, _ = quarters(values)
             if min(values[-records:]) < share or min(values[-records:]) - first < rise:
                 continue
             onset = next(k for k in range(len(values)) if min(values[k:]) >= share)
@@ -122,8 +115,8 @@ def logits_grow(
             losses = [v for v in part.column("loss") if v is not None]
             if len(values) < records or len(losses) < records:
                 continue
-            first, last = _quarters(values)
-            before, after = _quarters(losses[len(losses) // 2 :])
+            first, last = quarters(values)
+            before, after = quarters(losses[len(losses) // 2 :])
             if first <= 0 or last < growth * first or before <= 0 or after < (1 - gain) * before:
                 continue
             if _spearman(values) < order:
@@ -164,7 +157,7 @@ def detection_metric_zero(
     for stream in (s for s in streams(metrics, (total,)) if not s.names & RL_NAMES):
         _, curve = stream.curve(total)
         if len(curve) >= evaluations and all(map(math.isfinite, curve)):
-            first, last = _quarters(curve)
+            first, last = quarters(curve)
             fell.append(first > 0 and last < (1 - gain) * first)
     if not fell or not all(fell):
         return ()

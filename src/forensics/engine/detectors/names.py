@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.few import Same, few
@@ -63,3 +64,9 @@ def recorded(metrics: pl.DataFrame) -> bool:
 def finite(values: Sequence[float | None]) -> list[float]:
     """The values that are given and finite."""
     return [v for v in values if v is not None and math.isfinite(v)]
+
+
+def quarters(values: Sequence[float]) -> tuple[float, float]:
+    """Medians of the first and the last quarter."""
+    quarter = max(1, len(values) // 4)
+    return median(values[:quarter]), median(values[-quarter:])

@@ -16,7 +16,7 @@ from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, family, merge, number, segments, streams
 from forensics.engine.detectors.told_step import BY_DESIGN, SAYS_SO
 from forensics.engine.few import Row, Same, few
 from forensics.model import Evidence, Observation
@@ -61,9 +61,9 @@ def remembered_pairs(
     alone = []
     alike: dict[tuple[int | None, str], list[Stream]] = {}
     for tail in tails:
-        alike.setdefault((tail.rank, _kind(tail)), []).append(tail)
+        alike.setdefault((tail.rank, family(tail)), []).append(tail)
     for head in heads:
-        others = alike[head.rank, _kind(head)]
+        others = alike[head.rank, family(head)]
         earlier = [t for t in others if t.source != head.source] if 1 < len(others) <= RESTARTS else []
         earlier = [t for t in earlier if _precedes(t, head) and _continues(t, head)]
         if earlier:
@@ -105,10 +105,6 @@ def _late_or_back(rows: Sequence[Row]) -> bool:
     if len(attempts) > 1 or (steps and steps[0] > 1):
         return True
     return any(b < a for a, b in itertools.pairwise(steps)) or any(b < a for a, b in itertools.pairwise(epochs))
-
-
-def _kind(stream: Stream) -> str:
-    return "binary" if stream.binary else stream.source.rpartition(".")[2]
 
 
 def _end(stream: Stream) -> float | None:

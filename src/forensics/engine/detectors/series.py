@@ -379,7 +379,7 @@ class Sign:
         return self.stream.steps[self.at]
 
 
-def _family(stream: Stream) -> str:
+def family(stream: Stream) -> str:
     """What kind of record a stream is: ranks are compared within one kind, for kinds may count steps differently."""
     return "binary" if stream.binary else stream.source.rpartition(".")[2]
 
@@ -405,9 +405,9 @@ def first_ranks(signs: Sequence[Sign], logging: Sequence[Stream]) -> tuple[int, 
     """
     best: tuple[int, tuple[int, ...]] = (1, ())
     by_epoch = dated(s.stream for s in signs)
-    for family in dict.fromkeys(_family(s) for s in logging):
-        ranks = {s.rank for s in logging if _family(s) == family and s.rank is not None}
-        of_ranks = [s for s in signs if _family(s.stream) == family and s.stream.rank is not None]
+    for kind in dict.fromkeys(family(s) for s in logging):
+        ranks = {s.rank for s in logging if family(s) == kind and s.rank is not None}
+        of_ranks = [s for s in signs if family(s.stream) == kind and s.stream.rank is not None]
         first: dict[int | None, Moment] = {}
         for sign in of_ranks:
             at = moment(sign.stream, sign.at, by_epoch)

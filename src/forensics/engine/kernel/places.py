@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from forensics.engine import whose
 from forensics.engine.identity import World, kernel_sources, pci_bus
 from forensics.engine.kernel import KILLED, UNPLACED, owners
-from forensics.engine.kernel.cards import LISTED, cards
+from forensics.engine.kernel.cards import LISTED, Place, cards
 from forensics.model import Identity, Observation, RunData
 from forensics.parsers.kernel.lines import read_line
 
@@ -25,8 +25,6 @@ CHILDREN = (
     "dataloader-worker-lost",
     "background-worker-died",
 )
-
-Place = tuple[str | None, str]  # (node, PCI bus id)
 
 
 @dataclass(frozen=True, slots=True)

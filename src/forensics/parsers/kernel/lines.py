@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from forensics.parsers.stamps import MONTHS
+
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
 _SECONDS = r"\[ *(?P<seconds>\d{1,10}\.\d{6})(?: <[ \d.]{1,20}>)?\] ?"
@@ -43,9 +45,6 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )  # fmt: skip
 _LEVELS = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
-_MONTHS = {
-    m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
-}
 _CTIME = re.compile(
     r"(?:\S{1,4} +)??(?:(?P<month>[A-Z][a-z]{2})|(?P<number>\d{1,2})月) *(?P<day>\d{1,2}) (?:(?P<year>\d{4}) )?"
     r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?(?: (?P<late_year>\d{4}))?$"
@@ -168,7 +167,7 @@ def parse_stamp(text: str, reference: float) -> tuple[float | None, bool]:
             offset = (int(m.group(10)) * 3600 + int(m.group(11)) * 60) * (-1 if m.group(9) == "-" else 1)
         return time + fraction - offset, bool(m.group(8) or m.group(9))
     if m := _CTIME.match(text):
-        number = _MONTHS.get(m["month"]) if m["month"] else int(m["number"])
+        number = MONTHS.get(m["month"]) if m["month"] else int(m["number"])
         if number is None:
             return None, False
         parts = (number, int(m["day"]), int(m["hour"]), int(m["minute"]), int(m["second"] or 0))

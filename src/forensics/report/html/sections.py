@@ -231,12 +231,12 @@ def _environment(diagnosis: Diagnosis) -> Markup | None:
 
 
 def _facts(facts: Sequence[Fact]) -> Markup:
-    def where(fact: Fact) -> str:
-        return fact.source if fact.line is None else f"{fact.source}:{fact.line}"
-
     return _table(
         ("name", "value", "where"),
-        [(tag("code", f.name), tag("code", f.value[:400]), tag("code", where(f), class_="place")) for f in facts],
+        [
+            (tag("code", f.name), tag("code", f.value[:400]), tag("code", words.stated_at(f), class_="place"))
+            for f in facts
+        ],
     )
 
 

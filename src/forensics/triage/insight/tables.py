@@ -35,7 +35,7 @@ def unknown_cells(insights: Insights, most: int) -> Iterator[list[str]]:
 def concentration_cells(insights: Insights, most: int) -> Iterator[list[str]]:
     """Rows for CONCENTRATIONS; the last cell is an example."""
     for c in insights.concentrations[:most]:
-        ratio = f"{_number(c.ratio)} ({_number(c.low)} to {_number(c.high)})"
+        ratio = f"{times(c.ratio)} ({times(c.low)} to {times(c.high)})"
         example = c.jobs[0] if c.jobs else "-"
         yield [c.cause, _value(c), _of(c.inside), _of(c.outside), ratio, p_words(c.adjusted), example]
 
@@ -100,5 +100,6 @@ def _of(share: Share) -> str:
     return f"{share.hits:,} of {share.jobs:,}"
 
 
-def _number(value: float) -> str:
+def times(value: float) -> str:
+    """A ratio as it is shown: `3.4`, `1,200`."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"

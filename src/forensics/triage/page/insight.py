@@ -15,7 +15,7 @@ from forensics.triage.insight.model import (
     Share,
     UnknownGroup,
 )
-from forensics.triage.insight.tables import of_nodes
+from forensics.triage.insight.tables import of_nodes, times
 from forensics.triage.page.links import bar, job_link, job_links, rows_link
 from forensics.triage.page.material import Page
 from forensics.triage.page.rows import hours_words
@@ -131,13 +131,9 @@ def _share(share: Share) -> str:
     return f"{share.hits:,} of {share.jobs:,} ({f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'}%)"
 
 
-def _times(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
 def _ratio(ratio: float, low: float | None, high: float | None) -> str:
-    interval = f" ({_times(low)} to {_times(high)})" if low is not None and high is not None else ""
-    return _times(ratio) + interval
+    interval = f" ({times(low)} to {times(high)})" if low is not None and high is not None else ""
+    return times(ratio) + interval
 
 
 def _chance(p: float) -> str:

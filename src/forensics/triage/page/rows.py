@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from forensics.rank_ranges import rank_ranges
 from forensics.report.html.markup import Markup, join, tag
 from forensics.report.words import plural
-from forensics.triage.filters import moment
+from forensics.triage.filters import age, moment
 from forensics.triage.model import JobResult
 
 MOST_ROWS = 20_000  # of one page, some 4 MB; what stands further down is said to be left out
@@ -92,7 +92,7 @@ def _table(rows: Iterable[JobResult], beside: Beside) -> Markup:
 
 
 def _row(result: JobResult, beside: Beside) -> Markup:
-    hours = _age(result, beside.now)
+    hours = age(result, beside.now)
     name = _cut(result.path.removeprefix(beside.folder) or result.path)
     link = beside.links.get(result.path)
     # What no cell shows, and other parts of the page name the job by.
@@ -131,11 +131,6 @@ def sure(confidence: float | None) -> str | None:
     if confidence is None:
         return None
     return f"{round(100 * confidence) if confidence >= 1 else min(round(100 * confidence), 99)}%"
-
-
-def _age(result: JobResult, now: float) -> float | None:
-    at = moment(result)
-    return round(max(now - at, 0.0) / 3600, 2) if at is not None else None
 
 
 def age_words(hours: float) -> str:
