@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.detectors import (
+    averages,
     climbing,
     counter_restart,
     creeping,
@@ -110,7 +111,8 @@ REGISTRY: Mapping[str, Detector] = {
         dynamics.majority_class,
         prior_only.only_the_prior,
         held_out_chance.held_out_at_chance,
-        dynamics.average_lost,
+        averages.average_lost,
+        averages.average_thrown_back,
         modules_nonfinite.nonfinite_module,
         gradient_histograms.gradients_always_zero,
         units.units_silent,

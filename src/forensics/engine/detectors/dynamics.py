@@ -11,7 +11,7 @@ from forensics.engine.detectors.names import finite, has, how_many, names_where,
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.engine.detectors.standstill import from_the_start
 from forensics.model import Observation
-from forensics.parsers.instruments import BINARY_F1, MACRO_F1, is_update_ratio, raw_names, recall_class
+from forensics.parsers.instruments import BINARY_F1, MACRO_F1, is_update_ratio, recall_class
 
 if TYPE_CHECKING:
     import polars as pl
@@ -385,37 +385,3 @@ def _of_one(share: float, macro: float, close: float = 3e-3) -> int | None:
     if not 2 <= count <= _CLASSES or abs(classes - count) > close * count or share * count < 1 - close:
         return None
     return count
-
-
-def average_lost(
-    metrics: pl.DataFrame, observations: Sequence[Observation], *, records: int = 5
-) -> tuple[Observation, ...]:
-    """The metric of the averaged weights (EMA) equals that of the raw ones in one record in the middle of the run.
-
-    They differ in the `records` before it and later again: the average was started anew from the raw weights there, as
-    a resume without its state does (C16).
-    """
-    names = set(names_where(metrics, bool))
-    pairs = {(name, raw) for name in names for raw in raw_names(name) if raw in names and raw != name}
-    signs: list[Sign] = []
-    found: list[Stream] = []
-    for averaged, raw in sorted(pairs):
-        for stream in streams(metrics, (averaged, raw)):
-            both = [
-                (i, a, b)
-                for i, (a, b) in enumerate(zip(stream.column(averaged), stream.column(raw), strict=True))
-                if a is not None and b is not None
-            ]
-            found.append(stream)
-            same = [k for k, (_, a, b) in enumerate(both) if abs(a - b) <= 1e-6 * max(abs(a), abs(b))]
-            if len(same) != 1 or same[0] < records or len(both) - same[0] <= 1:
-                continue
-            at = both[same[0]][0]
-            before = both[same[0] - 1]
-            note = (
-                f"{averaged} and {raw} are equal ({number(both[same[0]][1])}) at {stream.where(at)};"
-                f" before it they were {number(before[1])} and {number(before[2])}: the average began anew"
-            )
-            shown = tuple(stream.evidence(i, averaged, raw) for i in (at, before[0]))
-            signs.append(Sign(stream, at, shown, note, averaged))
-    return merge(signs, found, ())
