@@ -707,3 +707,21 @@ def test_settings_names_and_counts_of_nothing_are_no_warnings(tmp_path: Path, li
 )
 def test_levels_warnings_and_prose_are_told(tmp_path: Path, line: str) -> None:
     assert _warned(tmp_path, line) == [line]
+
+
+def test_places_name_their_run_and_a_headline_few_settings(tmp_path: Path) -> None:
+    def log(folder: str, *settings: str, high: float = 0.0) -> str:
+        (tmp_path / folder).mkdir()
+        steps = [f"step {n} loss {3 + high * (n >= 20) + n % 3 / 100:.4f}" for n in range(60)]
+        (tmp_path / folder / "train.log").write_text("\n".join([*settings, *steps, ""]))
+        return str(tmp_path / folder)
+
+    good = log("good", "seed=1", "width=8", "depth=4", "heads=2")
+    bad = log("bad", "seed=2", "width=8", "depth=4", "heads=2", high=1.0)
+    text = CliRunner().invoke(main, ["compare", good, bad]).output
+    assert "; 1 setting (printed.seed)" in text
+    assert re.search(r"good: train\.log:\d+ .*\n\s+bad: train\.log:\d+ ", text)
+    assert not re.search(r"\(noise \d\.\d{5}|threshold \d\.\d{4}", text)
+    many = log("many", "seed=2", "width=9", "depth=5", "heads=3")
+    text = CliRunner().invoke(main, ["compare", good, many]).output
+    assert text.startswith("4 settings\n")

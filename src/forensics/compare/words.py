@@ -10,6 +10,7 @@ from forensics.model import Evidence
 from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.report.words import plural
 
+NAMED = 3  # settings that a headline names
 SHOWN = 40  # rows of one section; JSON has all
 
 
@@ -39,17 +40,15 @@ def headline(c: Comparison) -> str:
         said.append(f"collectives differ from call {c.calls[0].seq} of group {c.calls[0].group} on")
     if c.order:
         said.append(f"the order of data differs from {c.order[0].unit} {c.order[0].position} on")
+    if c.settings:
+        names = ", ".join(change.name for change in c.settings) if len(c.settings) <= NAMED else ""
+        said.append(plural(len(c.settings), "setting") + (f" ({names})" if names else ""))
     counts = (
-        (len(c.settings), "setting"),
         (len(c.only_bad), "signature only in the bad run"),
         (len(c.messages_only_bad), "kind of warning only in the bad run"),
     )
     said += [
-        f"{n} {what}"
-        if n == 1
-        else f"{n} {what.replace('signature', 'signatures').replace('kind', 'kinds')}"
-        if what != "setting"
-        else f"{n} settings"
+        f"{n} {what}" if n == 1 else f"{n} {what.replace('signature', 'signatures').replace('kind', 'kinds')}"
         for n, what in counts
         if n
     ]
@@ -89,6 +88,11 @@ def _number(value: float | None) -> str:
     return "?" if value is None else f"{value:.6g}"
 
 
+def _rough(value: float | None) -> str:
+    """An estimate, of which further digits say nothing."""
+    return "?" if value is None else f"{value:.3g}"
+
+
 def _whose(p: Parting) -> str:
     if not p.ranks or p.compared_ranks < 2:
         return ""
@@ -125,25 +129,23 @@ def _on_average(p: Parting) -> str:
     return (
         f"{p.metric} parts at about {p.unit} {p.step}{_whose(p)} and stays apart, by less than single records show:"
         f" {_number(p.good_value)} in the good run, {_number(p.bad_value)} in the bad one, on average over"
-        f" {plural(p.average_over or 0, 'record')} (noise of one: {_number(p.noise)}); {_equal(p)}"
+        f" {plural(p.average_over or 0, 'record')} (noise of one: {_rough(p.noise)}); {_equal(p)}"
     )
 
 
 def _parting(p: Parting) -> tuple[str, tuple[str, ...]]:
     if p.average_over is not None:
-        return _on_average(p), tuple(_at(e) for e in (p.good_at, p.bad_at) if e is not None)
+        return _on_average(p), _both(p.good_at, p.bad_at)
     if p.kind in ("parts", "apart-for-a-while"):
         ends = " and stays apart" if p.until is None else f", is apart through {p.unit} {p.until} and comes back"
-        noise = (
-            f" (noise {_number(p.noise)}, threshold {_number(p.threshold)} times that)" if p.noise is not None else ""
-        )
+        noise = f" (noise {_rough(p.noise)}, threshold {_rough(p.threshold)} times that)" if p.noise is not None else ""
         text = (
             f"{p.metric} parts at {p.unit} {p.step}{_whose(p)}{ends}: {_number(p.good_value)} in the good run,"
             f" {_number(p.bad_value)} in the bad one{noise}; {_equal(p)}"
         )
-        return text, tuple(_at(e) for e in (p.good_at, p.bad_at) if e is not None)
+        return text, _both(p.good_at, p.bad_at)
     if p.kind == "not-finite":
-        return f"{_lost(p)}; {_equal(p)}", tuple(_at(e) for e in (p.good_at, p.bad_at) if e is not None)
+        return f"{_lost(p)}; {_equal(p)}", _both(p.good_at, p.bad_at)
     if p.kind == "equal":
         return f"{p.metric}: {_equal(p)}", ()
     if p.kind == "too-short":
@@ -154,6 +156,11 @@ def _parting(p: Parting) -> tuple[str, tuple[str, ...]]:
 def _at(evidence: Evidence) -> str:
     place = evidence.file if evidence.line is None else f"{evidence.file}:{evidence.line}"
     return f"{place}  {evidence.text}"
+
+
+def _both(good: Evidence | None, bad: Evidence | None) -> tuple[str, ...]:
+    """The places in the two runs, whose files often have the same names."""
+    return tuple(f"{run} {_at(e)}" for run, e in (("good:", good), ("bad:", bad)) if e is not None)
 
 
 def _change(change: Change) -> tuple[str, tuple[str, ...]]:
@@ -179,7 +186,7 @@ def _order(d: object) -> tuple[str, tuple[str, ...]]:
 
     assert isinstance(d, OrderDifference)
     whose = "" if d.rank is None else f" of rank {d.rank}"
-    return f"data{whose} differ from {d.unit} {d.position} on: {d.good} → {d.bad}", (_at(d.good_at), _at(d.bad_at))
+    return f"data{whose} differ from {d.unit} {d.position} on: {d.good} → {d.bad}", _both(d.good_at, d.bad_at)
 
 
 def _same_order(c: Comparison) -> list[tuple[str, tuple[str, ...]]]:
