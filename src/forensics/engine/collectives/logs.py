@@ -382,6 +382,14 @@ def _on_a_host_of_their_own(ranks: Collection[int], others: Collection[int], hos
     return own.pop() if len(own) == 1 and None not in own | theirs and not own & theirs else None
 
 
+def _are_merged(logs: Logs) -> bool:
+    """Whether each file in which ranks say that they timed out holds those of several."""
+    ranks: dict[str, set[int]] = defaultdict(set)
+    for rank, o in logs.timed_out.items():
+        ranks[o.evidence[0].file].add(rank)
+    return all(len(own) > 1 for own in ranks.values())
+
+
 def silent(
     logs: Logs,
     everyone: frozenset[int],
@@ -408,7 +416,9 @@ def silent(
     gaps = None if whole else missing(groups, everyone, complaining)
     rest = everyone - complaining
     # The one rank of which nothing is heard is in each chain of waits, whatever the groups: some group waits for it.
-    whole = whole or (gaps is None and len(rest) == 1 and len(everyone) >= FEWEST and rest <= present)
+    # One of which there is nothing at all has a log of its own, which may be lost, unless the logs hold several each.
+    here = rest <= present or _are_merged(logs)
+    whole = whole or (gaps is None and len(rest) == 1 and len(everyone) >= FEWEST and here)
     quiet = sorted(rest) if whole else []
     lost = [rank for rank in quiet if rank not in present]
     if lost and len(lost) < len(quiet):  # of some there is nothing at all: a log that is lost proves little
