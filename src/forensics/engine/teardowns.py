@@ -62,7 +62,7 @@ def ends_a_step(o: Observation) -> bool:
 def settle(found: Sequence[Observation], steps: StepClock) -> list[Observation]:
     """The observations, with what follows from srun's own end of a step as the report of srun that it is.
 
-    These are the stop that its daemons announce, and kills of tasks that stand below an announcement.
+    These are the stop that its daemons announce, and kills and stops of tasks that stand below an announcement.
     """
     announced: dict[str, set[int]] = {}
     terminated: dict[tuple[str, str], int] = {}  # (file, job step) -> the line in which srun says that it ends it
@@ -195,8 +195,10 @@ def _is_own_stop(o: Observation, terminated: Mapping[tuple[str, str], int], fail
 
 
 def _is_announced_kill(o: Observation, announced: Mapping[str, Sequence[int]], steps: StepClock) -> bool:
-    """Whether a task's kill stands below an announcement in its file, with no training of a later job step between."""
-    e = o.evidence[0] if o.signature == KILLED else None
+    """Whether a task's kill or stop stands below an announcement in its file, with no training of a later job step
+    between.
+    """
+    e = o.evidence[0] if o.signature in (KILLED, STOPPED) else None
     if e is None or e.line is None or not _OF_A_TASK.search(e.text):
         return False
     above = announced.get(e.file, ())
