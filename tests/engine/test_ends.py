@@ -147,3 +147,41 @@ def test_a_run_without_failures_has_no_root(tmp_path: Path) -> None:
     steps = "".join(f"[rank{rank}]: step {n} loss {3 - n / 50:.3f}\n" for n in range(20) for rank in range(2))
     (tmp_path / "out.log").write_text(steps + "Training completed.\n")
     assert analyse([str(tmp_path)], Options(cache=False)).verdict is Verdict.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (132, "rank-sigill"),
+        (134, "rank-sigabrt"),
+        (135, "rank-sigbus"),
+        (136, "rank-sigfpe"),
+        (137, "sigkill-unknown-sender"),
+        (139, "rank-segfault"),
+        (143, "external-sigterm"),
+    ],
+)
+def test_a_status_for_a_signal_names_the_task(tmp_path: Path, code: int, name: str) -> None:
+    exited = SRUN.format("gpu-3", "task 12", f"Exited with exit code {code}") + STOP
+    found = root(tmp_path, exited + SRUN.format("gpu-2", "tasks 0-7", "Terminated"))
+    assert (found.name, found.ranks, found.node) == (name, (12,), "gpu-3")
+
+
+def test_a_status_for_a_stop_that_srun_announced_is_its_own(tmp_path: Path) -> None:
+    exited = SRUN.format("gpu-3", "task 5", "Exited with exit code 1") + STOP
+    stopped = SRUN.format("gpu-2", "tasks 0-3", "Exited with exit code 143")
+    found = root(tmp_path, exited + stopped)
+    assert (found.name, found.ranks) == ("insufficient-evidence", (5,))
+
+
+BAD_ALLOC = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+
+
+def test_the_one_that_aborted_had_the_error_that_cpp_prints(tmp_path: Path) -> None:
+    found = root(tmp_path, BAD_ALLOC + launched((1, -6, 40)))
+    assert (found.name, found.ranks, found.node) == ("cpu-allocation-failed", (1,), "node-a")
+
+
+def test_of_several_that_aborted_none_had_the_error_for_sure(tmp_path: Path) -> None:
+    found = root(tmp_path, BAD_ALLOC + launched((1, -6, 40), (2, -6, 40), (3, -15, 42)))
+    assert (found.name, found.ranks) == ("cpu-allocation-failed", None)

@@ -24,6 +24,7 @@ LONGEST_RETRY = 900.0  # seconds
 # Of networks, collectives and stops: what ranks say of each other and of the job, and not of how they died themselves.
 OF_OTHERS = frozenset({"nccl", "collectives", "network"})
 ABORT = "rank-sigabrt"
+WHY_IT_ABORTS = "what():"  # as C++ prints the exception that nothing caught
 _LAUNCHERS = lazy(
     r"\bexitcode\s*: -6\b|Signal 6 \(SIGABRT\) received by PID|srun: error: \S+ tasks? \S+ (?:Aborted|Exited)"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from forensics.engine import whose
+from forensics.engine.aftermath import ABORT, WHY_IT_ABORTS
 from forensics.engine.candidates import Candidate
 from forensics.engine.hangs import is_hang
 from forensics.engine.identity import World
@@ -46,10 +47,17 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
                 c.ranks = tuple(told)
         if c.ranks or c.everywhere or c.signature.culprit != "self":
             continue
-        own = [e for e in c.explains if e.signature.name in c.signature.causes and e.ranks and not _apart(c, e, world)]
+        own = [e for e in c.explains if _ends_its_process(c, e) and e.ranks and not _apart(c, e, world)]
         ranks = {r for e in own for r in e.ranks or ()} or _aborted_by(c, world)
         if len(ranks) == 1:
             c.ranks = tuple(ranks)
+
+
+def _ends_its_process(c: Candidate, effect: Candidate) -> bool:
+    """Whether an effect is of the process that met a candidate: by the catalogue, or as C++ says why it aborts."""
+    if effect.signature.name in c.signature.causes:
+        return True
+    return effect.signature.name == ABORT and any(WHY_IT_ABORTS in o.evidence[0].text for o in c.observations)
 
 
 def _on_its_host(c: Candidate, killed: Sequence[Candidate]) -> bool:

@@ -174,7 +174,11 @@ def said_as_it_aborted(live: Sequence[Candidate], world: World) -> None:
         for o in live:
             if o is c or o.signature.kind == "echo" or o.attempt != c.attempt or depends_on(o, c):
                 continue
-            words = (s for s in o.observations if "what():" in s.evidence[0].text and s.evidence[0].file in files)
+            words = (
+                s
+                for s in o.observations
+                if aftermath.WHY_IT_ABORTS in s.evidence[0].text and s.evidence[0].file in files
+            )
             if any(aborted is None or world.of(s) in aborted for s in words):
                 link(o, c)
                 break
