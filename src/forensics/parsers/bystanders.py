@@ -3,8 +3,9 @@
 A kernel log and slurmd's are of a host with all its jobs, `kubectl get events` and `get pods` of a namespace,
 `docker ps -a` of all containers. Where the run's own job, pod or container is known, a sign about another one says
 nothing about how this run ended. It gets the capture BYSTANDER with the other's name; where the run's own bear the same
-sign, it is left out. Where the run's own is not known, nothing is another's; what a list tells of a pod that nothing
-ties to the run gets the capture UNTIED with the pod's name. Rows of `sacct` are `accounting`'s.
+sign, it is left out. Where the run's own is not known, nothing is another's, but the ends of several jobs in a log of
+slurmctld beside a run that finished; what a list tells of a pod that nothing ties to the run gets the capture UNTIED
+with the pod's name. Rows of `sacct` are `accounting`'s.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _JOB = lazy(
     r"|^\[\d{4}-\d\d-\d\dT[\d:.]{8,16}\] \[(?P<by>\d{1,12})\.(?:batch|extern|interactive|\d{1,10})\] ",
     re.ASCII,
 )
+# slurmctld, of a job that ended: "_job_complete: JobId=552 WTERMSIG 9"
+_COMPLETED = lazy(r"\b_?job_complete: JobI[dD]=(?P<job>\d{1,12})\b", re.ASCII)
+FINISHED = "run-finished"
 # The run's own processes that were killed, by what its launcher says: the kernel's word may then be of these, whatever
 # the job's number (tasks of an array and components of a heterogeneous job have their own).
 _KILLED = frozenset(("-9", "137"))
@@ -73,7 +77,7 @@ def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], fac
     files = {s.path: m["job"] for s in sources if (m := _OWN_FILE.search(s.path)) is not None}
     files |= {f.source: f.value for f in facts if f.name in _OWN_JOB and f.value.isdecimal()}
     if not files:
-        return {}
+        return _of_a_controller(observations, sources)
     own = set(files.values())
     told = {n: job for n, o in enumerate(observations) if o.evidence[0].file not in files and (job := _job(o))}
     killed = any(
@@ -111,6 +115,28 @@ def _of_pbs(observations: Sequence[Observation], sources: Sequence[Source]) -> d
             if job is not None and job not in known:
                 found[n] = f"job {job}"
     return found
+
+
+def _of_a_controller(observations: Sequence[Observation], sources: Sequence[Source]) -> dict[int, str]:
+    """Place among the observations -> the Slurm job of which slurmctld tells the end, where it tells of several jobs
+    and the run's own log says that it finished.
+
+    slurmctld's log is of a cluster with all its jobs: what it says of one of them is of the run only where it is alone.
+    """
+    told = {n: m["job"] for n, o in enumerate(observations) if (m := _COMPLETED.search(o.evidence[0].text))}
+    files = {observations[n].evidence[0].file for n in told}
+    if not any(o.signature == FINISHED and o.evidence[0].file not in files for o in observations):
+        return {}
+    jobs = {s.path: _jobs_in(s) for s in sources if s.path in files}
+    return {n: f"job {job}" for n, job in told.items() if len(jobs.get(observations[n].evidence[0].file, ())) > 1}
+
+
+def _jobs_in(source: Source) -> set[str]:
+    """The jobs of which a log of slurmctld tells the end; none where it cannot be read."""
+    try:
+        return set(_COMPLETED.findall(beginning(source.file, MAX_BYTES).decode("utf-8", "replace")))
+    except OSError:
+        return set()
 
 
 def _job(o: Observation) -> str | None:
