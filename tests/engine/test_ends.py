@@ -185,3 +185,11 @@ def test_the_one_that_aborted_had_the_error_that_cpp_prints(tmp_path: Path) -> N
 def test_of_several_that_aborted_none_had_the_error_for_sure(tmp_path: Path) -> None:
     found = root(tmp_path, BAD_ALLOC + launched((1, -6, 40), (2, -6, 40), (3, -15, 42)))
     assert (found.name, found.ranks) == ("cpu-allocation-failed", None)
+
+
+def test_a_loop_that_ends_with_what_came_out_reached_its_end(tmp_path: Path) -> None:
+    epochs = "".join(f"epoch {n} train_error: {0.4 / (n + 1):.4f} val_error: {0.5 / (n + 1):.4f}\n" for n in range(20))
+    (tmp_path / "out.log").write_text(epochs + "Done. Best val_error 0.03\n")
+    assert analyse([str(tmp_path)], Options(cache=False)).verdict is Verdict.HEALTHY
+    (tmp_path / "out.log").write_text(epochs + "Done. Best checkpoint so far is kept\n")
+    assert analyse([str(tmp_path)], Options(cache=False)).verdict is not Verdict.FAILED
