@@ -62,6 +62,13 @@ def test_a_log_that_ends_in_an_unknown_error_is_not_called_healthy(tmp_path: Pat
     assert run(tmp_path, STEPS + line + "\n" + STEPS).verdict is Verdict.HEALTHY
 
 
+def test_an_error_that_shows_something_only_where_it_comes_often_is_not_unknown(tmp_path: Path) -> None:
+    line = "2026-03-01 10:02:00,000 ERROR The testing results of the whole dataset is empty.\n"
+    found = run(tmp_path, STEPS + line)
+    assert found.verdict is Verdict.HEALTHY and not found.of_role(Role.ROOT)
+    assert [f.name for f in run(tmp_path, STEPS + 5 * line).of_role(Role.ROOT)] == ["no-detections"]
+
+
 BAR = "2026-03-01 10:02:00,000 CRITICAL lost the lease\n {}%|████      | {}/100 [02:00<03:00,  3.00s/it]\n"
 
 

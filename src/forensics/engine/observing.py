@@ -81,6 +81,20 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     return often_enough(found, catalogue)
 
 
+def counted_errors_left_out(data: RunData, catalogue: Mapping[str, Signature]) -> RunData:
+    """The run without last errors that a signature knows, and that show something only where they come often.
+
+    data: with the observations of its files, before `often_enough` drops those that are too few.
+    """
+    known = {
+        (e.file, e.line)
+        for o in data.observations
+        if o.rule is not None and o.signature in catalogue and catalogue[o.signature].evidence[o.rule].at_least > 1
+        for e in o.evidence
+    }
+    return replace(data, last_errors=tuple(e for e in data.last_errors if (e.file, e.line) not in known))
+
+
 def texts_left_out(data: RunData, clock: steps.StepClock) -> RunData:
     """The run without the errors with which samples and notes end: no program says them."""
     kept = (e for e in data.last_errors if clock.first_in(e.file) is not None or not survival.named_as_text(e.file))

@@ -23,7 +23,7 @@ from forensics.engine import (
     unresolved,
 )
 from forensics.engine.matcher import Matcher
-from forensics.engine.observing import observe, streams_left_out, texts_left_out
+from forensics.engine.observing import counted_errors_left_out, observe, streams_left_out, texts_left_out
 from forensics.engine.placing import Placed, place
 from forensics.engine.reading import Options, read, sniffers
 from forensics.model import (
@@ -99,7 +99,8 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     placed = place(data, catalogue)
     samples = sample_counts.counting_samples(placed.data.metrics, placed.data.sources)
     clock = steps.step_clock(placed.data.metrics, {s.path: s.identity.attempt for s in placed.data.sources}, samples)
-    placed = replace(placed, data=texts_left_out(streams_left_out(placed.data), clock))
+    data = counted_errors_left_out(placed.data, catalogue)
+    placed = replace(placed, data=texts_left_out(streams_left_out(data), clock))
     found = sample_counts.in_samples(observe(placed, clock, catalogue), samples)
     return _weigh(replace(placed, data=replace(placed.data, observations=tuple(found))), clock, catalogue)
 
