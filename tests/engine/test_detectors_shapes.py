@@ -692,6 +692,26 @@ def test_a_rate_that_stands_still_through_the_steps_that_are_planned(
     assert [f.name for f in analyse([str(tmp_path)]).findings if f.role == "root"] == found
 
 
+@pytest.mark.parametrize(
+    ("settings", "first", "found"),
+    [
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 500}, 0, ["lr-not-as-scheduled"]),
+        ({"lr_scheduler": "linear", "lr_warmup_steps": 500}, 0, ["lr-not-as-scheduled"]),
+        ({"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 500}, 0, []),
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 0}, 0, []),
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 500}, 600, []),  # resumed behind it
+    ],
+    ids=["hf", "diffusers", "constant", "none", "resumed"],
+)
+def test_a_rate_that_stands_still_in_a_warm_up(
+    tmp_path: Path, settings: dict[str, object], first: int, found: list[str]
+) -> None:
+    lines = [f"step {first + 50 * i} loss {v:.4f} lr 3.00e-04" for i, v in enumerate(falling(60))]
+    (tmp_path / "training_args.json").write_text(json.dumps(settings))
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    assert [f.name for f in analyse([str(tmp_path)]).findings if f.role == "root"] == found
+
+
 # --- weights that stand still ---------------------------------------------------------------------------------------
 
 

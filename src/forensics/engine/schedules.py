@@ -31,6 +31,8 @@ PLANNED_EPOCHS = frozenset(f"{place}.{name}" for place in PLACES for name in ("e
 # Epochs that a record has to go through, and their part of those that are planned: a tenth of a cosine takes 2.4 % off.
 FEWEST_EPOCHS, OF_PLANNED, UNPLANNED = 3, 0.1, 30
 PLANNED = frozenset(f"{place}.{name}" for place in PLACES for name in ("max_steps", "max_train_steps"))
+WARM_UP = frozenset(f"{place}.{name}" for place in PLACES for name in ("warmup_steps", "lr_warmup_steps"))
+IN_WARM_UP = 3  # records of the full rate in the steps of a linear warm-up, where each has another one
 RECORDS = 10
 # Logs may round rates to four digits, in which the first hundredth of a cosine stands still. Trainers run few epochs.
 # The same part of the steps that are planned, where the settings say how many, is as much of the schedule.
@@ -46,8 +48,9 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
 
     metrics: METRICS_COLUMNS. Rates above zero, exactly the same in all records: at least RECORDS of an event file in
     the folder whose event files state the schedule, or LOGGED of a log (or of trainer_state.json, which has no lines)
-    that goes through most of an epoch, or of the steps that are planned (EPOCHS), where all files of arguments in the
-    run, and the log, state one and the same schedule. Where only a setting of OTHERS names one, over some epochs.
+    that goes through most of an epoch, or of the steps that are planned (EPOCHS), or begins in a warm-up whose steps
+    are stated (IN_WARM_UP), where all files of arguments in the run, and the log, state one and the same schedule.
+    Where only a setting of OTHERS names one, over some epochs.
     """
     stated = {f.source.rpartition("/")[0]: f.value for f in facts if f.name == SETTING and f.value in MOVING}
     beside = {f.value for f in facts if f.name in BESIDE}
@@ -57,6 +60,7 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
         return ()
     epochs = {int(f.value) for f in facts if f.name in PLANNED_EPOCHS and f.value.isdecimal() and int(f.value) > 0}
     planned = {int(f.value) for f in facts if f.name in PLANNED and f.value.isdecimal() and int(f.value) > 0}
+    warm = {int(f.value) for f in facts if f.name in WARM_UP and f.value.isdecimal() and int(f.value) > 0}
     signs = []
     found = streams(metrics, ("lr", "loss"))
     for stream in found:
@@ -69,7 +73,9 @@ def rate_stands_still(metrics: pl.DataFrame, facts: Sequence[Fact]) -> tuple[Obs
         at, rates = stream.curve("lr")
         if len(rates) < RECORDS or not 0 < min(rates) == max(rates):
             continue
-        if not of_events and (len(rates) < LOGGED or not _goes_far(stream, planned)):
+        if not of_events and (
+            len(rates) < LOGGED or not (_goes_far(stream, planned) or _skips_warm_up(stream, at, warm))
+        ):
             continue
         weight = WEIGHT if of_events else WEIGHT_OF_LOGS
         note = f"the schedule is {kind}, and the rate is {number(rates[0])} in all {len(rates)} records"
@@ -102,3 +108,10 @@ def _goes_far(stream: Stream, planned: Collection[int]) -> bool:
         return max(epochs) >= EPOCHS
     steps = [s for s in stream.steps if s is not None]
     return bool(steps) and len(planned) == 1 and max(steps) - min(steps) >= EPOCHS * next(iter(planned))
+
+
+def _skips_warm_up(stream: Stream, at: Sequence[int], warm: Collection[int]) -> bool:
+    """Whether records `at`, all of one rate, begin in a warm-up, where one number of steps is stated for it."""
+    if len(warm) != 1:
+        return False
+    return len({s for i in at if (s := stream.steps[i]) is not None and 0 <= s < next(iter(warm))}) >= IN_WARM_UP
