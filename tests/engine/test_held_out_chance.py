@@ -42,6 +42,7 @@ def test_chance_from_the_first_evaluation_on() -> None:
         pytest.param(lambda k: 0.1 + 0.5 * (1 - math.exp(-k)), id="gets better first"),
         pytest.param(lambda k: 0.62, id="trained before, best at once"),
         pytest.param(lambda k: 0.11 + 0.02 * k, id="learns slowly"),
+        pytest.param(lambda k: 0.1 + 0.005 * k, id="learns more slowly"),
     ],
 )
 def test_over_fitting_is_told_where_the_accuracy_is_none_of_chance(share: Callable[[int], float]) -> None:
@@ -64,8 +65,8 @@ def test_a_training_loss_that_does_not_fall_is_another_matter() -> None:
     assert NAME not in seen(logged(curves(lambda k: 0.1, 2.32, 2.2)))
 
 
-def findings(folder: Path, held_out: float, settings: str) -> list[tuple[str, str]]:
-    made = curves(lambda k: 1 / 37, 2.0, held_out=held_out)
+def findings(folder: Path, held_out: float, settings: str, share: float = 1 / 37) -> list[tuple[str, str]]:
+    made = curves(lambda k: share, 2.0, held_out=held_out)
     rows = [",".join(["epoch", "train_loss", "train_acc", "val_loss", "val_acc"])]
     rows += [",".join(map(str, (k, *values))) for k, values in enumerate(zip(*made.values(), strict=True))]
     (folder / "metrics.csv").write_text("\n".join(rows) + "\n")
@@ -84,3 +85,10 @@ def test_a_number_of_classes_that_settings_state(tmp_path: Path) -> None:
 )
 def test_stated_numbers_that_say_nothing(tmp_path: Path, held_out: float, settings: str) -> None:
     assert findings(tmp_path, held_out, settings) == []
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.25, [(NAME, "root")]), (0.275, [])])
+def test_a_hard_task_of_few_classes_is_learned_a_little(
+    tmp_path: Path, share: float, found: list[tuple[str, str]]
+) -> None:
+    assert [f for f in findings(tmp_path, 2.4, "num_classes: 4\n", share) if f[0] == NAME] == found

@@ -7,6 +7,7 @@ with other labels, than in training.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -25,7 +26,9 @@ _NAMES = ("loss", "eval_loss", _ACCURACY, _TRAINED)
 # Of two classes chance is what hard tasks give as well.
 _FEWEST_CLASSES = 3
 # An accuracy over that of chance up to which it shows no learning: V1 says twice, for which few classes have no room.
+# Hard tasks of few classes are learned a little, so that their accuracy has to be in the middle as near as _NEAR.
 _MOST, _MOST_OF_FEW, _MANY = 2.0, 1.2, 10
+_NEAR = 0.05
 _LEAST = 0.5  # below it the accuracy is no guess's: it counts something else
 _LN_C = 0.95  # part of ln C that no loss on held-out data may be under
 _STARTS = 0.05  # relative distance of the first training loss from ln C where no setting states C
@@ -76,6 +79,8 @@ def _look(part: Stream, stated: Mapping[int, str], evaluations: int, fall: float
     chance = whole / classes
     if max(shares) > most * chance or median(shares) < _LEAST * chance or not _stands(shares):
         return None
+    if classes < _MANY and abs(median(shares) / chance - 1) > _NEAR:
+        return None
     held_out = part.curve("eval_loss")[1]
     if any(v < _LN_C * math.log(classes) for v in held_out):
         return None
@@ -110,9 +115,9 @@ def _stands(shares: Sequence[float]) -> bool:
     """Whether the last third of accuracies is no more above the first third than their noise."""
     third = max(1, len(shares) // 3)
     begun, ended = shares[:third], shares[-third:]
-    middle = median(shares)
-    noise = 1.4826 * median(abs(v - middle) for v in shares)
-    return median(ended) <= median(begun) + max(2 * noise, 0.1 * middle)
+    # Of the changes from one to the next, of which a trend adds little.
+    noise = 1.4826 / math.sqrt(2) * median(abs(b - a) for a, b in itertools.pairwise(shares))
+    return median(ended) <= median(begun) + max(2 * noise, 0.1 * median(shares))
 
 
 def never_learned(part: Stream) -> bool:
