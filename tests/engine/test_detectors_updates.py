@@ -72,6 +72,12 @@ def test_gradients_that_vanish(first: int, every: int, told: bool) -> None:
     assert set(found) == ({"vanishing-gradients"} if told else set())
 
 
+def test_fewer_records_of_vanished_gradients_do_over_many_steps() -> None:
+    series = {"loss": noisy(60, 2.30, 2.30, 0.01), "grad_norm": [3e-8] * 60, "lr": [1e-3] * 60}
+    assert set(seen(events(series, every=50))) == {"vanishing-gradients"}
+    assert "vanishing-gradients" not in seen(events(series))
+
+
 @pytest.mark.parametrize(
     "changed",
     [

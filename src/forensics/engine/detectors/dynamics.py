@@ -178,14 +178,17 @@ def vanishing_gradients(
     *,
     norm: float = 1e-6,
     records: int = 100,
+    few: int = 50,
+    steps: int = 1000,
     flat: float = 0.02,
 ) -> tuple[Observation, ...]:
     """Gradient norms are tiny, though not zero, from the start of the run on, and the loss stands where it began.
 
-    norm: no median above it (P18: 1e-6). flat: relative change of the loss from the first to the last quarter. Norms
-    that are exactly zero are a detached graph or an optimizer without the parameters (weights_not_updated).
+    norm: no median above it (P18: 1e-6). records: the fewest; `few` of them do where they go over `steps` steps.
+    flat: relative change of the loss from the first to the last quarter.
+    Norms that are exactly zero are a detached graph or an optimizer without the parameters (weights_not_updated).
     """
-    if not has(metrics, "loss") or how_many(metrics, "grad_norm", above=0.0, most=norm) < records:
+    if not has(metrics, "loss") or how_many(metrics, "grad_norm", above=0.0, most=norm) < few:
         return ()
     signs: list[Sign] = []
     found: list[Stream] = []
@@ -195,7 +198,9 @@ def vanishing_gradients(
         found.append(stream)
         at, curve = stream.curve("loss")
         norms, rates = finite(stream.column("grad_norm")), finite(stream.column("lr"))
-        if len(curve) < records or len(norms) < records or not all(map(math.isfinite, curve)):
+        told = [s for i in at if (s := stream.steps[i]) is not None]
+        least = few if told and told[-1] - told[0] >= steps else records
+        if len(curve) < least or len(norms) < least or not all(map(math.isfinite, curve)):
             continue
         if not from_the_start(stream, at) or (rates and max(rates) <= 0):
             continue
