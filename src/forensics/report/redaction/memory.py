@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from forensics.report.redaction.node_ranges import expanded
 from forensics.report.redaction.stand_ins import StandIns, is_stand_in
+from forensics.report.redaction.whole_names import WholeNames
 from forensics.report.redaction.words import COMMON_USERS, ORDINARY, PROGRAMS, PUBLIC_OWNERS, TERMS
 
 # Names that say what a machine is for and nothing about whose it is: the story of a report is told in them.
@@ -32,6 +33,8 @@ _PACKAGE = re.compile(
     r"(?:(?:site|dist)-packages|torch|transformers|megatron|deepspeed|optim(?:izers?)?|models?|modeling)/(?:[\w.-]+/)*\Z",
     re.ASCII,
 )
+_BEFORE_PART, _AFTER_PART = frozenset("/\\~"), re.compile(r"[/\\\s:\"'>,)]|\Z")  # around a part of a path
+_NUMBERED = re.compile(r"-\d")  # where "dgx" is a host, "dgx-17" is another one
 _SHORTEST = 8  # characters of such a text
 _PLACEHOLDER = ("$", "{", "%", "*", "~", "<")
 # Values that say that there is none, and the project that a library logs to where none is given.
@@ -72,11 +75,11 @@ class Memory:
         self.spoken: set[str] = set(spoken)
         self._hosts: dict[str, str] = {}  # lower-case name -> stand-in, empty where it is only expected
         self._people: dict[str, str] = {}  # users and accounts
-        self._host_pattern: re.Pattern[str] | None = None
         self._values: dict[str, str] = {}  # text -> stand-in
-        self._value_pattern: re.Pattern[str] | None = None
         self._values_of = 0  # how many stand-ins there were when these were made
-        self._people_patterns: tuple[re.Pattern[str], re.Pattern[str] | None] | None = None
+        self._host_names = WholeNames(any_case=True)
+        self._people_names = WholeNames(any_case=True)
+        self._value_names = WholeNames(any_case=False)
 
     def of(self, kind: str, value: str) -> str:
         """The stand-in of `value` as a thing of `kind`; placeholders (`$USER`, `<your token>`) stay as they are."""
@@ -108,9 +111,8 @@ class Memory:
         forms = (full, short) if full == short or any(char in short for char in "-0123456789") else (full,)
         for form in forms:
             if everywhere and len(form) > 2 and not self._hosts.get(form) and not _word(form):
-                if form not in self._hosts:
-                    self._host_pattern = None
                 self._hosts[form] = stand_in
+                self._host_names.add(form)
         return stand_in
 
     def expect(self, names: Iterable[str]) -> None:
@@ -124,7 +126,7 @@ class Memory:
                 and not is_stand_in(lowered)
             ):
                 self._hosts[lowered] = ""
-                self._host_pattern = None
+                self._host_names.add(lowered)
 
     def user(self, name: str) -> str:
         """The stand-in of a user's name; accounts that everybody has (`root`, `ubuntu`) stay."""
@@ -140,7 +142,8 @@ class Memory:
             return name
         if lowered not in self._people:
             self._people[lowered] = self.stand_ins.of(kind, lowered)
-            self._people_patterns = None
+            if not is_stand_in(lowered):
+                self._people_names.add(lowered)
         return self._people[lowered]
 
     # --- what one report has met, for another
@@ -165,29 +168,19 @@ class Memory:
 
     def known_people(self, text: str) -> str:
         """`text` without known users and accounts: as a part of a path, and anywhere if the name is no word."""
-        if not self._people or self.learning:
+        if not self._people or self.learning or not self._people_names.may_stand_in(text):
             return text
-        if self._people_patterns is None:
-            names = sorted((name for name in self._people if not is_stand_in(name)), key=len, reverse=True)
-            anywhere = [name for name in names if self._no_word(name)]
-            joined = "|".join(map(re.escape, names)) or r"(?!)"
-            self._people_patterns = (
-                re.compile(rf"(?i)(?<=[/\\~])(?:{joined})(?=[/\\\s:\"'>,)]|\Z)"),
-                re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, anywhere))})(?![A-Za-z0-9])")
-                if anywhere
-                else None,
-            )
-        in_paths, everywhere = self._people_patterns
-        text = in_paths.sub(self._in_path, text)
-        if everywhere is not None:
-            text = everywhere.sub(lambda match: self._people.get(match[0].lower(), match[0]), text)
-        return text
+        return self._people_names.replaced(self._people_names.replaced(text, self._in_path), self._anywhere)
 
-    def _in_path(self, match: re.Match[str]) -> str:
-        before = match.string[max(0, match.start() - 160) : match.start()]
-        if not self._no_word(match[0].lower()) and _PACKAGE.search(before):
-            return match[0]
-        return self._people.get(match[0].lower(), match[0])
+    def _in_path(self, name: str, text: str, start: int, end: int) -> str | None:
+        if text[max(0, start - 1) : start] not in _BEFORE_PART or not _AFTER_PART.match(text, end):
+            return None
+        if not self._no_word(name) and _PACKAGE.search(text[max(0, start - 160) : start]):
+            return text[start:end]
+        return self._people[name]
+
+    def _anywhere(self, name: str, text: str, start: int, end: int) -> str | None:
+        return self._people[name] if self._no_word(name) else None
 
     def _no_word(self, name: str) -> bool:
         if _word(name) or name in PROGRAMS or name in self.spoken or len(name) < 3:
@@ -196,27 +189,20 @@ class Memory:
 
     def known_values(self, text: str) -> str:
         """`text` without secrets and names of things that a place elsewhere has given away."""
-        if len(self.stand_ins) != self._values_of:
-            self._values_of = len(self.stand_ins)
-            self._values = {
-                value: name
-                for kind, value, name in self.stand_ins.items()
-                if kind in _ANYWHERE and len(value) >= _SHORTEST and not (value.isalpha() and value.islower())
-            }
-            longest = sorted(self._values, key=len, reverse=True)
-            forms = "|".join(map(re.escape, longest))
-            self._value_pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{forms})(?![A-Za-z0-9])") if forms else None
-        if self._value_pattern is None:
-            return text
-        return self._value_pattern.sub(lambda match: self._values[match[0]], text)
+        for kind, value, stand_in in self.stand_ins.items(self._values_of):
+            if kind in _ANYWHERE and len(value) >= _SHORTEST and not (value.isalpha() and value.islower()):
+                self._values[value] = stand_in
+                self._value_names.add(value)
+        self._values_of = len(self.stand_ins)
+        return self._value_names.replaced(text, lambda value, text, start, end: self._values[value])
 
     def known_hosts(self, text: str) -> str:
         """`text` without the names of hosts that are known, as whole words."""
         if not self._hosts or self.learning:
             return text
-        if self._host_pattern is None:
-            names = sorted(self._hosts, key=len, reverse=True)
-            # Where "dgx" is a host, "dgx-17" is another one.
-            forms = (re.escape(name) + (r"(?!-\d)" if name[-1].isalpha() else "") for name in names)
-            self._host_pattern = re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(forms)})(?![A-Za-z0-9])")
-        return self._host_pattern.sub(lambda match: self._hosts.get(match[0].lower()) or self.host(match[0]), text)
+        return self._host_names.replaced(text, self._as_host)
+
+    def _as_host(self, name: str, text: str, start: int, end: int) -> str | None:
+        if name[-1].isalpha() and _NUMBERED.match(text, end):
+            return None
+        return self._hosts[name] or self.host(text[start:end])

@@ -36,7 +36,7 @@ _NUMBERED = lazy(r"(?<=\w)(?:\.\d{1,6}){1,4}\Z", re.ASCII)
 # What ends here is not one value with what follows: an environment as the kernel keeps it, and headers of HTTP as
 # Python prints bytes.
 _BETWEEN = ("\0", "\\r\\n")
-_LEARNT = 2000  # names: each takes time wherever a word begins in the report
+_LEARNT = 2000  # names that texts which nobody sees may add: there is an end to what they can fill memory with
 
 # Secrets go first, for they can hold what other rules would take a part of; known names go last.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (

@@ -21,6 +21,7 @@ class StandIns:
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
+        self._met: list[tuple[str, str, str]] = []
         self._counts: dict[str, int] = {}
         self._taken: set[str] = set()
 
@@ -29,11 +30,11 @@ class StandIns:
         self._taken.update(_LOOKS_LIKE_ONE.findall(text.lower()))
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._met)
 
-    def items(self) -> list[tuple[str, str, str]]:
-        """(kind, value, stand-in) of all that is known."""
-        return [(kind, value, name) for (kind, value), name in self._names.items()]
+    def items(self, since: int = 0) -> list[tuple[str, str, str]]:
+        """(kind, value, stand-in) of all that is known but the first `since`, in the order in which they were met."""
+        return self._met[since:]
 
     def of(self, kind: str, value: str) -> str:
         """The stand-in of `value`; what is one already stays."""
@@ -48,4 +49,5 @@ class StandIns:
             if name not in self._taken:
                 break
         self._names[kind, value] = name
+        self._met.append((kind, value, name))
         return name
