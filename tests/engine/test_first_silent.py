@@ -9,6 +9,7 @@ import pytest
 
 from forensics.engine.pipeline import Options, analyse_with_data
 from forensics.model import Diagnosis
+from forensics.report import jsonreport
 from forensics.report.words import where
 
 RANKS, QUIET, STEPS = 8, (1, 5), 200
@@ -41,6 +42,7 @@ def test_the_rank_that_stopped_first_is_singled_out(tmp_path: Path) -> None:
     assert root.ranks == QUIET
     assert root.stopped_first == 5
     assert ("stopped first", "rank 5") in where(root, found.run)
+    assert jsonreport.to_dict(found)["findings"][0]["stopped_first"] == 5
     assert root.notes[0] == "Of these, rank 5 stopped first: its log ends 5 min before that of the next"
 
 
@@ -56,7 +58,9 @@ def test_the_rank_that_stopped_first_is_singled_out(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_logs_do_not_tell_is_not_said(tmp_path: Path, last: int, hours: float, more: int) -> None:
-    root = run(tmp_path, last=last, hours=hours, more=more).findings[0]
+    found = run(tmp_path, last=last, hours=hours, more=more)
+    root = found.findings[0]
     assert root.ranks == QUIET
     assert root.stopped_first is None
+    assert jsonreport.to_dict(found)["findings"][0]["stopped_first"] is None
     assert not any("stopped first" in note for note in root.notes)

@@ -72,6 +72,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "why": finding.why,
         "notes": finding.notes,
         "see_also": finding.see_also,
+        "stopped_first": finding.stopped_first,
     }
 
 
