@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from forensics.host_words import NUMBERED, WITHIN
 from forensics.model import MAX_RANKS, Identity
+from forensics.parsers import columns
 from forensics.parsers.stamps import parse_time
 from forensics.parsers.task_labels import Labelled, are_tasks
 from forensics.patterns import lazy
@@ -105,6 +106,7 @@ VOTED: dict[str, str] = {
     "compose": r"^(?!(?:r|rank)\d{1,5}\s)(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     # docker service logs (Swarm): service.slot.task@node
     "swarm": r"^[\w.-]+\.\d+\.[a-z0-9]{4,30}@(?P<host>[A-Za-z0-9][\w.-]*)\s+\| ",
+    **columns.BEHIND_A_LEVEL,
     # `[gpu02:3] `: a host and the number of a process, on it or in the run (`_numbered`)
     "host_local": rf"^\[(?!{WITHIN})(?P<host>{_NUMBERED_HOST}):(?P<local_rank>\d{{1,5}})\] ",
     "host_rank": rf"^\[(?!{WITHIN})(?P<host>{_NUMBERED_HOST}):(?P<rank>\d{{1,5}})\] ",
@@ -194,6 +196,7 @@ _PLACE = ".py:"
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes: what is in every text
 # that has them, to be looked for first, and the pattern.
 IN_TEXT_RANK: tuple[tuple[str, str], ...] = (
+    *(("ank", pattern) for pattern in columns.BEFORE_A_LEVEL),
     ("[", r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(?P<rank>\d+)\]"),
     ("(default_pg)", r"\[[^\]]{0,60}\(default_pg\) Rank (?P<rank>\d+)\]"),
     ("[PG ", r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (?P<rank>\d+)\]"),

@@ -1,0 +1,40 @@
+"""The columns at the head of a logger's record that name a host and a rank: `<time> gpua013 rank3 ERROR ...`.
+
+The formats of Python's logging put them in any order, with blanks, bars, dashes or brackets between. Before a level, or
+in brackets, a rank is the writer's; behind a level the message may begin with it (`ERROR gpu07 rank3 is gone`), and
+only a file whose lines have it throughout means its writer.
+"""
+
+from __future__ import annotations
+
+from forensics.host_words import NUMBERED, WITHIN
+
+_TIME = (
+    r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"  # as in `stamps`
+)
+_BETWEEN = r"(?:\]?(?: {0,8}[|:,/-] {0,8}| {1,8})\[?|\]\[)"
+_END = r"\]?(?: {0,8}[|:,-])? {1,8}"  # of the last column: a bracket behind it is the message's
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)"
+# A name in the sense of RFC 1123 with a number in it: the names of loggers have none, or an underscore.
+_HOST = (
+    rf"(?:(?:host|hostname|node)[=:] ?)?(?!{NUMBERED}|{WITHIN}|[\w.-]+\.py\b)"
+    r"(?P<host>[A-Za-z][A-Za-z.-]{0,60}\d[A-Za-z0-9.-]{0,60})"
+)
+_RANK = r"(?:[Rr]ank|RANK)[ :=_-]?(?P<rank>\d{1,9})"
+# What stands where loggers do, and no word that makes the rank one of a group.
+_LOGGER = r"(?!(?i:local|node|group|[tdpecsv]p|\w+[-_]parallel|parallel|replica|shard)\b)[A-Za-z][\w.-]{0,60}"
+_PID = rf"(?:\d{{1,10}}{_BETWEEN})?"
+
+# Of these the first that fits tells most.
+BEFORE_A_LEVEL: tuple[str, ...] = (
+    rf"^(?:{_TIME}{_BETWEEN}|\[)?{_HOST}{_BETWEEN}{_PID}{_RANK}{_BETWEEN}{_PID}{_LEVEL}\b",
+    rf"^(?:{_TIME}{_BETWEEN}|\[)?{_RANK}{_BETWEEN}{_PID}{_HOST}{_BETWEEN}{_PID}{_LEVEL}\b",
+    rf"^(?:{_TIME}{_BETWEEN}|\[)(?:{_LEVEL} ?{_BETWEEN})?{_HOST}(?:\] ?| )\[{_RANK}\]",
+    rf"^{_TIME}{_BETWEEN}(?:{_LOGGER}{_BETWEEN})?{_PID}{_RANK}{_BETWEEN}{_PID}{_LEVEL}\b",
+)
+# For the vote of a file (`prefixes.vote`).
+BEHIND_A_LEVEL: dict[str, str] = {
+    "host_rank_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_LEVEL} ?{_BETWEEN}{_HOST}{_BETWEEN}{_RANK}{_END}",
+    "rank_host_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_LEVEL} ?{_BETWEEN}{_RANK}{_BETWEEN}{_HOST}{_END}",
+    "host_and_rank_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_HOST}{_BETWEEN}{_LEVEL} ?{_BETWEEN}{_RANK}{_END}",
+}

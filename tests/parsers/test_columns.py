@@ -1,0 +1,87 @@
+"""Columns of a logger's head that name a host and a rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.pipeline import Options, analyse
+from forensics.parsers.prefixes import clean, vote
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+TIME = "2026-11-27 10:00:01,123"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"{TIME} gpua013 rank3 ERROR",
+        f"{TIME} gpua013 rank=3 ERROR",
+        f"{TIME} gpua013 [rank3] ERROR",
+        f"{TIME} rank3 gpua013 ERROR",
+        f"{TIME} gpua013 4242 rank3 ERROR",
+        f"{TIME} host=gpua013 rank=3 ERROR",
+        f"{TIME} - gpua013 - rank3 - ERROR -",
+        f"{TIME} | gpua013 | rank3 | ERROR    |",
+        f"{TIME} [gpua013] [rank3] [ERROR]",
+        f"[{TIME}][gpua013][rank3][ERROR]",
+        f"{TIME} [ERROR] [gpua013] [rank3]",
+        f"{TIME} gpua013:rank3 ERROR",
+        "2026-11-27T10:00:01.123Z gpua013 rank3 ERROR",
+        "10:00:01 gpua013 rank3 ERROR",
+        "gpua013 rank3 ERROR",
+    ],
+)
+def test_columns_before_a_level_name_host_and_rank(head: str) -> None:
+    who = clean(f"{head} {OOM}").identity
+    assert (who.node, who.rank) == ("gpua013", 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        (f"{TIME} rank3 INFO step", 3),
+        (f"{TIME} train rank3 INFO step", 3),
+        (f"{TIME} train_v2 rank3 INFO step", 3),
+        (f"{TIME} train2.py:14 rank3 INFO step", 3),
+        (f"{TIME} local rank3 INFO step", None),
+        (f"{TIME} tp rank3 INFO step", None),
+        (f"{TIME} INFO node7 rank 3 is late", None),
+        (f"{TIME} ERROR rank3 is gone", None),
+        (f"{TIME} INFO layer3 rank 16 alpha 32", None),
+    ],
+)
+def test_the_names_of_loggers_and_sentences_are_no_hosts(line: str, rank: int | None) -> None:
+    who = clean(line).identity
+    assert (who.node, who.rank) == (None, rank)
+
+
+@pytest.mark.parametrize(
+    "form", ["{t} INFO gpu0{n} rank{r} {m}", "{t} [INFO] rank{r} gpu0{n}: {m}", "{t} gpu0{n} INFO rank{r}: {m}"]
+)
+def test_columns_behind_a_level_need_the_files_vote(form: str) -> None:
+    lines = [
+        form.format(t=f"2026-11-27 10:00:0{i},123", n=1 + r // 2, r=r, m=f"step {i}")
+        for i in range(6)
+        for r in range(4)
+    ]
+    got = clean(form.format(t=TIME, n=2, r=3, m=OOM), vote(lines))
+    assert (got.identity.node, got.identity.rank, got.text) == ("gpu02", 3, OOM)
+    assert got.time is not None
+    assert clean(lines[-1]).identity.rank is None
+    assert vote([f"{TIME} INFO step {i}" for i in range(20)] + lines[:4]) == frozenset()
+
+
+def test_an_error_behind_such_columns_has_rank_and_node(tmp_path: Path) -> None:
+    lines = [
+        f"2026-11-27 10:00:0{i},123 gpua0{12 + r // 2} rank{r} INFO step {i} loss 2.{9 - i}"
+        for i in range(6)
+        for r in range(4)
+    ]
+    (tmp_path / "train.log").write_text(
+        "\n".join([*lines, f"2026-11-27 10:00:07,001 gpua013 rank3 ERROR {OOM}"]) + "\n"
+    )
+    report = analyse([str(tmp_path)], Options(cache=False))
+    root = report.findings[0]
+    assert (root.name, root.ranks, root.node) == ("cuda-oom", (3,), "gpua013")
