@@ -81,3 +81,31 @@ def test_a_hang_that_was_stopped_by_hand(tmp_path: Path) -> None:
 def test_a_run_that_reached_its_end(tmp_path: Path) -> None:
     files = {"out.log": STEPS + "Training finished\n", "err.log": LOCKED * 4}
     assert diagnose(tmp_path, files).verdict == "healthy"
+
+
+ONCE = LOCKED.replace("0:00:30", "0:05:00")
+
+
+@pytest.mark.parametrize("steps", [STEPS, STAMPED])
+def test_a_log_that_ends_in_the_dump_of_a_long_timer(tmp_path: Path, steps: str) -> None:
+    diagnosis = diagnose(tmp_path, {"all.log": steps + ONCE})
+    assert (diagnosis.verdict, first(diagnosis).name) == ("hung", "silent-hang")
+    assert "data.py:31 fetch" in " ".join(first(diagnosis).notes)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        STEPS + LOCKED,  # 30 seconds: a save may take them
+        STEPS + ONCE + "step 40 loss 0.0488\n",
+        STEPS + ONCE + "checkpoint saved\n",
+        STEPS + ONCE + ONCE.replace("31 in fetch", "44 in decode"),
+        "".join(f"2026-11-20 09:{2 * n:02}:00 INFO step {n} loss {2 / (n + 1):.4f}\n" for n in range(20)) + ONCE,
+    ],
+)
+def test_a_dump_behind_which_the_run_may_have_gone_on(tmp_path: Path, log: str) -> None:
+    assert diagnose(tmp_path, {"all.log": log}).verdict == "healthy"
+
+
+def test_a_dump_of_one_timer_beside_the_steps_is_no_hang(tmp_path: Path) -> None:
+    assert diagnose(tmp_path, {"out.log": STEPS, "err.log": ONCE}).verdict == "healthy"

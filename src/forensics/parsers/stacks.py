@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, count
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from forensics.parsers.stamps import may_be_timed, parse_time
 from forensics.patterns import lazy
 
 SIGNATURE = "stack-dump"
+AT_THE_END = "at_the_end"  # a capture: nothing is printed below the dump of a timer
 # What the scan looks for; each opens the stack of one thread.
 HEADERS: tuple[str, ...] = (
     r"hread 0x[0-9a-f]+ [^\n]{0,80}\(most recent call first\)",
@@ -43,6 +45,7 @@ USUAL_BYTES = 12 << 10  # what is read first, as most stacks are shorter
 MAX_LINES = 3000  # the same in lines
 BUDGET = 200_000  # lines looked at in one log
 BEFORE = 8 << 10  # bytes before a header that may say what the stack is
+TAIL = 4 << 10  # bytes of a file's end that hold its last line
 HEAD = 64 << 10  # bytes of a file's head that show which prefixes it uses
 TIME_BEFORE = 64 << 10  # bytes before a header in which a time is looked for
 
@@ -486,6 +489,23 @@ def observations(stacks: Sequence[Stack]) -> list[Observation]:
     return found
 
 
+def _ends_in_a_frame(read: _Read, size: int, voted: frozenset[str]) -> bool:
+    """Whether the last line of a log of this many bytes is a frame of faulthandler's."""
+    lines = read(max(0, size - TAIL), TAIL).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    return _FAULT_FRAME.match(clean(lines, voted).text) is not None
+
+
+def _at_the_end(found: Sequence[Observation]) -> list[Observation]:
+    """Observations of a log that ends in a dump; the last one of each process says so where its timer made it."""
+    last = {o.identity: number for number, o in enumerate(found)}
+    return [
+        replace(o, captures={**o.captures, AT_THE_END: "yes"})
+        if o.captures["kind"] == "timeout" and last[o.identity] == number
+        else o
+        for number, o in enumerate(found)
+    ]
+
+
 def in_log(source: Source, starts: Sequence[tuple[int, int]], *, reference: float = 0.0) -> list[Observation]:
     """The stacks of a log file as observations. Reads only around `starts`; a file that vanished gives none."""
     if not starts:
@@ -503,6 +523,8 @@ def in_log(source: Source, starts: Sequence[tuple[int, int]], *, reference: floa
 
     try:
         voted = vote(sample_lines(read(0, HEAD)))
-        return observations(_stacks(read, starts, source.path, voted, source.identity, reference))
+        found = observations(_stacks(read, starts, source.path, voted, source.identity, reference))
+        timed = any(o.captures["kind"] == "timeout" for o in found)
+        return _at_the_end(found) if timed and _ends_in_a_frame(read, os.fstat(fd).st_size, voted) else found
     finally:
         os.close(fd)
