@@ -333,3 +333,10 @@ def test_labels_behind_what_a_collector_put_before_them(before: str) -> None:
     lines = [f"{before}worker-{i % 2}: step {i} loss 2.1" for i in range(8)]
     assert "pdsh" in vote(lines)
     assert clean(lines[3], vote(lines)).text == "step 3 loss 2.1"
+
+
+@pytest.mark.parametrize("word", ["slurmstepd", "srun", "mpirun", "bash"])
+def test_a_launchers_own_line_among_those_of_hosts(word: str) -> None:
+    voted = vote([f"node-{i % 2}: line {i}" for i in range(20)])
+    assert clean(f"{word}: error: it ends", voted).identity.node is None
+    assert clean("node-1: it ends", voted).identity.node == "node-1"
