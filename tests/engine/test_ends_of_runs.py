@@ -447,3 +447,21 @@ def test_ranks_that_abort_after_they_lost_a_peer_are_not_to_blame(
     (tmp_path / "launcher.log").write_text(table)
     found = first(analyse([str(tmp_path)], Options(threads=1), catalogue()))
     assert (found.name, found.ranks) == (root, ranks)
+
+
+NOTICE = "slurmstepd: error: *** JOB 4242 ON gpu-01 CANCELLED AT 2026-11-27T10:30:00 DUE TO TIME LIMIT ***\n"
+
+
+@pytest.mark.parametrize(("hosts", "node"), [(2, None), (1, "gpu-01")])
+def test_the_first_host_of_a_job_is_not_to_blame_for_its_time_limit(
+    tmp_path: Path, hosts: int, node: str | None
+) -> None:
+    """Slurm's notice comes from the first host's daemon, whatever the others did."""
+    lines = [
+        f"gpu-0{1 + r % hosts}: 2026-11-27 10:{n:02}:00 INFO [rank {r}] step {n} loss {2 / (n + 1):.4f}\n"
+        for n in range(30)
+        for r in range(4)
+    ]
+    (tmp_path / "slurm-4242.out").write_text("".join(lines) + NOTICE)
+    root = analyse([str(tmp_path)]).findings[0]
+    assert (root.name, root.node) == ("scheduler-time-limit", node)

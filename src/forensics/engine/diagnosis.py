@@ -23,7 +23,7 @@ from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.few import Row, few
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
 from forensics.engine.first_silent import stopped_first
-from forensics.engine.hangs import is_hang
+from forensics.engine.hangs import is_hang, is_stop
 from forensics.engine.identity import World, task_list
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import KILLED
@@ -88,6 +88,7 @@ _HOW_MADE = {
     "rank of a card": re.compile(r"^ *nvidia-smi -L and NCCL_DEBUG=INFO \(busId\b"),
     "sender": re.compile(r"^ *the scheduler's record of the job; auditctl\b"),
 }
+_NOTICE = re.compile(r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ")  # slurmstepd/req.c, slurmstepd/mgr.c
 _KERNELS_OWN = re.compile(r"\[ *\d+\.\d{3,6}\] ")  # seconds since boot, as a console and dmesg print them
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
@@ -273,6 +274,8 @@ class _Findings:
                 both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
             return next(iter(both)) if len(both) == 1 else None
         named = {o.identity.node for o in c.observations if o.identity.node}
+        if is_stop(c) and not self.world.one_host and named == _hosts_of_notices(c.observations):
+            return None
         if is_hang(c) and c.signature.area == "collectives" and {*self.nodes[None].values()} - named:
             return None  # where ranks wait says nothing of where the one is that they wait for
         if len(named) == 1:
@@ -280,6 +283,11 @@ class _Findings:
         if named and (host := _printed_host(c.observations)):
             return host
         return None  # of several hosts none is proven
+
+
+def _hosts_of_notices(observations: Sequence[Observation]) -> set[str]:
+    """The hosts that Slurm's notices of a job's end name: the first one of the job, whose daemon tells of all of it."""
+    return {o.identity.node for o in observations if o.identity.node and _NOTICE.search(o.evidence[0].text)}
 
 
 def _printed_host(observations: Sequence[Observation]) -> str | None:
