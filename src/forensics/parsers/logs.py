@@ -18,7 +18,7 @@ from forensics.engine.matcher import NONFINITE, TRACEBACK, WORKER_ROW, Matcher, 
 from forensics.engine.scan import Hit, Scan
 from forensics.files import opened
 from forensics.model import MAX_RANKS, QUOTED, Evidence, Identity, Observation, Source, Traceback, Writer
-from forensics.parsers import launchers, program_text, quoted_text, severity
+from forensics.parsers import launchers, lsf, program_text, quoted_text, severity
 from forensics.parsers import tracebacks as tb
 from forensics.parsers.chains import chain_of, chains
 from forensics.parsers.metric_lines import LogText
@@ -138,6 +138,7 @@ def read_log(
         observations = _observations(source, scan, matcher, reader, voted, reference, found, patience)
         observations += _worker_rows(source, scan, reader, reference)
         observations += _speakers(source, head, tail, voted) if grown is None else ()
+        observations = _unplaced(observations, lsf.above_output(head, tail))
         writer = _writer(source, head, tail, reference, scan.bytes)
         ended = _last_error(source, scan, begin, tail, found, reader)
         chosen = _windows(scan, reader, parts) if grown is None else grown.windows
@@ -368,7 +369,7 @@ def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float 
     for line in reversed(lines[-400:] if may_be_timed(data) else []):
         place -= len(line) + 1
         time, known = parse_time(strip_ansi(line[:400].decode("utf-8", "replace")), reference)
-        if time is not None:
+        if time is not None and not lsf.tells_of_the_beginning(line[:400].decode("utf-8", "replace")):
             reader.stamp = _Stamp(offset, place, time, known)
             return time, known
     goes_on = fresh > start and len(lines) <= 400 and before.place >= start
@@ -423,6 +424,17 @@ def _observations(
         if missing > 0:
             results[last] = replace(results[last], count=results[last].count + missing * n // kept[pattern])
     return tuple(results)
+
+
+def _unplaced(found: tuple[Observation, ...], size: int) -> tuple[Observation, ...]:
+    """The observations, those in the first bytes of the file without a line: what stands below them came before."""
+
+    def told(o: Observation) -> Observation:
+        if any(e.offset is None or e.offset >= size for e in o.evidence):
+            return o
+        return replace(o, evidence=tuple(replace(e, line=None) for e in o.evidence))
+
+    return tuple(map(told, found)) if size else found
 
 
 def _forms(rule: Rule, text: str, printed: str) -> tuple[str, ...]:
