@@ -119,6 +119,31 @@ def test_a_kill_that_the_launcher_saw_may_be_of_any_number(tmp_path: Path) -> No
     assert "host-oom-cgroup" in roots(found)
 
 
+@pytest.mark.parametrize(
+    ("log", "own", "job"),
+    [
+        ("slurm-4711.out", "", 9990),
+        ("slurm-4711.out", "", 4710),  # no component of a heterogeneous job: these follow
+        ("train.log", "srun: Terminating StepId=4711.0\n", 9990),
+        ("train.log", "slurmstepd: error: *** STEP 4711.0 ON n17 CANCELLED AT 2026-05-14T10:00:31 ***\n", 9990),
+    ],
+)
+def test_a_kill_in_another_jobs_group_explains_none_of_the_runs(tmp_path: Path, log: str, own: str, job: int) -> None:
+    killed = "srun: error: n17: task 3: Killed\n"
+    found = diagnosed(tmp_path, log, MEMCG.format(job=job), text=STEPS + killed + own)
+    assert roots(found) == ["sigkill-unknown-sender"]
+    (context,) = [f for f in found.findings if f.name == "host-oom-cgroup"]
+    assert context.role is Role.CONTEXT and context.captures[BYSTANDER] == f"job {job}"
+
+
+def test_a_step_that_a_host_tells_of_is_not_the_runs_own_word(tmp_path: Path) -> None:
+    told = "May 14 10:00:31 n17 slurmstepd[811]: error: *** STEP 4711.0 ON n17 CANCELLED AT 2026-05-14T10:00:31 ***\n"
+    (tmp_path / "messages").write_text(told)
+    killed = "srun: error: n17: task 3: Killed\n"
+    found = diagnosed(tmp_path, "train.log", MEMCG.format(job=9990), text=STEPS + killed)
+    assert "host-oom-cgroup" in roots(found)
+
+
 def test_a_node_counts_where_every_pod_of_the_run_is_placed(tmp_path: Path) -> None:
     kill = "12m   Warning   OOMKilling   node/{node}   Memory cgroup out of memory: Killed process 7 (python3)\n"
     pending = "44m   Normal   Pulled   pod/llm-worker-2   Container image already present on machine\n"

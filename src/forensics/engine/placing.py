@@ -33,6 +33,7 @@ def place(data: RunData, catalogue: Mapping[str, Signature]) -> Placed:
     data = kubernetes.align(scheduling.settled(data))
     launches = attempts.find(data, catalogue)
     data = attempts.number(data, launches)
+    data = joins.number_tasks(data) if kernels else data
     world = identity.know_world(data)
     if kernels:
         data = joins.place(data, world)

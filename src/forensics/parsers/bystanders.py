@@ -39,9 +39,17 @@ _JOB = lazy(
 # slurmctld, of a job that ended: "_job_complete: JobId=552 WTERMSIG 9"
 _COMPLETED = lazy(r"\b_?job_complete: JobI[dD]=(?P<job>\d{1,12})\b", re.ASCII)
 FINISHED = "run-finished"
-# The run's own processes that were killed, by what its launcher says: the kernel's word may then be of these, whatever
-# the job's number (tasks of an array and components of a heterogeneous job have their own).
+# What a step says of itself in the output of its job, from slurmstepd/req.c and srun/launch.c (older: "job step 42.0").
+_OWN_STEP = lazy(
+    r"\bslurmstepd: error: \*\*\* (?:STEP|JOB) (?P<stepd>\d{1,12})[.+ ]"
+    r"|\bsrun: (?:launch/slurm: \w+: )?(?:Force )?Terminat(?:ing|ed) (?:StepId=|job step )(?P<srun>\d{1,12})[.+]",
+    re.ASCII,
+)
+# The run's own processes that were killed, by what its launcher says: the kernel's word may then be of these where the
+# job's number is that of another component of a heterogeneous job. These follow the first one's, and are 128 at most
+# (slurm/slurm.h: MAX_HET_JOB_COMPONENTS).
 _KILLED = frozenset(("-9", "137"))
+_COMPONENTS = 128
 _KILLS = frozenset(("host-oom", "host-oom-cgroup", "sigkill-unknown-sender"))
 # `docker ps -a`: the name is the last column.
 _CONTAINERS = lazy(r"CONTAINER ID\s+IMAGE\s.*\bNAMES\s*$")
@@ -76,6 +84,10 @@ def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], fac
     """Place among the observations -> the Slurm job that the sign is about, where that is none of the run's."""
     files = {s.path: m["job"] for s in sources if (m := _OWN_FILE.search(s.path)) is not None}
     files |= {f.source: f.value for f in facts if f.name in _OWN_JOB and f.value.isdecimal()}
+    for o in observations:
+        text = o.evidence[0].text
+        if ("slurmstepd: " in text or "srun: " in text) and (m := _OWN_STEP.search(text)) is not None:
+            files.setdefault(o.evidence[0].file, m["stepd"] or m["srun"])
     if not files:
         return _of_a_controller(observations, sources)
     own = set(files.values())
@@ -87,8 +99,13 @@ def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], fac
     return {
         n: f"job {job}"
         for n, job in told.items()
-        if job not in own and not (killed and observations[n].signature in _KILLS)
+        if job not in own and not (killed and observations[n].signature in _KILLS and _may_be_component(job, own))
     }
+
+
+def _may_be_component(job: str, own: Iterable[str]) -> bool:
+    """Whether a job's number may be that of a further component of a heterogeneous job."""
+    return any(0 < int(job) - int(number) < _COMPONENTS for number in own)
 
 
 def _of_pbs(observations: Sequence[Observation], sources: Sequence[Source]) -> dict[int, str]:

@@ -51,6 +51,13 @@ def align(data: RunData) -> RunData:
     return clock.align(data)
 
 
+def number_tasks(data: RunData) -> RunData:
+    """`slurm_tasks.number`."""
+    from forensics.engine.kernel import slurm_tasks
+
+    return slurm_tasks.number(data)
+
+
 def in_zone_of_victims(data: RunData) -> RunData:
     """`clock.in_zone_of_victims`."""
     from forensics.engine.kernel import clock
