@@ -48,6 +48,7 @@ class Candidate:
     late: bool = False  # it came after what others say of a failure, and another rank's own error before that
     follows: Candidate | None = None  # an error of a rank that a launcher saw die before the one this is of
     untold: bool = False  # another root lies so close to it that nothing tells which came first
+    lost_host: str | None = None  # the host that others lost, by `lost_hosts`; empty where that is not told
     subject: str = ""  # tells candidates of one signature apart (an exception's type)
     outlived: tuple[Observation, ...] = ()  # earlier signs that did not end their process; not among `observations`
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from forensics.engine import lost_hosts
 from forensics.engine.borrowed import MPI_EXIT
 from forensics.engine.candidates import Candidate, times_seen
 from forensics.engine.causes import ended_by_a_stop, roots, with_step
@@ -242,6 +243,8 @@ class _Findings:
         return not any(rank < first for rank in c.ranks or () for first in firsts)
 
     def _node(self, c: Candidate, key: Observation) -> str | None:
+        if c.lost_host is not None:
+            return c.lost_host or None
         # Where all connections that broke end is told before where those are that report it.
         if c.signature.area == "nccl" and (end := common_host(c.observations)) is not None:
             return end
@@ -426,6 +429,7 @@ def diagnose(
     nodes: dict[int | None, Mapping[int, str]] = {None: anywhere}
     if len(attempts) > 1:  # a rank may be started on another host
         nodes.update((n, anywhere | nodes_of_ranks(data, world, n)) for n in attempts)
+    lost_hosts.settle(top, found, data, anywhere, world)
     made = _Findings(world, steps, nodes, hosts_in_tables(data, world), over, exits, srun)
     findings = []
     for n, c in enumerate(top, 1):

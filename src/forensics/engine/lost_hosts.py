@@ -1,0 +1,109 @@
+"""Which of two hosts was lost, where every process of one reports a broken connection and the other one falls silent.
+
+Who reports that a peer is gone is not where it happened. Of two hosts each names the other, so that addresses alone
+say nothing of which end is to blame; but where the logs of the far one stop without a word, it is that one. Where they
+go on or have words of their own, or are not there, the place is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from forensics.engine.candidates import Candidate
+from forensics.engine.collectives.addresses import PEER_NODE, reporter
+from forensics.engine.identity import World
+from forensics.engine.peers import GONE
+from forensics.engine.survival import CLOCK_SLACK
+from forensics.engine.whose import label
+from forensics.model import Observation, RunData
+
+# Beside what is surely of a peer that is gone: transfers to it that were given up, which name the process that did.
+GIVEN_UP = frozenset({"nccl-network-timeout"})
+FEWEST = 2  # processes that report it: one may have lost a link of its own
+SILENT = "All ranks of {near} report it, and the logs of {far} end without a word of a failure"
+_TELLING = ("cause", "symptom", "echo")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    near: str  # the host whose processes report
+    far: str | None  # name of the one at the other end of all connections; None where none is known
+
+
+def settle(
+    top: Sequence[Candidate], found: Sequence[Candidate], data: RunData, nodes: Mapping[int, str], world: World
+) -> None:
+    """Give each root that reports a lost peer the host that was lost, or say that the reporting one is none."""
+    for c in top:
+        signs = [o for o in c.observations if o.signature in GONE | GIVEN_UP]
+        if len(signs) < len(c.observations) or (ends := _ends(signs, data, nodes, world)) is None:
+            continue
+        if ends.far is not None and _falls_silent(ends.far, c, signs, found, data, nodes, world):
+            c.lost_host, c.ranks = ends.far, None
+            told = SILENT.format(near=ends.near, far=ends.far)
+            notes = [note for note in (c.observations[0].note, told) if note]
+            c.observations[0] = replace(c.observations[0], note=" ".join(notes))
+        elif all(o.signature in GONE for o in signs):
+            c.lost_host = ""
+
+
+def _ends(signs: Sequence[Observation], data: RunData, nodes: Mapping[int, str], world: World) -> _Ends | None:
+    """The two ends of all connections that are told of; None where the reports are not those of one whole host."""
+    hosts = {label(host): host for host in nodes.values()}
+    hosts |= {label(s.identity.node): s.identity.node for s in data.sources if s.identity.node}
+    told = [(o, world.of(o)) for o in signs]
+    near = {label(host) for o, rank in told if (host := reporter(o) or nodes.get(-1 if rank is None else rank))}
+    ranks = {rank for _, rank in told if rank is not None}
+    if len(near) != 1 or len(ranks) < FEWEST:
+        return None
+    (mine,) = near
+    if ranks != {rank for rank, host in nodes.items() if label(host) == mine}:
+        return None
+    named = {label(host) for o in signs if (host := o.captures.get(PEER_NODE) or _name(o.captures.get("peer")))}
+    if mine in named or len(named) > 1:
+        return None
+    others = {host for key, host in hosts.items() if key != mine}
+    if named:
+        others = {hosts.get(next(iter(named)), next(iter(named)))}
+    return _Ends(hosts.get(mine, mine), others.pop()) if len(others) == 1 else None
+
+
+def _name(peer: str | None) -> str | None:
+    """A peer's host as a line names it; None for an address."""
+    return peer if peer is not None and peer[:1].isalpha() and ":" not in peer else None
+
+
+def _falls_silent(
+    far: str,
+    c: Candidate,
+    signs: Sequence[Observation],
+    found: Iterable[Candidate],
+    data: RunData,
+    nodes: Mapping[int, str],
+    world: World,
+) -> bool:
+    """Whether the logs of a host's ranks are there, tell of no failure, and end before the last report of its loss."""
+    mine = {rank for rank, host in nodes.items() if label(host) == label(far)}
+    ends: dict[int, float] = {}
+    for writer in data.writers:
+        rank, attempt = writer.identity.rank, writer.identity.attempt
+        if rank in mine and attempt in (None, c.attempt) and writer.last_time is not None:
+            ends[rank] = max(writer.last_time, ends.get(rank, writer.last_time))
+    times = [o.time for o in signs if o.time is not None]
+    if not mine or ends.keys() != mine or not times:
+        return False
+    return max(ends.values()) <= max(times) + CLOCK_SLACK and not _speaks(far, mine, c, found, world)
+
+
+def _speaks(far: str, mine: Set[int], c: Candidate, found: Iterable[Candidate], world: World) -> bool:
+    return any(
+        other.attempt == c.attempt
+        and other.signature.kind in _TELLING
+        and other.signature.severity in ("fatal", "error")
+        and any(
+            world.of(o) in mine or (o.identity.node and label(o.identity.node) == label(far))
+            for o in other.observations
+        )
+        for other in found
+    )
