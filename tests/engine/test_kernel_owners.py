@@ -353,3 +353,27 @@ def test_a_fault_on_the_card_of_the_rank_that_tells_of_it_is_its_own_whatever_nu
     found = diagnose(tmp_path, inits() + STEPS + died(ILLEGAL), kernel(FAULT.format(bus="1c", pid=998877), "15:02:00"))
     assert roots(found) == [("cuda-illegal-memory-access", (1,))]
     assert any("Xid" in e.text for e in found.findings[0].evidence)
+
+
+@pytest.mark.parametrize(("pid", "surer"), [(4242, True), (77777, False)])
+def test_a_crash_of_a_process_that_nothing_names_makes_the_runs_own_no_surer(
+    tmp_path: Path, pid: int, surer: bool
+) -> None:
+    end = (
+        "Fatal Python error: Segmentation fault\n\n"
+        "Current thread 0x00007f0000000740 (most recent call first):\n"
+        '  File "/app/train.py", line 12 in main\n'
+        "E0502 15:03:01.000000 4000 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -11) "
+        "local_rank: 1 (pid: 4242) of binary: /usr/bin/python\n"
+    )
+    crash = f"May  2 15:03:00 n3 kernel: python[{pid}]: segfault at 0 ip 00007f2c32 sp 00007ffd error 4 in libx.so\n"
+    both = []
+    for name, kernel in (("alone", ""), ("both", crash)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.log").write_text(STEPS + end)
+        if kernel:
+            (tmp_path / name / "messages").write_text(kernel)
+        (found,) = analyse([str(tmp_path / name)]).of_role(Role.ROOT)
+        assert found.name == "rank-segfault"
+        both.append(found.confidence)
+    assert (both[1] > both[0]) is surer

@@ -27,7 +27,7 @@ from forensics.engine.first_silent import stopped_first
 from forensics.engine.hangs import is_hang, is_stop
 from forensics.engine.identity import World, task_list
 from forensics.engine.kernel import FACT as KERNEL_LOG
-from forensics.engine.kernel import KILLED
+from forensics.engine.kernel import FOREIGN, KILLED
 from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
@@ -110,12 +110,17 @@ def confidence(candidate: Candidate, rivals: int) -> float:
 
     It starts from the weight of the surest sign (how often such a line is right by itself), grows with independent
     signs (other kinds of evidence, other ranks), and shrinks where other roots stand beside it or where the finding is
-    a symptom, whose own cause is not known. Factors are set on cases with known answers; docs/confidence.md.
+    a symptom, whose own cause is not known. Factors are set on cases with known answers; docs/confidence.md. What a
+    kernel says of the crash of a process that the run's own files do not name, which may be another one, adds nothing.
     """
     sure = candidate.weight
-    kinds = {(o.evidence[0].line is None, round(o.weight, 2)) for o in candidate.observations}
+    kinds = {
+        (o.evidence[0].line is None, round(o.weight, 2))
+        for o in candidate.observations
+        if FOREIGN not in o.captures or o.signature not in KILLED
+    }
     doubt = 1 - sure
-    doubt *= 0.7 ** min(len(kinds) - 1, 2)
+    doubt *= 0.7 ** max(0, min(len(kinds) - 1, 2))
     sure = 1 - doubt
     if candidate.signature.kind == "symptom":
         sure *= 0.85
