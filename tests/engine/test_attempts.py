@@ -601,3 +601,45 @@ def test_a_port_that_the_attempt_before_may_still_hold_follows_from_its_end(tmp_
     assert [f.name for f in run.of_role(Role.ROOT)] == ["python-exception"]
     alone = _of_agents(tmp_path, *(f"[rank0]: {line}" for line in raised), last)
     assert [f.name for f in alone.of_role(Role.ROOT)] == ["address-in-use"]
+
+
+def started(minute: int, *lines: str) -> str:
+    head = f"Launching train.py --config base.yaml\n[2026-11-20 08:{minute:02}:00] INFO Starting run demo on 4 GPUs\n"
+    return head + "".join(f"{line}\n" for line in lines)
+
+
+MISSING = "ModuleNotFoundError: No module named 'flash_attn'"
+NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: '/data/tokens.json'"
+
+
+@pytest.mark.parametrize("lines", [[], CRASH[:-1]], ids=["bare", "traceback"])
+def test_starts_that_fail_before_any_step_are_attempts_and_the_last_ones_error_leads(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    found = run(tmp_path, train=started(0, *lines, MISSING) + started(5, *lines, NO_FILE))
+    assert found.run.attempts == 2
+    told = [(f.name, f.attempt) for f in found.of_role(Role.ROOT)]
+    assert told == [("python-exception", 1), ("module-not-found", 0)]
+
+
+def test_a_start_that_fails_as_the_one_before_is_the_same_again(tmp_path: Path) -> None:
+    found = run(tmp_path, train=started(0, MISSING) + started(5, MISSING))
+    assert [(f.name, f.attempt) for f in found.of_role(Role.ROOT)] == [("module-not-found", 0), ("module-not-found", 1)]
+    assert "same again" in terminal.render(found, width=100, colour=False).lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        started(0, *CRASH) + started(0, *CRASH),  # ranks of one start
+        started(0, "loading") + started(5, *CRASH),  # nothing failed before
+    ],
+)
+def test_what_introduces_itself_again_at_once_or_without_a_failure_is_no_attempt(tmp_path: Path, text: str) -> None:
+    assert run(tmp_path, train=text).run.attempts == 1
+
+
+def test_what_a_broken_card_did_to_the_first_start_stays_first(tmp_path: Path) -> None:
+    ecc = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    found = run(tmp_path, train=started(0, *CRASH[:-1], ecc) + started(5, *CRASH))
+    assert [f.attempt for f in found.of_role(Role.ROOT)][:1] == [0]

@@ -18,8 +18,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from forensics.engine.banners import repeats
-from forensics.engine.few import Row, few
+from forensics.engine.banners import Again, repeats
+from forensics.engine.few import Row, distinct, few
 from forensics.engine.identity import HOST_DOWN
 from forensics.engine.peers import LOST_PEER
 from forensics.engine.successive import launches as successive
@@ -48,6 +48,8 @@ LOOK = 50  # events
 LAST_STEPS = 10
 # Processes start at once after a restart, and their lines in other files bear other hosts' clocks (seconds).
 BEFORE_START = 30.0
+# Ranks of one start introduce themselves within seconds: what does so later (seconds) was started again.
+STARTED_AGAIN = 60.0
 # A pause between two steps that is none of training's own: so many of its longest intervals, and seconds.
 PAUSES, PAUSE = 10, 1800.0
 # torchelastic's agent, whose pid stands before, ends a round of its workers.
@@ -77,8 +79,9 @@ class Boundary(NamedTuple):
 class Event:
     """A line of a file that tells of starts and ends.
 
-    kind: restart, launch, banner, alike (a banner with other numbers), start, sign, death, raised (an exception, which
-    may have been caught), end or step.
+    kind: restart, launch, banner, alike (a banner with other numbers), anew (a banner that stands clearly later),
+    start, sign, death, raised (an exception, which may have been caught), failed (what ends a run, if it is the run's),
+    end or step.
     """
 
     line: int
@@ -192,9 +195,15 @@ def _introduced(stream: Sequence[Event], source: Source | None) -> Sequence[Even
     """The events of a file with those of a program that introduces itself again."""
     if source is None:
         return stream
-    first_step = next((e.line for e in stream if e.kind == "step"), None)
-    again = [Event(line, "banner" if same else "alike") for line, same in repeats(source, first_step)]
+    ends = next((e.line for e in stream if e.kind in ("step", "failed")), None)
+    again = [Event(a.line, _of_banner(a)) for a in repeats(source, ends)]
     return sorted([*stream, *again], key=_in_order) if again else stream
+
+
+def _of_banner(again: Again) -> str:
+    if not again.same:
+        return "alike"
+    return "anew" if again.later is not None and again.later >= STARTED_AGAIN else "banner"
 
 
 def _in_order(e: Event) -> tuple[int, bool]:
@@ -275,6 +284,10 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
         if path in streams and not any(e.kind == "restart" for e in streams[path]):
             streams[path] += rounds
     told = {path for path, stream in streams.items() if any(e.kind in ("restart", "launch", "death") for e in stream)}
+    # Of a failure that may be anybody's only a program that introduces itself again before any step tells more.
+    failed = {path for path, stream in streams.items() if any(e.kind == "failed" for e in stream)} - told
+    failed -= set(distinct(data.metrics["source"])) if failed and data.metrics.height else set()
+    told |= failed
     if data.metrics.height:
         told |= _counting_anew(data.metrics) & streams.keys()
     if data.metrics.height and told:
@@ -284,7 +297,11 @@ def events(data: RunData, catalogue: Mapping[str, Signature], paths: Iterable[st
             at = bisect_right(totals, (line, float("inf")))
             total = totals[at - 1][1] if at else None
             streams[path].append(Event(line, "step", time, step=step, epoch=epoch, rank=rank, total=total))
-    return {path: sorted(stream, key=_in_order) for path, stream in streams.items() if path in told}
+    return {
+        path: sorted((e for e in streams[path] if e.kind != "failed" or path in failed), key=_in_order)
+        for path in streams
+        if path in told
+    }
 
 
 def _rounds(observations: Iterable[Observation]) -> dict[str, list[Event]]:
@@ -397,7 +414,10 @@ def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
     stopped = interrupted and signature is not None and (signature.kind == "cause" or o.weight >= SURE_STOP)
     # Who has lost a peer in NCCL cannot go on in the same process, whatever ended that peer.
     # Nor does anything go on where a host went down: a scheduler starts the job again on others, and appends.
-    return "death" if name in DEATHS or name in LOST_PEER or name == HOST_DOWN or stopped else None
+    if name in DEATHS or name in LOST_PEER or name == HOST_DOWN or stopped:
+        return "death"
+    ends = signature is not None and signature.kind == "cause" and signature.severity == "fatal"
+    return "failed" if ends else None
 
 
 def _uncaught(traceback: Traceback) -> bool:
@@ -425,6 +445,7 @@ class _Attempt:
     stride: int = 1  # the largest interval between two records of it
     total: float | None = None  # where its counter ends
     time: float | None = None  # the last known one
+    failed: bool = False  # what ends a run, if it is the run's, stands in it
     raised: bool = False  # an exception stands below its last step
     stepped: float | None = None  # when that was
     interval: float = 0.0  # the longest one between two steps
@@ -545,7 +566,10 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             if pending is not None or at.dead or (at.ended and at.lines) or (at.lines and _leads_on(stream, n, at)):
                 begin(e)
                 counts.clear()
-        elif e.kind == "banner":  # each of several ranks introduces itself before it trains
+        elif e.kind == "anew" and not at.lines:
+            if at.dead or at.failed:
+                begin(e)
+        elif e.kind in ("banner", "anew"):  # each of several ranks introduces itself before it trains
             if at.lines and (pending is not None or at.dead or at.ended or _leads_on(stream, n, at)):
                 begin(e)
         elif e.kind == "alike":  # with other settings, where one fails and is called again
@@ -565,6 +589,8 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             at.dead, at.since, at.sign = True, 0, None
         elif e.kind == "raised":
             at.raised = True
+        elif e.kind == "failed":
+            at.failed = True
         elif e.kind == "end":
             at.ended = True
         elif pending is not None:

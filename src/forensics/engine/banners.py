@@ -7,6 +7,7 @@ there with other numbers, it may have been started with other settings, or anoth
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -38,12 +39,14 @@ class Again(NamedTuple):
 
     line: int  # counted from 1
     same: bool  # to the letter; else with other numbers
+    later: float | None = None  # seconds after the first time, by the lines' own times; None where they bear none
 
 
-def repeats(source: Source, first_step: int | None) -> tuple[Again, ...]:
+def repeats(source: Source, ends: int | None) -> tuple[Again, ...]:
     """Where the introduction of a log stands again, in the order of its lines.
 
-    first_step: the line of its first record of a step, before which the introduction ends; None where it has none.
+    ends: the line of its first record of a step, or of a failure, before which the introduction ends; None where it has
+    none.
     Empty for a file that is no log, larger than LARGEST, or one that cannot be read.
     """
     if source.kind is not Kind.LOG or source.size > LARGEST or source.gap is not None:
@@ -52,10 +55,11 @@ def repeats(source: Source, first_step: int | None) -> tuple[Again, ...]:
         data = beginning(source.file, LARGEST)
     except OSError:
         return ()
-    head = _introduction(data[:HEAD], first_step)
+    head = _introduction(data[:HEAD], ends)
     if len(head) < FEWEST:
         return ()
     found: list[Again] = []
+    began = _time(data, 0)
     key = _NUMBER.split(head[0], maxsplit=1)[0].encode()
     if len(key) < KEY or data.count(key) > MOST:
         key = head[0].encode()
@@ -64,19 +68,19 @@ def repeats(source: Source, first_step: int | None) -> tuple[Again, ...]:
         begin = data.rfind(b"\n", 0, hit) + 1
         number += data.count(b"\n", at, begin)
         if (same := _begins_with(head, data, begin)) is not None:
-            found.append(Again(number, same))
+            again = _time(data, begin)
+            found.append(Again(number, same, again - began if again is not None and began is not None else None))
         at = data.find(b"\n", hit) + 1
         number += 1
     return tuple(found)
 
 
-def _introduction(data: bytes, first_step: int | None) -> list[str]:
-    """The first lines of a file, without times and prefixes; fewer than LINES where two are the same."""
-    lines = data.split(b"\n")[: first_step - 1 if first_step is not None else None]
-    texts = (message(line) for line in lines)
+def _introduction(data: bytes, ends: int | None) -> list[str]:
+    """The first lines of a file up to a traceback, without times and prefixes; fewer than LINES where two are one."""
+    lines = data.split(b"\n")[: ends - 1 if ends is not None else None]
+    texts = itertools.takewhile(lambda text: _TRACEBACK not in text, map(message, lines))
     said = [text for text in texts if len(text) >= SHORTEST and not _WARNS.search(text)]
-    head = list(dict.fromkeys(said[:LINES]))
-    return [] if any(_TRACEBACK in text for text in head) else head
+    return list(dict.fromkeys(said[:LINES]))
 
 
 def _begins_with(head: Sequence[str], data: bytes, begin: int) -> bool | None:
@@ -96,6 +100,20 @@ def _begins_with(head: Sequence[str], data: bytes, begin: int) -> bool | None:
                 return same
         elif n == 0:
             return None
+        if end < 0:
+            return None
+        at = end + 1
+    return None
+
+
+def _time(data: bytes, begin: int) -> float | None:
+    """The first time that the lines of an introduction bear, which stands from an offset on (seconds)."""
+    at = begin
+    for _ in range(LINES):
+        end = data.find(b"\n", at)
+        line = data[at : end if end >= 0 else len(data)]
+        if (time := clean(line[:1000].decode("utf-8", "replace")).time) is not None:
+            return time
         if end < 0:
             return None
         at = end + 1

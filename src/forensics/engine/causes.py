@@ -57,6 +57,10 @@ from forensics.signatures.schema import Signature
 # What says that a launcher or a scheduler started the run again, or that it goes on from where it was.
 AUTOMATIC = frozenset({"worker-group-restarted", "worker-restart", "run-resumed"})
 
+# Areas of what a program, its settings and its data bring about: it is mended before the next start by hand.
+OF_PROGRAMS = frozenset({"code", "config", "data"})
+OF_STARTS = frozenset({"module-not-found", "import-name-missing", "arguments-rejected", "command-not-found"})
+
 
 def _order(c: Candidate) -> tuple[object, ...]:
     """Sort key: the most telling first."""
@@ -230,6 +234,8 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock, by_hand: bool) -
             if c.attempt < last and (c.signature.name, c.subject) not in own:
                 c.overcome = True
                 c.yields = f"attempt {last} trained on after it and came to grief by something else"
+        if by_hand and not steps.reached:
+            _mark_mended(live, telling, last)
         return
     failed = [c for c in telling if c.attempt == last and c.signature.verdict != "interrupted"]
     fresh = by_hand and bool(failed) and not any(map(_of_remains, failed))
@@ -250,6 +256,27 @@ def _mark_overcome(live: Sequence[Candidate], steps: StepClock, by_hand: bool) -
                     else "was started from the first step again"
                 )
                 c.yields = f"attempt {last} {how} and died of something else"
+
+
+def _mark_mended(live: Sequence[Candidate], telling: Sequence[Candidate], last: int) -> None:
+    """Mark errors of the program or its settings at a start, where it was started again by hand and dies of another.
+
+    None came to a first step. What a card, a host or a full disk did to one may be what ends the next, in other words.
+    """
+    own = [c for c in telling if c.attempt == last]
+    if not own or any(_of_remains(c) or c.signature.name == leftovers.PORT_TAKEN for c in own):
+        return
+    same = {(c.signature.name, c.subject) for c in own}
+    for attempt in {c.attempt for c in live if c.attempt < last}:
+        theirs = [c for c in telling if c.attempt == attempt]
+        if all(_of_a_program(c) and (c.signature.name, c.subject) not in same for c in theirs):
+            for c in theirs:
+                c.overcome, c.yields = True, f"attempt {last} began anew after it and died of something else"
+
+
+def _of_a_program(c: Candidate) -> bool:
+    by_program = c.signature.area in OF_PROGRAMS or c.signature.name in OF_STARTS
+    return c.raised_alone or (c.signature.kind == "cause" and by_program)
 
 
 def _of_remains(c: Candidate) -> bool:
