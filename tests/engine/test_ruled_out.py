@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 from forensics.engine.candidates import Candidate
+from forensics.engine.pipeline import Options, analyse_with_data
 from forensics.engine.ruled_out import Witness, ruled_out, witness
-from forensics.model import COLLECTIVES_COLUMNS, METRICS_COLUMNS, Evidence, Fact, Observation, RunData, schema
+from forensics.model import COLLECTIVES_COLUMNS, METRICS_COLUMNS, Evidence, Fact, Observation, Role, RunData, schema
 from forensics.signatures.schema import EvidenceRule, LookAlike, Signature, load_catalogue
 
 LOG = EvidenceRule(source="log", pattern="boom")
@@ -39,7 +40,8 @@ def judge(looks, others=(), extra=(), **held):
     )
     catalogue = {s.name: s for s in (*extra, signature("other"), signature("host-oom"))}
     catalogue["spike"] = signature("spike", (EvidenceRule(source="metrics", detector="loss_spike"),))
-    return ruled_out(root, [root, *others], run(**held), catalogue)
+    standing = {c.signature.name for c in (root, *others) if c.context is None}
+    return ruled_out(root, [root, *others], standing, run(**held), catalogue)
 
 
 def test_the_line_of_the_root_rules_out_what_would_read_otherwise():
@@ -48,11 +50,30 @@ def test_the_line_of_the_root_rules_out_what_would_read_otherwise():
     assert "the tell" in item.reason
 
 
-def test_a_look_alike_that_only_followed_is_shown_with_both_lines():
+def test_a_look_alike_that_followed_stands_in_the_cascade_and_is_not_ruled_out():
     cause = candidate(signature("first"), 3)
-    (item,), _ = judge(["other"], [candidate(signature("other"), 20, explained_by=cause)])
-    assert [e.line for e in item.evidence] == [20, 3]
-    assert "follows from first" in item.reason
+    followed = candidate(signature("other"), 20, explained_by=cause)
+    assert judge(["other"], [followed]) == ((), ())
+    harmless = candidate(signature("other"), 9, context="training went on afterwards")
+    assert judge(["other"], [harmless, followed]) == ((), ())
+
+
+def test_no_finding_that_stands_is_ruled_out(tmp_path):
+    first, second = tmp_path / "attempt1", tmp_path / "attempt2"
+    first.mkdir()
+    second.mkdir()
+    (first / "stderr.log").write_text(
+        "OSError: [Errno 28] No space left on device: '/data/ckpt/step_100.pt'\n"
+        "RuntimeError: [enforce fail at inline_container.cc:471] . PytorchStreamWriter failed writing file data/811: "
+        "file write failed\n"
+    )
+    (second / "stderr.log").write_text(
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n"
+    )
+    found = analyse_with_data([str(tmp_path)], Options()).diagnosis
+    standing = {f.name for f in found.findings if f.role is not Role.CONTEXT}
+    assert {"disk-full", "checkpoint-corrupt"} <= standing
+    assert found.ruled_out and standing.isdisjoint(item.name for item in found.ruled_out)
 
 
 def test_a_look_alike_that_did_no_harm_is_shown_with_the_reason():
@@ -115,7 +136,6 @@ def test_where_signatures_of_the_catalogue_show_themselves(name, where):
 
 
 def test_what_a_line_rules_out_comes_before_what_only_silence_speaks_against():
-    cause = candidate(signature("first"), 3)
     looks = [*(f"unsaid-{n}" for n in range(6)), "other"]
-    items, _ = judge(looks, [candidate(signature("other"), 20, explained_by=cause)])
+    items, _ = judge(looks, [candidate(signature("other"), 20, context="training went on afterwards")])
     assert [item.name for item in items] == ["other", "unsaid-0", "unsaid-1", "unsaid-2"]

@@ -447,7 +447,8 @@ def diagnose(
         findings.append(made.finding(c, n, Role.CONTEXT, round(c.weight, 2), ids))
     verdict = _verdict(top, found, data, steps)
     first = top[0] if top else None
-    ruled, unseen = ruled_out(first, found, data, catalogue) if first else ((), ())
+    standing = {c.signature.name for c in (*top, *rest)}
+    ruled, unseen = ruled_out(first, found, standing, data, catalogue) if first else ((), ())
     running = verdict is Verdict.HEALTHY and not any(c.signature.name == FINISHED for c in found)
     return Diagnosis(
         run=_summary_of_run(data, world, running),

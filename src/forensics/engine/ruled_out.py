@@ -1,15 +1,15 @@
 """What else it could have been: look-alikes of the first root, with the line that speaks against each.
 
 A look-alike is ruled out by a line: the root's own, where what it says tells the two apart; or the look-alike's, where
-that is there and only followed, or did no harm. These come first, and what only the logs' silence speaks against comes
-last. Where a look-alike would show in a kind of file that the run does not
-hold, nothing rules it out, and that file is missing evidence.
+that is there and did no harm. These come first, and what only the logs' silence speaks against comes last. What stands
+among the findings, as another root or as what follows from one, did happen and is not ruled out. Where a look-alike
+would show in a kind of file that the run does not hold, nothing rules it out, and that file is missing evidence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
 from forensics.engine.candidates import Candidate
@@ -74,17 +74,26 @@ def _read(data: RunData) -> Mapping[Witness, str]:
 
 
 def ruled_out(
-    first: Candidate, found: Sequence[Candidate], data: RunData, catalogue: Mapping[str, Signature]
+    first: Candidate,
+    found: Sequence[Candidate],
+    standing: Collection[str],
+    data: RunData,
+    catalogue: Mapping[str, Signature],
 ) -> tuple[tuple[RuledOut, ...], tuple[MissingEvidence, ...]]:
-    """(look-alikes of the first root that a line rules out, evidence that would show or rule out the others)."""
+    """(look-alikes of the first root that a line rules out, evidence that would show or rule out the others).
+
+    standing: names of what stands as a root or follows from one.
+    """
     ruled: list[RuledOut] = []  # by a line of their own, or by a kind of evidence that was read for them
     unsaid: list[RuledOut] = []
     missing: list[MissingEvidence] = []
     held = _read(data)
     for look in first.signature.lookalikes:
+        if look.name in standing:
+            continue
         seen = [c for c in found if c.signature.name == look.name]
         if seen:
-            ruled += [item for c in seen for item in _seen(c)][:1]
+            ruled += [_harmless(c) for c in seen if c.context is not None][:1]
             continue
         signature = catalogue.get(look.name)
         where = witness(signature) if signature is not None else Witness.LOGS
@@ -109,12 +118,6 @@ def _has_several_ranks(data: RunData) -> bool:
     return bool(data.metrics.height) and data.metrics["rank"].drop_nulls().n_unique() > 1
 
 
-def _seen(candidate: Candidate) -> Iterator[RuledOut]:
-    """Why a look-alike that shows itself is not the cause; nothing where it stands as a root of its own."""
-    own = candidate.key.evidence[:1]
-    if candidate.context is not None:
-        yield RuledOut(candidate.signature.name, f"its line is there; {candidate.context}", own)
-    elif candidate.explained_by is not None:
-        cause = candidate.explained_by
-        reason = f"its line is there, and follows from {cause.signature.name}"
-        yield RuledOut(candidate.signature.name, reason, (*own, *cause.key.evidence[:1]))
+def _harmless(candidate: Candidate) -> RuledOut:
+    """Why a look-alike that shows itself is not the cause."""
+    return RuledOut(candidate.signature.name, f"its line is there; {candidate.context}", candidate.key.evidence[:1])
