@@ -736,6 +736,33 @@ def test_a_cause_that_has_no_mark_is_named_below() -> None:
     assert not any("Without a mark" in note for note in timed.swimlane.notes)
 
 
+@pytest.mark.parametrize(
+    ("culprit", "attempt", "explained_by", "marks"),
+    [
+        (1, 0, "f1", [(1, 40.0, True), (0, 50.0, False)]),
+        (1, 1, "f1", [(1, 40.0, False), (0, 50.0, False)]),  # what another attempt met
+        (2, 0, "f1", [(1, 40.0, False), (0, 50.0, False)]),  # another rank's
+        (1, 0, "f9", [(1, 40.0, False), (0, 50.0, False)]),  # what follows from something else
+    ],
+)
+def test_a_cause_without_a_time_is_marked_where_its_first_effect_on_the_culprit_is(
+    culprit: int, attempt: int, explained_by: str, marks: list[tuple[int, float, bool]]
+) -> None:
+    exited = replace(seen(1, 40.0, "rank-exited-early"), identity=Identity(rank=1, attempt=0))
+    found = run(
+        3,
+        finding(name="disk-full", ranks=(culprit,), attempt=attempt),
+        finding(id="f2", name="rank-exited-early", role=Role.CASCADE, explained_by=explained_by),
+        finding(id="f3", name="collective-timeout", role=Role.CASCADE, explained_by="f2"),
+    )
+    writers = [writer(rank, 0.0, 60.0) for rank in range(3)]
+    told = made(data((), writers, [exited, seen(0, 50.0, "collective-timeout")]), found).swimlane
+    assert told is not None
+    assert sorted((lane.ranks[0], s.x, s.root) for lane in told.lanes for s in lane.signs) == sorted(marks)
+    assert any("disk-full: the mark is where" in note for note in told.notes) == marks[0][2]
+    assert any("Without a mark" in note for note in told.notes) != marks[0][2]
+
+
 def test_a_culprit_that_said_nothing_is_shown_though_the_size_of_the_run_is_not_known() -> None:
     calls = [in_group(rank, "0 default_pg", 7, done=False) for rank in (0, 1, 3)]
     (group,) = made(data(collectives=calls), run(None, finding(name="collective-timeout", ranks=(2,)))).sequences

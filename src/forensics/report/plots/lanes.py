@@ -6,10 +6,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from forensics.model import Diagnosis, Kind, Observation, Role, RunData
+from forensics.model import Diagnosis, Finding, Kind, Observation, Role, RunData
 from forensics.rank_ranges import SHORT, rank_ranges
 from forensics.report.plots.model import CollectiveProgress, Lane, Sign, Swimlane
 from forensics.report.plots.sequences import Progress
@@ -106,7 +106,12 @@ def swimlane(data: RunData, diagnosis: Diagnosis, progress: Progress) -> Swimlan
     of_ranks = _of_ranks(data)
     known = of_ranks | {writer.source for writer in data.writers if writer.identity.rank is not None}
     known |= {s.path for s in data.sources if s.identity.node is not None or s.kind is not Kind.LOG}
-    return _picture(axis, lives, files, diagnosis, progress, of_ranks, known)
+    by_effect = _mark_by_effect(data, diagnosis, wanted, axis, lives, files)
+    picture = _picture(axis, lives, files, diagnosis, progress, of_ranks, known)
+    if picture is None or not by_effect:
+        return picture
+    note = f"No {axis} is known of {_listed(by_effect)}: the mark is where the first effect on a culprit is told."
+    return replace(picture, notes=(*picture.notes, note))
 
 
 def _of_ranks(data: RunData) -> set[str]:
@@ -188,6 +193,48 @@ def _lives(
         if owner is not None and not life_of_file.spans and life_of_file.signs.keys() <= owner.signs.keys():
             del files[path]
     return lives, files
+
+
+def _mark_by_effect(
+    data: RunData,
+    diagnosis: Diagnosis,
+    wanted: Mapping[str, bool],
+    axis: str,
+    lives: Mapping[int, _Life],
+    files: Mapping[str, _Life],
+) -> list[str]:
+    """Marks each root that has no place on the axis where the first thing that follows from it is told of a culprit.
+
+    It came no later than that. Returns the names of these roots.
+    """
+    marked = {s.name for life in (*lives.values(), *files.values()) for s in life.signs.values() if s.root}
+    placed: dict[str, None] = {}
+    for root in diagnosis.of_role(Role.ROOT):
+        if root.name in marked or not root.ranks:
+            continue
+        follows = _following(diagnosis, root)
+        for o in data.observations:
+            at = _place(o, axis, None)
+            other = root.attempt is not None and o.identity.attempt not in (None, root.attempt)
+            if o.signature not in follows or other or at is None or not math.isfinite(at):
+                continue
+            for rank in _ranks(o, wanted):
+                if rank in root.ranks and rank in lives:
+                    lives[rank].sign(Sign(float(at), root.name, True))
+                    placed[root.name] = None
+    return list(placed)
+
+
+def _following(diagnosis: Diagnosis, root: Finding) -> set[str]:
+    """The names of what follows from a root, by whatever links."""
+    causes = {root.id}
+    names: set[str] = set()
+    left = [f for f in diagnosis.findings if f.explained_by is not None]
+    while found := [f for f in left if f.explained_by in causes]:
+        causes |= {f.id for f in found}
+        names |= {f.name for f in found}
+        left = [f for f in left if f.id not in causes]
+    return names
 
 
 def _timed_out(o: Observation) -> bool:
