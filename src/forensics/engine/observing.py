@@ -13,6 +13,7 @@ from forensics.engine import (
     duplicated_ranks,
     faults,
     identity,
+    lfs_pointers,
     powerloss,
     progress,
     raised,
@@ -71,6 +72,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
         from forensics.engine import stalls
 
         found = stalls.told(data, found, clock, catalogue)
+    found = lfs_pointers.told(found, data.sources)
     found = cut_saves.told(resumes.settle(found, data.tracebacks, data.facts), data.sources, catalogue)
     found = joins.settle(found, catalogue) if placed.kernels else found
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
