@@ -15,8 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives import joined, notebook, pyspy, records, slurm
-from forensics.archives.formats import JOINED, JUPYTER, MARK, PYSPY, RECORDS, SLURM, plain_name, tar_header, text_name
+from forensics.archives import joined, journal, notebook, pyspy, records, slurm
+from forensics.archives.formats import (
+    JOINED,
+    JOURNAL,
+    JUPYTER,
+    MARK,
+    PYSPY,
+    RECORDS,
+    SLURM,
+    plain_name,
+    tar_header,
+    text_name,
+)
 from forensics.archives.limits import CHUNK, DEFAULT, Limits, Member, Stop, Unpacked
 from forensics.archives.split import laid_end_to_end
 from forensics.archives.streams import Piece, Stream, decoder
@@ -236,6 +247,8 @@ def _held(raw: BinaryIO, name: str, what: str) -> tuple[str, Iterator[bytes]]:
         return text_name(name), slurm.text(raw)
     if what == PYSPY:
         return text_name(name), pyspy.text(raw)
+    if what == JOURNAL:
+        return name, journal.text(raw)
     if what == JUPYTER:
         return notebook.NAME, notebook.text(raw)
     # A log that was emptied while its writer held it open begins with zeros, and was told by its end.
