@@ -85,3 +85,43 @@ def test_an_error_behind_such_columns_has_rank_and_node(tmp_path: Path) -> None:
     report = analyse([str(tmp_path)], Options(cache=False))
     root = report.findings[0]
     assert (root.name, root.ranks, root.node) == ("cuda-oom", (3,), "gpua013")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "I1127 10:00:{i:02}.000000 {r}39 train.cc:88] Rank {r}: {m}",
+        "[NeMo I 2026-11-27 10:00:{i:02} nemo_logging:349] rank {r}: {m}",
+        "2026-11-27 10:00:{i:02} | INFO | fairseq_cli.train | rank {r}: {m}",
+        "2026-11-27 10:00:{i:02},123 - INFO - rank:{r} - {m}",
+        "2026-11-27 10:00:{i:02} [INFO] global_rank={r} {m}",
+    ],
+)
+def test_a_rank_behind_the_head_of_all_records(form: str) -> None:
+    voted = vote([form.format(i=i, r=r, m=f"step {i}") for i in range(6) for r in range(4)])
+    got = clean(form.format(i=11, r=3, m=OOM), voted, 1_795_824_000.0)
+    assert (got.identity.rank, got.text, got.time is not None) == (3, OOM, True)
+
+
+def test_a_rank_behind_the_head_of_all_records_and_a_host_before_it() -> None:
+    voted = vote([f"gpu0{1 + r // 2}: {TIME} [INFO] rank={r} step {i}" for i in range(6) for r in range(4)])
+    got = clean(f"gpu02: {TIME} [ERROR] rank=3 {OOM}", voted)
+    assert (got.identity.node, got.identity.rank, got.text) == ("gpu02", 3, OOM)
+
+
+def test_what_is_bound_to_a_logger_stands_behind_the_message() -> None:
+    form = "2026-11-27T10:00:{i:02}Z [{l:<8}] {m} [train] rank={r} host=gpu0{n} step={i}"
+    lines = [form.format(i=i, r=r, n=1 + r // 2, l="info", m="going on") for i in range(6) for r in range(4)]
+    got = clean(form.format(i=11, r=3, n=2, l="error", m=OOM), vote(lines))
+    assert (got.identity.rank, got.identity.node) == (3, "gpu02")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"{TIME} INFO layer {n} rank {n} alpha 32" for n in range(20)],
+        [f"{TIME} INFO step {n} loss 2.0" for n in range(30)] + [f"{TIME} INFO rank 3: out of data"] * 4,
+    ],
+)
+def test_ranks_in_few_lines_or_of_other_things_are_no_writers(lines: list[str]) -> None:
+    assert vote(lines) == frozenset()

@@ -340,3 +340,16 @@ def test_a_launchers_own_line_among_those_of_hosts(word: str) -> None:
     voted = vote([f"node-{i % 2}: line {i}" for i in range(20)])
     assert clean(f"{word}: error: it ends", voted).identity.node is None
     assert clean("node-1: it ends", voted).identity.node == "node-1"
+
+
+@pytest.mark.parametrize("head", ["[3]<stderr>:", "Fri Nov 27 10:00:11 2026[3]<stderr>:", "[3]<stderr>: "])
+def test_horovodruns_own_label(head: str) -> None:
+    got = clean(f"{head}ValueError: x", reference=NOV27)
+    assert (got.text, got.identity) == ("ValueError: x", Identity(rank=3, stream="stderr"))
+    assert (got.time is not None) is head.startswith("Fri")
+
+
+def test_the_label_of_gnu_parallel_before_a_tab() -> None:
+    voted = vote([f"gpu0{i % 2}\tline {i}" for i in range(20)])
+    assert clean("gpu01\tValueError: x", voted).identity.node == "gpu01"
+    assert vote([f"step{i}\tloss {i}" for i in range(20)]) == frozenset()

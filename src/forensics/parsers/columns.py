@@ -1,8 +1,8 @@
 """The columns at the head of a logger's record that name a host and a rank: `<time> gpua013 rank3 ERROR ...`.
 
 The formats of Python's logging put them in any order, with blanks, bars, dashes or brackets between. Before a level, or
-in brackets, a rank is the writer's; behind a level the message may begin with it (`ERROR gpu07 rank3 is gone`), and
-only a file whose lines have it throughout means its writer.
+in brackets, a rank is the writer's. Behind a level, or another head of a record, the message may begin with it (`ERROR
+gpu07 rank3 is gone`), and only a file whose lines have it throughout means its writer.
 """
 
 from __future__ import annotations
@@ -37,4 +37,19 @@ BEHIND_A_LEVEL: dict[str, str] = {
     "host_rank_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_LEVEL} ?{_BETWEEN}{_HOST}{_BETWEEN}{_RANK}{_END}",
     "rank_host_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_LEVEL} ?{_BETWEEN}{_RANK}{_BETWEEN}{_HOST}{_END}",
     "host_and_rank_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_HOST}{_BETWEEN}{_LEVEL} ?{_BETWEEN}{_RANK}{_END}",
+}
+
+# What begins a record: a time, seconds since the epoch, a level or the letter of one (glog, NeMo).
+_BEGINS = rf"[\[(]?(?:\d{{2,13}}[-/: ]|(?:{_LEVEL})\b|[FEWIV]\d{{4}} |NeMo [FEWID] )"
+# A rank behind the head of a record, without brackets: `.. train.py:88] rank 3: `, `.. - INFO - rank:3 - `.
+# The whole head is taken off; `ts` is the part that may hold a time.
+BY_RANK: dict[str, str] = {
+    "rank_behind_head": (
+        rf"^(?P<ts>{_BEGINS}.{{0,120}}?(?:[\]|>:-]|{_LEVEL}) {{1,8}})(?:[Gg]lobal[_ ])?{_RANK}(?:: ?| ?[|,-] ?| )"
+    ),
+    # structlog's ConsoleRenderer, which prints what is bound to a logger behind the message
+    "bound_rank": (
+        rf"^(?P<rest>(?:{_TIME} )?\[(?:debug|info|warning|error|critical|exception) {{0,6}}\] "
+        rf"(?=.*? (?:host|hostname|node)={_HOST}(?:\s|$)|).{{1,2000}}? rank=(?P<rank>\d{{1,9}})(?:\s|$))"
+    ),
 }

@@ -59,7 +59,11 @@ ALWAYS: dict[str, str] = {
         r"\[[^,\]\s]*,(?P<rank>\d+)\](?:\[(?P<host>[^:\]]+):(?P<pid>\d+)\])?<(?P<stream>stdout|stderr|stddiag)>: ?"
     ),
     "sagemaker": r"^\[\d+,mpirank:(?P<rank>\d+),(?P<host>[^\]\s]+)\]<(?P<stream>stdout|stderr)>: ?",
-    "pmix": r"^\[(?P<rank>\d+)\]<(?P<stream>stdout|stderr|stddiag)>: ",
+    # PMIx, and horovodrun without MPI (horovod/runner/util/streams.py), which puts no blank behind it
+    "pmix": (
+        r"^(?P<ts>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+        r"\[(?P<rank>\d+)\]<(?P<stream>stdout|stderr|stddiag)>: ?"
+    ),
     "ray": r"^\((?:raylet|[^()]{0,120}?pid=(?P<pid>\d+))(?:, ip=(?P<host>[0-9a-fA-F.:]+))?\) ?",
     "torchrun_rank": r"^\[rank(?P<rank>\d+)\]: ?",
     "torchrun_tee": r"^\[[A-Za-z_][\w.-]{0,40}?(?P<local_rank>\d+)\]:",
@@ -108,6 +112,7 @@ VOTED: dict[str, str] = {
     "compose": r"^(?!(?:r|rank)\d{1,5}\s)(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
     # docker service logs (Swarm): service.slot.task@node
     "swarm": r"^[\w.-]+\.\d+\.[a-z0-9]{4,30}@(?P<host>[A-Za-z0-9][\w.-]*)\s+\| ",
+    "tabbed": rf"^(?P<host>{_NUMBERED_HOST})\t",  # GNU parallel --tag
     **columns.BEHIND_A_LEVEL,
     # `[gpu02:3] `: a host and the number of a process, on it or in the run (`_numbered`)
     "host_local": rf"^\[(?!{WITHIN})(?P<host>{_NUMBERED_HOST}):(?P<local_rank>\d{{1,5}})\] ",
@@ -124,6 +129,7 @@ VOTED: dict[str, str] = {
         r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: (?:<[0-3]>)?"
     ),
 }
+VOTED |= columns.BY_RANK  # behind all others, which tell of hosts
 # What all lines of a file are indented by, as in a log that was quoted; several of these make up any number of blanks.
 INDENTS = (16, 8, 4, 2, 1)
 VOTED |= {f"indent_{n}": f"^(?P<indent> {{{n}}})" for n in INDENTS}
@@ -315,7 +321,11 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
         if "indent" in pattern.groupindex:
             continue
         sample = stamped if "ts" in pattern.groupindex else unlabelled
-        value = "host" if "host" in pattern.groupindex else 1
+        value: str | int = "host" if "host" in pattern.groupindex else 1
+        if name in columns.BY_RANK:  # behind labels
+            value = "rank"
+            labels = [_VOTED[n] for n in accepted if not n.startswith("indent")]
+            sample = [line[max((m.end() for p in labels if (m := p.match(line))), default=0) :] for line in whole]
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         distinct = Counter(values)
         usual = len(sample) >= 4 and len(values) >= 0.8 * len(sample) and len(values) >= 3 * len(distinct)
@@ -422,7 +432,7 @@ def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tu
         name = some.lastgroup or ""
         return (name, m) if (m := _ALWAYS[name].match(text)) is not None else None
     always = _ALWAYS.items() if some is not None else ()  # behind the first of them there may be another
-    for name, pattern in (*always, *((n, _VOTED[n]) for n in voted)):
+    for name, pattern in (*always, *((n, p) for n, p in _VOTED.items() if n in voted)):
         m = pattern.match(text)
         if m is not None and m.end() > 0 and not repeats(name, m):
             return name, m
