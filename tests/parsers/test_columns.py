@@ -125,3 +125,26 @@ def test_what_is_bound_to_a_logger_stands_behind_the_message() -> None:
 )
 def test_ranks_in_few_lines_or_of_other_things_are_no_writers(lines: list[str]) -> None:
     assert vote(lines) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "2026-11-27 10:00:{i:02},123 {l} gpu0{n} rank{r} {m}",
+        "{l[0]}1127 10:00:{i:02}.000000 {r}39 train.cc:88] Rank {r}: {m}",
+        "gpu0{n}: 2026-11-27 10:00:{i:02} [{l}] rank={r} {m}",
+    ],
+)
+def test_a_traceback_below_a_record_with_such_a_head_is_its_ranks(tmp_path: Path, form: str) -> None:
+    lines = [
+        form.format(i=i, r=r, n=1 + r // 2, l="INFO", m=f"step {i} loss 2.{9 - i}") for i in range(8) for r in range(4)
+    ]
+    lines.append(form.format(i=30, r=3, n=2, l="ERROR", m="training failed"))
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/srv/job/train.py", line 14, in <module>',
+        "    x = b['y']",
+    ]
+    (tmp_path / "train.log").write_text("\n".join([*lines, *raised, "KeyError: 'y'"]) + "\n")
+    root = analyse([str(tmp_path)], Options(cache=False)).findings[0]
+    assert (root.name, root.ranks) == ("python-exception", (3,))

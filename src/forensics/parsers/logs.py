@@ -233,7 +233,7 @@ def _tracebacks(
             traceback = replace(traceback, identity=replace(traceback.identity, local_rank=local, rank=None))
         above = before.rstrip().rpartition("\n")[2]
         traceback = replace(traceback, thread=tb.thread_of(above))
-        traceback = replace(traceback, identity=_speaker(traceback.identity, before, above, reader, hit))
+        traceback = replace(traceback, identity=_speaker(traceback.identity, before, above, reader, hit, voted))
         timed = traceback.time is not None
         if not timed:
             time, known = _time_before(reader, hit.offset, reference)
@@ -244,7 +244,7 @@ def _tracebacks(
     return tuple(found), tuple(unended)
 
 
-def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit) -> Identity:
+def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit, voted: frozenset[str]) -> Identity:
     """The identity of a traceback, completed by the record that it ends: a logger's, or a row of a launcher's table.
 
     A logger writes its message and the traceback in one piece, and names the process in the first line only.
@@ -254,8 +254,8 @@ def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit) 
     first = reader.read(hit.offset, 200).partition(b"\n")[0].decode("utf-8", "replace")
     if launchers.IN_ROW.search(first):
         return launchers.worker_of(before).over(own)
-    if _FAILURE.search(above[:300]):
-        said = clean(above[:1000])
+    if _FAILURE.search(above[:300]) or severity.level_of(above[:300]) is not None:
+        said = clean(above[:1000], voted)
         if said.identity.rank is not None:
             return own.over(Identity(rank=said.identity.rank, node=said.identity.node, pid=said.identity.pid))
     return own

@@ -105,8 +105,8 @@ GREPPED: dict[
 VOTED: dict[str, str] = {
     "srun": r"^ {0,6}(?P<task>\d{1,5}): ",
     "srun_het": r"^P\d+ +(?P<task>\d{1,5}): ",
-    # not what the launchers say themselves, whose lines bear none
-    "pdsh": r"^(?!(?:srun|slurmstepd|salloc|sbatch|mpirun|mpiexec|torchrun|bash|sh|make): )"
+    # not what the launchers say themselves, whose lines bear none, nor the exception that ends a bare traceback
+    "pdsh": r"^(?!(?:srun|slurmstepd|salloc|sbatch|mpirun|mpiexec|torchrun|bash|sh|make|[\w.]*(?:Error|Exception)): )"
     r"(?P<host>[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ",
     "tagged": r"^(?:r|rank)(?P<rank>\d{1,5}) +\| ",  # scripts that tag the lines of their ranks
     "compose": r"^(?!(?:r|rank)\d{1,5}\s)(?P<host>[A-Za-z0-9][\w.-]*?)\s+\| ",
