@@ -6,6 +6,7 @@ import re
 
 from forensics.archives import records
 from forensics.archives.collected import SYSTEMS
+from forensics.archives.cri import looks_like_parts
 from forensics.archives.joined import looks_joined
 from forensics.archives.journal import looks_like_journal
 from forensics.archives.notebook import looks_like_notebook
@@ -13,10 +14,10 @@ from forensics.archives.pyspy import looks_like_stacks
 from forensics.archives.slurm import looks_like_jobs
 from forensics.patterns import lazy
 
-SLURM, PYSPY, JOURNAL = "Slurm", "py-spy", "a journal's fields"
+SLURM, PYSPY, JOURNAL, PARTS = "Slurm", "py-spy", "a journal's fields", "lines in parts"
 JUPYTER = "a notebook"
 JOINED = "files joined by tail or head"
-RECORDS = (SLURM, PYSPY, JOURNAL, JUPYTER, JOINED, *SYSTEMS)  # JSON, which holds a text; and texts in one text
+RECORDS = (SLURM, PYSPY, JOURNAL, PARTS, JUPYTER, JOINED, *SYSTEMS)  # JSON, which holds a text; and texts in one text
 MARK = "!/"  # between an archive's path and a member's: a.tar.gz!/rank0.log
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _EXTENSION = lazy(r"\.(?:gz|gzip|xz|bz2|bzip2|zst|zstd|Z)$", re.I)
@@ -41,6 +42,8 @@ def format_of(head: bytes, name: str) -> str | None:
         return PYSPY
     if looks_like_journal(head):
         return JOURNAL
+    if looks_like_parts(head):
+        return PARTS
     if looks_like_notebook(head, name):
         return JUPYTER
     if looks_joined(head):

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from forensics.archives import joined, journal, notebook, pyspy, records, slurm
+from forensics.archives import cri, joined, journal, notebook, pyspy, records, slurm
 from forensics.archives.formats import (
     JOINED,
     JOURNAL,
     JUPYTER,
     MARK,
+    PARTS,
     PYSPY,
     RECORDS,
     SLURM,
@@ -249,6 +250,8 @@ def _held(raw: BinaryIO, name: str, what: str) -> tuple[str, Iterator[bytes]]:
         return text_name(name), pyspy.text(raw)
     if what == JOURNAL:
         return name, journal.text(raw)
+    if what == PARTS:
+        return name, cri.text(raw)
     if what == JUPYTER:
         return notebook.NAME, notebook.text(raw)
     # A log that was emptied while its writer held it open begins with zeros, and was told by its end.
