@@ -353,3 +353,18 @@ def test_the_label_of_gnu_parallel_before_a_tab() -> None:
     voted = vote([f"gpu0{i % 2}\tline {i}" for i in range(20)])
     assert clean("gpu01\tValueError: x", voted).identity.node == "gpu01"
     assert vote([f"step{i}\tloss {i}" for i in range(20)]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("members", "node"),
+    [
+        ('"hostname": "gpu07", "rank": 3', "gpu07"),
+        ('"rank": 3, "node_name": "ip-10-0-0-7.ec2.internal"', "ip-10-0-0-7.ec2.internal"),
+        ('"rank": 3, "hostname": "a1b2c3d4e5f6"', None),
+        ('"rank": 3, "hostname": "gpu0"', None),
+        ('"rank": 3, "host": "store07"', None),  # as often the one that does not answer
+    ],
+)
+def test_the_host_that_a_record_names_beside_the_rank(members: str, node: str | None) -> None:
+    who = clean(f'{{"event": "it ends", {members}, "level": "error"}}').identity
+    assert (who.rank, who.node) == (3, node)

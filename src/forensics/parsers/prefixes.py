@@ -201,6 +201,10 @@ _NOT_OF_A_MODEL = (
 _HOST_BESIDE = rf"(?!{WITHIN})(?P<host>{_NUMBERED_HOST})"
 
 _PLACE = ".py:"
+_KEY = 'rank":'
+# The host that a record of JSON names beside the rank, and no container's number.
+_HOST_KEY = lazy(rf'"(?:host_?name|node_?name)": ?"(?![0-9a-f]{{12}}")(?!{WITHIN})(?P<host>{_NUMBERED_HOST})"')
+MEMBERS = 2000  # characters of a record that are searched for it
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes: what is in every text
 # that has them, to be looked for first, and the pattern.
 IN_TEXT_RANK: tuple[tuple[str, str], ...] = (
@@ -209,7 +213,7 @@ IN_TEXT_RANK: tuple[tuple[str, str], ...] = (
     ("(default_pg)", r"\[[^\]]{0,60}\(default_pg\) Rank (?P<rank>\d+)\]"),
     ("[PG ", r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (?P<rank>\d+)\]"),
     ("(", r"^\([Rr]ank[ :=](?P<rank>\d+)\)"),
-    ('rank":', r'"(?:global_)?rank": ?(?P<rank>\d+)[,}]'),
+    (_KEY, r'"(?:global_)?rank": ?(?P<rank>\d+)[,}]'),
     ("][", r"\brank(?P<rank>\d+)\[\d+\]\["),
     ("ank", r"^[Rr]ank[ :=]{1,2}(?P<rank>\d+)[ ,:|\]]"),
     (_PLACE, r"^.{0,60}\[[\w.-]+\.py:\d+\] \((?P<rank>\d+)/\d+\) "),  # icefall: rank/world size, without the word
@@ -477,6 +481,8 @@ def _peeled(piece: str, voted: frozenset[str]) -> _Peeled:
                     continue
                 if (said := pattern.search(near)) and len(said["rank"]) < LONG_NUMBER:
                     _take(said.groupdict(), fields)
+                    if word == _KEY and (beside := _HOST_KEY.search(text[:MEMBERS])):
+                        _take(beside.groupdict(), fields)
                     break
     return _Peeled(text, message, Identity(**fields), "".join(taken), stamp)  # type: ignore[arg-type]
 
