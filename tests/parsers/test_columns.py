@@ -110,7 +110,7 @@ def test_a_rank_behind_the_head_of_all_records_and_a_host_before_it() -> None:
 
 
 def test_what_is_bound_to_a_logger_stands_behind_the_message() -> None:
-    form = "2026-11-27T10:00:{i:02}Z [{l:<8}] {m} [train] rank={r} host=gpu0{n} step={i}"
+    form = "2026-11-27T10:00:{i:02}Z [{l:<8}] {m} [train] rank={r} hostname=gpu0{n} step={i}"
     lines = [form.format(i=i, r=r, n=1 + r // 2, l="info", m="going on") for i in range(6) for r in range(4)]
     got = clean(form.format(i=11, r=3, n=2, l="error", m=OOM), vote(lines))
     assert (got.identity.rank, got.identity.node) == (3, "gpu02")

@@ -50,6 +50,6 @@ BY_RANK: dict[str, str] = {
     # structlog's ConsoleRenderer, which prints what is bound to a logger behind the message
     "bound_rank": (
         rf"^(?P<rest>(?:{_TIME} )?\[(?:debug|info|warning|error|critical|exception) {{0,6}}\] "
-        rf"(?=.*? (?:host|hostname|node)={_HOST}(?:\s|$)|).{{1,2000}}? rank=(?P<rank>\d{{1,9}})(?:\s|$))"
+        rf"(?=.*? (?:host_?name|node_?name|node)={_HOST}(?:\s|$)|).{{1,2000}}? rank=(?P<rank>\d{{1,9}})(?:\s|$))"
     ),
 }
