@@ -148,3 +148,13 @@ def test_a_traceback_below_a_record_with_such_a_head_is_its_ranks(tmp_path: Path
     (tmp_path / "train.log").write_text("\n".join([*lines, *raised, "KeyError: 'y'"]) + "\n")
     root = analyse([str(tmp_path)], Options(cache=False)).findings[0]
     assert (root.name, root.ranks) == ("python-exception", (3,))
+
+
+def test_a_launchers_traceback_below_the_error_of_a_rank_is_not_that_ranks(tmp_path: Path) -> None:
+    """What stands above it ends an exception of a rank, and is the head of no record."""
+    raised = 'Traceback (most recent call last):\n  File "/srv/job/{file}.py", line 14, in <module>\n    main()\n'
+    own = "".join(f"[rank3]: {line}\n" for line in raised.format(file="train").splitlines())
+    log = own + "[rank3]: EOFError: Ran out of input\n" + raised.format(file="launch") + "SystemError: it failed\n"
+    (tmp_path / "train.log").write_text("".join(f"[rank{r}]: step {i}\n" for i in range(9) for r in range(4)) + log)
+    found = analyse([str(tmp_path)], Options(cache=False)).findings
+    assert [f.ranks for f in found if any("SystemError" in e.text for e in f.evidence)] in ([None], [])

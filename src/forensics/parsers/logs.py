@@ -57,7 +57,8 @@ _TROUBLES = ("cause", "symptom", "echo")
 _PLACES = {"own_rank": "rank", "local_rank": "local_rank", "device": "device", "node": "node", "task": "task"}
 
 
-_FAILURE = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Error|Critical)\b")
+# The level of a record; glog's and NeMo's have its letter alone, and begin with it.
+_FAILURE = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Error|Critical)\b|^(?:[EF]\d{4} \d\d:\d\d:|\[NeMo [EF] )")
 # A line above a traceback that announces it, and so bears its time; any other may be much older.
 _TROUBLE = re.compile(r"(?i:error|critical|fatal|exception|fail|could n|cannot|unable|retry|crash|caught|abort)")
 
@@ -254,7 +255,7 @@ def _speaker(own: Identity, before: str, above: str, reader: _Reader, hit: Hit, 
     first = reader.read(hit.offset, 200).partition(b"\n")[0].decode("utf-8", "replace")
     if launchers.IN_ROW.search(first):
         return launchers.worker_of(before).over(own)
-    if _FAILURE.search(above[:300]) or severity.level_of(above[:300]) is not None:
+    if _FAILURE.search(above[:300]):
         said = clean(above[:1000], voted)
         if said.identity.rank is not None:
             return own.over(Identity(rank=said.identity.rank, node=said.identity.node, pid=said.identity.pid))
