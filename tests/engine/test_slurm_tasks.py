@@ -64,3 +64,18 @@ def test_where_the_host_is_not_known_its_number_names_no_rank(tmp_path: Path) ->
     of_tasks(tmp_path, {0: "n11", 1: "n11", 2: "n12", 3: "n12"})
     (tmp_path / "dmesg.txt").write_text(KERNEL.format(task=1))
     assert root(tmp_path).ranks is None
+
+
+def test_a_kill_of_another_job_is_none_of_a_run_whose_logs_are_of_tasks(tmp_path: Path) -> None:
+    of_tasks(tmp_path, {0: "n11", 1: "n11", 2: "n12", 3: "n12"})
+    (tmp_path / "n12" / "dmesg.txt").write_text(KERNEL.format(task=2).replace("job_42/", "job_999/"))
+    found = analyse([str(tmp_path)])
+    assert not found.of_role(Role.ROOT)
+    (context,) = [f for f in found.findings if f.name == "host-oom-cgroup"]
+    assert context.role is Role.CONTEXT and context.ranks is None
+
+
+def test_a_task_of_an_array_has_a_number_of_its_own(tmp_path: Path) -> None:
+    of_tasks(tmp_path, {0: "n11", 1: "n11", 2: "n12", 3: "n12"})
+    (tmp_path / "n12" / "dmesg.txt").write_text(KERNEL.format(task=0).replace("job_42/", "job_45/"))
+    root(tmp_path)

@@ -24,6 +24,8 @@ MAX_BYTES = 4 << 20  # of a listing
 # another one.
 _OWN_JOB = frozenset(("env.SLURM_JOB_ID", "env.SLURM_JOBID"))
 _OWN_FILE = lazy(r"(?:^|/)slurm-(?P<job>\d{1,12})\.(?:out|err|log)(?:$|[./!])", re.ASCII)
+# `slurm-%j_%t.out` of the job's tasks; `slurm-%A_%a.out` of an array looks the same.
+_OWN_TASK = lazy(r"(?:^|/)slurm-(?P<job>\d{1,12})_(?P<task>\d{1,6})\.(?:out|err|log)(?:$|[./!])", re.ASCII)
 # PBS names a job's output after the job: train.o4242, train.e4242.
 _OWN_FILE_OF_PBS = lazy(r"(?:^|/)[^/]{1,200}\.[oe](?P<job>\d{1,12})(?:$|[./!])", re.ASCII)
 # What PBS says of how a job ended, and the head of the job that it is said of: `qstat -f` and its JSON, `tracejob`.
@@ -88,6 +90,8 @@ def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], fac
         text = o.evidence[0].text
         if ("slurmstepd: " in text or "srun: " in text) and (m := _OWN_STEP.search(text)) is not None:
             files.setdefault(o.evidence[0].file, m["stepd"] or m["srun"])
+    tasks = {} if files else _jobs_of_tasks(sources)
+    files |= tasks
     if not files:
         return _of_a_controller(observations, sources)
     own = set(files.values())
@@ -99,12 +103,23 @@ def _of_jobs(observations: Sequence[Observation], sources: Sequence[Source], fac
     return {
         n: f"job {job}"
         for n, job in told.items()
-        if job not in own and not (killed and observations[n].signature in _KILLS and _may_be_component(job, own))
+        if job not in own
+        and not ((killed or tasks) and observations[n].signature in _KILLS and _may_be_component(job, own))
     }
 
 
+def _jobs_of_tasks(sources: Sequence[Source]) -> dict[str, str]:
+    """Path -> job of files that are named after it and one of its tasks, which several are.
+
+    A task of an array has a number of its own, which follows the array's.
+    """
+    named = {s.path: m for s in sources if s.identity.task is not None and (m := _OWN_TASK.search(s.path)) is not None}
+    tasks = {(m["job"], m["task"]) for m in named.values()}
+    return {path: m["job"] for path, m in named.items()} if len(tasks) > 1 else {}
+
+
 def _may_be_component(job: str, own: Iterable[str]) -> bool:
-    """Whether a job's number may be that of a further component of a heterogeneous job."""
+    """Whether a job's number may be that of a further component of a heterogeneous job, or of an array's task."""
     return any(0 < int(job) - int(number) < _COMPONENTS for number in own)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forensics.engine import whose
 from forensics.engine.identity import task_list
-from forensics.model import Observation, RunData
+from forensics.model import BYSTANDER, Observation, RunData
 
 # Capture of a task of which is not known whether it is the job's number or the host's.
 UNNUMBERED = "task_of_host_or_job"
@@ -57,6 +57,8 @@ def _numbered(
         return o
     host = whose.label(o.identity.node) if o.identity.node else None
     theirs = sorted(tasks.get(host or "", ()))
+    if BYSTANDER in o.captures:  # a task of another job is none of the run's
+        return replace(o, identity=replace(o.identity, task=None))
     if task in theirs or (not theirs and (len(hosts) < 2 or task in ranks.get(host or "", ()))):
         return o
     mine = theirs[task] if task < len(theirs) and _all_known(tasks) else None
