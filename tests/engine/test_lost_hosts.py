@@ -52,3 +52,44 @@ def test_a_host_that_speaks_is_not_proven(tmp_path: Path, far: str) -> None:
 
 def test_nor_is_it_where_some_of_the_others_say_nothing(tmp_path: Path) -> None:
     assert root(tmp_path, CLOSED, reporting=(0, 1)).node != "node-b"
+
+
+REMOTE = (
+    "[rank{rank}]:[E514 10:01:40.000000000 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process "
+    "group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error\n"
+)
+
+
+@pytest.mark.parametrize(("minute", "roots"), [(5, ["node-failure"]), (40, ["node-failure", "nccl-remote-error"])])
+def test_that_ranks_lost_a_host_follows_from_its_end_which_is_noticed_later(
+    tmp_path: Path, minute: int, roots: list[str]
+) -> None:
+    head = "".join(
+        f"2026-05-14 09:59:50,000 INFO [rank{rank}] hostname=node-{'ab'[rank // 2]} rank={rank} world_size=4\n"
+        for rank in range(4)
+    )
+    steps = "".join(f"2026-05-14 10:00:{n:02},000 INFO [rank0] step {n} loss {2 - n / 50:.3f}\n" for n in range(20))
+    down = (
+        f"slurmstepd: error: *** STEP 7.0 ON node-a CANCELLED AT 2026-05-14T10:{minute:02}:00 DUE TO NODE FAILURE, SEE "
+        "SLURMCTLD LOG FOR DETAILS ***\nsrun: error: Node failure on node-b\n"
+    )
+    (tmp_path / "slurm-7.out").write_text(head + steps + "".join(REMOTE.format(rank=rank) for rank in (0, 1)) + down)
+    assert [f.name for f in analyse([str(tmp_path)]).of_role(Role.ROOT)] == roots
+
+
+def test_the_process_that_jax_lost_is_the_one_that_does_not_say_so(tmp_path: Path) -> None:
+    ended = (
+        "F0514 10:02:48.100000 140001 client.h:80] Terminating process because the JAX distributed service detected "
+        "fatal errors. This most likely indicates that another task died; see the other task logs for more details. "
+        "absl::Status: INTERNAL: Heartbeat timeout\n"
+    )
+    for lost, folder in (((2,), tmp_path / "one"), ((1, 2), tmp_path / "two")):
+        folder.mkdir()
+        for rank in range(4):
+            text = f"I0514 10:00:06.000000 140001 train.py:20] JAX process: {rank} / 4\n" + "".join(
+                f"I0514 10:00:{10 + n}.000000 140001 train.py:33] step {n} loss {2.5 - n / 100:.4f}\n"
+                for n in range(30)
+            )
+            (folder / f"process_{rank}.log").write_text(text + ("" if rank in lost else ended))
+        found = analyse([str(folder)]).of_role(Role.ROOT)[0]
+        assert (found.name, found.ranks) == ("jax-task-lost", lost if len(lost) == 1 else None)

@@ -17,6 +17,7 @@ from forensics.model import Source
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
 MPI_EXIT = "mpirun-rank-exited"
+TASK_LOST = "jax-task-lost"
 
 
 def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[Source] = ()) -> None:
@@ -121,9 +122,10 @@ def _effects(c: Candidate) -> Iterator[Candidate]:
 def unheard(c: Candidate, world: World) -> tuple[int, ...] | None:
     """The one rank that does not say that it lost a peer, where all the others say so: of a stated world, or a gap.
 
-    A memory kill of which nothing names the process or task is of that rank, unless it was on another host.
+    So of JAX's processes, where what ends them does not tell which task it was that sent no heartbeats. A memory kill
+    of which nothing names the process or task is of that rank, unless it was on another host.
     """
-    if c.signature.name in LOST_PEER:
+    if c.signature.name in LOST_PEER or (c.signature.name == TASK_LOST and not c.ranks):
         losses = [c]
     elif c.signature.name in MEMORY_KILLS and len(c.observations) == 1 and not c.captured("task"):
         losses = _losses_by(c)

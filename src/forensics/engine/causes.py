@@ -196,6 +196,7 @@ def explain(
             link(symptoms[0], c)
     links.ends_of_peers(live, world)
     links.losses_of_one(live, world)
+    links.losses_of_hosts(live, world)
     links.losses_in_another_zone(live)
     for c in live:
         if c.signature.kind == "echo" and c.explained_by is None:

@@ -22,7 +22,7 @@ from forensics.engine.graph import (
     of_other_hosts,
 )
 from forensics.engine.hangs import hang_came_first, is_hang, is_stop, is_teardown, said_before
-from forensics.engine.identity import World
+from forensics.engine.identity import HOST_DOWN, World
 from forensics.engine.own_failures import is_own_failure
 from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
@@ -40,6 +40,9 @@ WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", 
 WORKER_GONE = "background-worker-died"
 ABORTED = "rank-sigabrt"
 EXITED_EARLY = "rank-exited-early"
+# Seconds until a scheduler takes a host that does not answer for down: Slurm's SlurmdTimeout is 300 by default, and
+# Kubernetes evicts after 340; sites set more.
+NOTICED = 900.0
 # What Python raises in a process that is told to end, or whose peer, server or worker is gone.
 OF_ENDS = frozenset(
     "KeyboardInterrupt SystemExit BrokenPipeError ConnectionError ConnectionResetError ConnectionAbortedError "
@@ -268,6 +271,20 @@ def losses_of_one(live: Sequence[Candidate], world: World) -> None:
         for o in live:
             own = o.signature.kind in ("cause", "symptom") and o.signature.verdict == "failed" and not o.of_peers
             if own and o is not c and o.ranks == silent and o.attempt == c.attempt and not depends_on(o, c):
+                link(o, c)
+                break
+
+
+def losses_of_hosts(live: Sequence[Candidate], world: World) -> None:
+    """That ranks lost a peer follows from another host's end, which a scheduler notices only minutes later."""
+    down = [o for o in live if o.signature.name == HOST_DOWN and o.explained_by is None and o.ranks]
+    for c in live if down else ():
+        if c.explained_by is not None or c.signature.name not in LOST_PEER or c.time is None:
+            continue
+        said = {rank for o in c.observations if (rank := world.of(o)) is not None}
+        for o in down if said else ():
+            near = o.time is not None and c.time <= o.time <= c.time + NOTICED and o.attempt == c.attempt
+            if near and not said & set(o.ranks or ()) and not depends_on(o, c):
                 link(o, c)
                 break
 

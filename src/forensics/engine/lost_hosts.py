@@ -14,7 +14,6 @@ from forensics.engine.candidates import Candidate
 from forensics.engine.collectives.addresses import PEER_NODE, reporter
 from forensics.engine.identity import World
 from forensics.engine.peers import GONE
-from forensics.engine.survival import CLOCK_SLACK
 from forensics.engine.whose import label
 from forensics.model import Observation, RunData
 
@@ -22,6 +21,9 @@ from forensics.model import Observation, RunData
 GIVEN_UP = frozenset({"nccl-network-timeout"})
 FEWEST = 2  # processes that report it: one may have lost a link of its own
 SILENT = "All ranks of {near} report it, and the logs of {far} end without a word of a failure"
+# Seconds by which a host that is gone may seem to have written after its loss was reported: hosts' clocks that are set
+# by NTP agree better, and where they do not, nothing is said.
+CLOCKS = 5.0
 _TELLING = ("cause", "symptom", "echo")
 
 
@@ -93,7 +95,7 @@ def _falls_silent(
     times = [o.time for o in signs if o.time is not None]
     if not mine or ends.keys() != mine or not times:
         return False
-    return max(ends.values()) <= max(times) + CLOCK_SLACK and not _speaks(far, mine, c, found, world)
+    return max(ends.values()) <= max(times) + CLOCKS and not _speaks(far, mine, c, found, world)
 
 
 def _speaks(far: str, mine: Set[int], c: Candidate, found: Iterable[Candidate], world: World) -> bool:
