@@ -227,3 +227,41 @@ def test_a_lost_connection_beside_anything_else_is_an_echo(tmp_path: Path, besid
     found = roots(analysed(tmp_path, {"train.log": steps() + beside + raised(LOST, "[rank2]: ")}))
     assert {f.name for f in found} == names
     assert all(f.captures.get("exception") != "ConnectionResetError" for f in found)
+
+
+LINK_DOWN = "Nov 20 10:00:56 node-a kernel: mlx5_core 0000:5d:00.0 eth3: Link down\n"
+TIMED_OUT = (
+    "[rank{rank}]:[E1120 10:11:40.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum=300, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600012 "
+    "milliseconds before timing out.\n"
+)
+PEER_LOST = (
+    "[rank{rank}]:[E1120 10:01:40.000000000 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process "
+    "group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error\n"
+)
+OUT_OF_RANGE = (
+    "[rank3]: Traceback (most recent call last):\n"
+    '[rank3]:   File "/app/train.py", line 88, in <module>\n'
+    "[rank3]: IndexError: list index out of range\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("others", "last", "root"),
+    [
+        (TIMED_OUT, OUT_OF_RANGE, "python-exception"),
+        (PEER_LOST, OUT_OF_RANGE, "python-exception"),
+        (PEER_LOST, PEER_LOST.format(rank=3), "ib-link-flap"),
+        (PEER_LOST, PEER_LOST.format(rank=3) + OUT_OF_RANGE, "ib-link-flap"),  # the exception may come of the loss
+    ],
+)
+def test_a_port_that_went_down_beside_a_ranks_own_error(tmp_path: Path, others: str, last: str, root: str) -> None:
+    for rank in range(4):
+        host = f"node-{'ab'[rank // 2]}"
+        lines = [f"2026-11-20 09:59:50,000 INFO [rank{rank}] hostname={host} rank={rank} world_size=4\n"]
+        lines += [f"2026-11-20 10:00:{n:02},000 INFO [rank{rank}] step {n} loss {2 - n / 90:.3f}\n" for n in range(58)]
+        (tmp_path / host).mkdir(exist_ok=True)
+        end = last if rank == 3 else others.format(rank=rank)
+        (tmp_path / host / f"rank{rank}.log").write_text("".join(lines) + end)
+    (tmp_path / "node-a" / "kern.log").write_text(LINK_DOWN)
+    assert [f.name for f in analyse([str(tmp_path)]).of_role(Role.ROOT)] == [root]

@@ -18,6 +18,7 @@ from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.kernel.owners import CARD, HOST, KNOWN, PROCESS, VICTIM
+from forensics.engine.peers import GONE
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import (
     CLOCK_SLACK,
@@ -62,6 +63,9 @@ _CRASHES = frozenset(str(code) for signal in (4, 6, 7, 8, 11) for code in (-sign
 STORAGE = "checkpoints"
 BESIDE_AREAS = ("nccl", STORAGE)
 
+# What ranks say that wait for one, who is blamed for it, and what those say that lost a peer.
+WAITS = frozenset({"collective-timeout", "straggler-rank", "rank-exited-early"})
+LOSSES = GONE | {"nccl-watchdog-abort"}
 # Exceptions that no device, link or file brings about.
 OWN_EXCEPTIONS = frozenset(
     "KeyError IndexError TypeError ValueError AttributeError NameError UnboundLocalError AssertionError ImportError "
@@ -189,7 +193,7 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if c.signature.kind == "echo":
         return None
     causes = _own_errors(others)
-    trouble = {o.signature.name for o in others}
+    trouble = {o.signature.name for o in others if not _of_who_raised(o, causes)}
     minor = c.signature.severity in ("warning", "info") or c.signature.verdict not in ENDS_A_RUN
     if minor and not trouble & SUFFERING and not others:
         return UNHARMED_SO_FAR
@@ -418,6 +422,18 @@ def _effects(c: Candidate) -> set[str]:
     said = SAID_BY_PROGRAMS.get(c.signature.name, ())
     short = HOST_MEMORY if c.signature.name in ("host-oom", "host-oom-cgroup") else ()
     return {*c.signature.causes, *c.signature.causes_on_rank, *said, *short}
+
+
+def _of_who_raised(o: Candidate, causes: Iterable[Candidate]) -> bool:
+    """Whether others wait only for ranks, or lost one, that raised what no device, link or file brings about.
+
+    Not where these tell of a lost peer as well: their exception may come of it.
+    """
+    raised = {r for c in causes if c.signature.name == GENERIC_EXCEPTION for r in c.ranks or ()}
+    if o.signature.name in WAITS:
+        return bool(o.ranks) and raised >= set(o.ranks or ())
+    told = {a.identity.rank for a in o.observations}
+    return o.signature.name in LOSSES and bool(raised) and not told & raised
 
 
 def _own_errors(others: Iterable[Candidate]) -> list[Candidate]:
