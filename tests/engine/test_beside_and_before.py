@@ -239,6 +239,9 @@ PEER_LOST = (
     "[rank{rank}]:[E1120 10:01:40.000000000 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process "
     "group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error\n"
 )
+CARD_FULL = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 1 has a total capacity of 79 GiB"
+)
 OUT_OF_RANGE = (
     "[rank3]: Traceback (most recent call last):\n"
     '[rank3]:   File "/app/train.py", line 88, in <module>\n'
@@ -251,6 +254,7 @@ OUT_OF_RANGE = (
     [
         (TIMED_OUT, OUT_OF_RANGE, "python-exception"),
         (PEER_LOST, OUT_OF_RANGE, "python-exception"),
+        (TIMED_OUT, OUT_OF_RANGE.replace("IndexError: list index out of range", CARD_FULL), "cuda-oom"),
         (PEER_LOST, PEER_LOST.format(rank=3), "ib-link-flap"),
         (PEER_LOST, PEER_LOST.format(rank=3) + OUT_OF_RANGE, "ib-link-flap"),  # the exception may come of the loss
     ],
@@ -265,3 +269,21 @@ def test_a_port_that_went_down_beside_a_ranks_own_error(tmp_path: Path, others: 
         (tmp_path / host / f"rank{rank}.log").write_text("".join(lines) + end)
     (tmp_path / "node-a" / "kern.log").write_text(LINK_DOWN)
     assert [f.name for f in analyse([str(tmp_path)]).of_role(Role.ROOT)] == [root]
+
+
+@pytest.mark.parametrize("host", ["node-a", "node-b"])
+def test_a_fault_of_a_host_for_whose_ranks_nobody_waited_stands_behind(tmp_path: Path, host: str) -> None:
+    for rank in range(4):
+        home = f"node-{'ab'[rank // 2]}"
+        lines = [f"2026-11-20 09:59:50,000 INFO [rank{rank}] hostname={home} rank={rank} world_size=4\n"]
+        lines += [f"2026-11-20 10:00:{n:02},000 INFO [rank{rank}] step {n} loss {2 - n / 90:.3f}\n" for n in range(58)]
+        (tmp_path / home).mkdir(exist_ok=True)
+        end = OUT_OF_RANGE.replace("IndexError: list index out of range", CARD_FULL)
+        text = "".join(lines) + (end if rank == 3 else TIMED_OUT.format(rank=rank))
+        (tmp_path / home / f"rank{rank}.log").write_text(text)
+    fault = (
+        "Nov 20 10:00:56 {} kernel: nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+    )
+    (tmp_path / host / "kern.log").write_text(fault.format(host))
+    names = [f.name for f in analyse([str(tmp_path)]).of_role(Role.ROOT)]
+    assert names == (["cuda-oom", "nvlink-fatal-error"] if host == "node-a" else ["nvlink-fatal-error", "cuda-oom"])

@@ -63,8 +63,10 @@ _CRASHES = frozenset(str(code) for signal in (4, 6, 7, 8, 11) for code in (-sign
 STORAGE = "checkpoints"
 BESIDE_AREAS = ("nccl", STORAGE)
 
-# What ranks say that wait for one, who is blamed for it, and what those say that lost a peer.
+# What ranks say that wait for one, who is blamed for it, what those say that lost a peer, and what a program brings
+# about on its own card.
 WAITS = frozenset({"collective-timeout", "straggler-rank", "rank-exited-early"})
+CARD_FULL = "cuda-oom"
 LOSSES = GONE | {"nccl-watchdog-abort"}
 # Exceptions that no device, link or file brings about.
 OWN_EXCEPTIONS = frozenset(
@@ -78,6 +80,7 @@ WENT_ON = "training went on for many steps between it and the run's own trouble"
 BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
 LOGGED_ON = "all logs of the run recorded steps past it in their rhythm, so the process that ended is none of its ranks"
 UNTIED = "nothing ties it to a process of the run, and another message of the kernel says what killed one"
+NOT_AWAITED = "the ranks for which the others waited are on other hosts, and failed of an error of their own"
 OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
 OTHER_CARD = "it is of GPU {card}, and the run says that it uses others"
 AFTER = "it was written {apart} after the last sign of the run, which had ended"
@@ -171,6 +174,8 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
         c.context = _of_no_rank(c, found) or _why_not(c, end, others, steps) or _outside(c, span, others, found)
         if c.context is None and others and (apart := _after(c, span)) is not None:
             c.yields = LATER.format(apart=in_words(apart))
+        if c.context is None and c.yields is None and _elsewhere_than_awaited(c, others):
+            c.yields = NOT_AWAITED
     killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
     for c in kernels:
         if c.attempt in killed and not c.ranks and c.signature.name not in KILLED:
@@ -429,11 +434,22 @@ def _of_who_raised(o: Candidate, causes: Iterable[Candidate]) -> bool:
 
     Not where these tell of a lost peer as well: their exception may come of it.
     """
-    raised = {r for c in causes if c.signature.name == GENERIC_EXCEPTION for r in c.ranks or ()}
+    raised = {r for c in causes if c.signature.name in (GENERIC_EXCEPTION, CARD_FULL) for r in c.ranks or ()}
     if o.signature.name in WAITS:
         return bool(o.ranks) and raised >= set(o.ranks or ())
     told = {a.identity.rank for a in o.observations}
     return o.signature.name in LOSSES and bool(raised) and not told & raised
+
+
+def _elsewhere_than_awaited(c: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether it names no rank, and all for which others wait are ranks of other hosts with an error of their own."""
+    causes = [o for o in _own_errors(others) if o.attempt == c.attempt]
+    waits = [o for o in others if o.signature.name in WAITS and o.attempt == c.attempt]
+    if c.ranks or not waits or not all(_of_who_raised(o, causes) for o in waits):
+        return False
+    awaited = {r for o in waits for r in o.ranks or ()}
+    hosts = {a.identity.node for o in causes for a in o.observations if a.identity.rank in awaited}
+    return bool(hosts) and all(whose.apart(a.identity.node, host) for a in c.observations for host in hosts)
 
 
 def _own_errors(others: Iterable[Candidate]) -> list[Candidate]:
