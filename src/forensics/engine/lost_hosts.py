@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from forensics.engine.candidates import Candidate
 from forensics.engine.collectives.addresses import PEER_NODE, reporter
+from forensics.engine.finishes import FINISHED
 from forensics.engine.identity import World
 from forensics.engine.peers import GONE
 from forensics.engine.whose import label
@@ -85,7 +86,7 @@ def _falls_silent(
     nodes: Mapping[int, str],
     world: World,
 ) -> bool:
-    """Whether the logs of a host's ranks are there, tell of no failure, and end before the last report of its loss."""
+    """Whether the logs of a host's ranks are there, tell of no failure or end, and stop before its loss is reported."""
     mine = {rank for rank, host in nodes.items() if label(host) == label(far)}
     ends: dict[int, float] = {}
     for writer in data.writers:
@@ -98,11 +99,14 @@ def _falls_silent(
     return max(ends.values()) <= max(times) + CLOCKS and not _speaks(far, mine, c, found, world)
 
 
+def _is_failure(c: Candidate) -> bool:
+    return c.signature.kind in _TELLING and c.signature.severity in ("fatal", "error")
+
+
 def _speaks(far: str, mine: Set[int], c: Candidate, found: Iterable[Candidate], world: World) -> bool:
     return any(
         other.attempt == c.attempt
-        and other.signature.kind in _TELLING
-        and other.signature.severity in ("fatal", "error")
+        and (other.signature.name == FINISHED or _is_failure(other))
         and any(
             world.of(o) in mine or (o.identity.node and label(o.identity.node) == label(far))
             for o in other.observations
