@@ -16,6 +16,8 @@ from forensics.model import Source
 
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
+# Ends of one process, which do not by themselves stop the others of its host.
+OF_PROCESSES = frozenset({*KILLED, *MEMORY_KILLS, "rank-segfault", "rank-sigabrt"})
 MPI_EXIT = "mpirun-rank-exited"
 TASK_LOST = "jax-task-lost"
 
@@ -102,7 +104,26 @@ def _awaited_on_host(c: Candidate, world: World, sources: Sequence[Source]) -> t
         return None
     folder = {s.identity.rank: s.path.split("/")[-2] for s in sources if s.path.count("/")}
     theirs = {whose.label(world.host_of.get(r) or folder.get(r, "")) for r in ranks}
-    return tuple(sorted(ranks)) if theirs == hosts else None
+    if theirs != hosts:
+        return None
+    return _of_processes(c, ranks, world) if c.signature.name in OF_PROCESSES else tuple(sorted(ranks))
+
+
+def _of_processes(c: Candidate, ranks: set[int], world: World) -> tuple[int, ...] | None:
+    """The ranks of processes that were killed, on whose host all ranks are silent: each host holds a block of ranks.
+
+    The others are silent because their launcher ended them. Where nothing tells which process it was, a signal may have
+    been the launcher's own end; a memory kill is of one.
+    """
+    locals_ = {o.identity.local_rank for o in c.observations}
+    if len(ranks) == 1 or (locals_ == {None} and c.signature.name not in MEMORY_KILLS):
+        return tuple(sorted(ranks))
+    known = {index for index in locals_ if index is not None}
+    host = world.host_of.get(min(ranks))
+    block = ranks == set(range(min(ranks), max(ranks) + 1)) == {r for r, h in world.host_of.items() if h == host}
+    return (
+        tuple(min(ranks) + n for n in sorted(known)) if block and known == locals_ and max(known) < len(ranks) else None
+    )
 
 
 def _awaited_of_pod(c: Candidate) -> tuple[int, ...] | None:
