@@ -93,3 +93,54 @@ def test_the_process_that_jax_lost_is_the_one_that_does_not_say_so(tmp_path: Pat
             (folder / f"process_{rank}.log").write_text(text + ("" if rank in lost else ended))
         found = analyse([str(folder)]).of_role(Role.ROOT)[0]
         assert (found.name, found.ranks) == ("jax-task-lost", lost if len(lost) == 1 else None)
+
+
+AGENT = (
+    "E0514 10:01:42.000000 4000 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: {code}) {who}"
+)
+KERNEL = (
+    "[Thu May 14 10:01:38 2026] Out of memory: Killed process 5103 (python) total-vm:250000000kB, anon-rss:210000000kB, "
+    "file-rss:90000kB, shmem-rss:20000kB, UID:1000 pgtables:410000kB oom_score_adj:0\n"
+)
+
+
+@pytest.mark.parametrize(("kernel", "root"), [(KERNEL, "host-oom"), ("", "sigkill-unknown-sender")])
+def test_a_process_that_was_killed_is_one_rank_of_the_host_that_others_lost(
+    tmp_path: Path, kernel: str, root: str
+) -> None:
+    for n, host in enumerate(("node-a", "node-b", "node-c")):
+        text = ""
+        for rank in range(4 * n, 4 * n + 4):
+            text += f"[rank{rank}] 2026-05-14 09:59:50,000 INFO hostname={host} rank={rank} world_size=12\n"
+            text += "".join(
+                f"[rank{rank}] 2026-05-14 10:00:{s:02},000 INFO step {s} loss {2 - s / 50:.3f}\n" for s in range(20)
+            )
+            text += REMOTE.format(rank=rank) if n != 1 else ""
+        code, who = (-9, "local_rank: 2 (pid: 5103)") if n == 1 else (-6, "local_rank: 0 (pid: 5100)")
+        (tmp_path / f"{host}.log").write_text(text + AGENT.format(code=code, who=who) + " of binary: /usr/bin/python\n")
+    if kernel:
+        (tmp_path / "node-b.dmesg").write_text(kernel)
+    found = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (found.name, found.node, found.ranks) == (root, "node-b", (6,))
+
+
+def test_a_host_whose_ranks_say_that_they_are_done_is_not_lost(tmp_path: Path) -> None:
+    assert root(tmp_path, REMOTE, "2026-05-14 10:00:30,000 INFO [rank{rank}] training finished").node != "node-b"
+
+
+@pytest.mark.parametrize(("warned", "verdict"), [(31, "interrupted"), (None, "hung")])
+def test_a_stop_that_warned_the_processes_comes_before_what_they_lose_by_it(
+    tmp_path: Path, warned: int | None, verdict: str
+) -> None:
+    for rank in range(4):
+        text = f"[rank{rank}] 2026-05-14 09:59:50,000 INFO hostname=node-a rank={rank} world_size=4\n"
+        text += "".join(
+            f"[rank{rank}] 2026-05-14 10:01:{s:02},000 INFO step {s} loss {2 - s / 50:.3f}\n" for s in range(30)
+        )
+        if warned is not None:
+            text += f"[rank{rank}] 2026-05-14 10:01:{warned},000 WARNING received SIGTERM, saving checkpoint\n"
+        (tmp_path / f"rank{rank}.log").write_text(text + (REMOTE.format(rank=rank) if rank else ""))
+    (tmp_path / "slurm-55.out").write_text(
+        "slurmstepd: error: *** JOB 55 ON node-a CANCELLED AT 2026-05-14T10:03:00 DUE TO PREEMPTION ***\n"
+    )
+    assert analyse([str(tmp_path)]).verdict.value == verdict

@@ -54,13 +54,21 @@ WAITS = frozenset({"store-timeout", "rendezvous-timeout"})
 
 
 def hangs_and_stops(live: Sequence[Candidate], catalogue: Mapping[str, Signature]) -> None:
+    """A stop ends a wait that had lasted, or brings it about; of several stops the first one counts.
+
+    A scheduler that takes a host warns the processes, and tells of it only when it ends them after a grace.
+    """
     hangs = [c for c in live if is_hang(c)]
-    for stop in [c for c in live if is_stop(c)]:
+    stops = [c for c in live if is_stop(c)]
+    before = {id(h) for h in hangs for s in stops if s.attempt == h.attempt and hang_came_first(h, s) is False}
+    for stop in stops:
         reach = brings_about(stop.signature.name, catalogue)
         for hang in hangs:
             if hang.attempt != stop.attempt:
                 continue
             first = hang_came_first(hang, stop)
+            if first and id(hang) in before:
+                continue
             if first and stop.explained_by is None and not depends_on(hang, stop):
                 link(hang, stop)
             elif first is False and hang.explained_by is None and not depends_on(stop, hang):
