@@ -155,6 +155,8 @@ GOES = [
     ("s3.container: zcont storage_account: zacc; cluster_name: zcl trainer.hosts=zeta",
      "s3.container: bucket-1 storage_account: bucket-2; cluster_name: host-2 trainer.hosts=host-1"),
     ("s3_bucket=zb1 bucket_name: zb2 bucket=corp-main", "s3_bucket=bucket-1 bucket_name: bucket-2 bucket=bucket-3"),
+    ('{"s3_bucket": "vz-corpora", "storage_account": "vzstore"}', '{"s3_bucket": "bucket-1", "storage_account": "bucket-2"}'),
+    ("{'data_bucket': 'vz-corpora'} gcs_bucket=\"vz-eval\"", "{'data_bucket': 'bucket-1'} gcs_bucket=\"bucket-2\""),
     ("coscmd config -a AKIDz8krbsJ5yKBZQpn74WFkmLPx3 -s x9 -b zbkt-1", "coscmd config -a secret-1 -s secret-2 -b bucket-1"),
     ("From: Zoë Ångström <z.a@zeta.example>, Li Na Q. Zed <l@zeta.example>", "From: user-1 <email-1>, user-2 <email-2>"),
 ]  # fmt: skip
@@ -167,6 +169,7 @@ STAYS = [
     "core.python.4242.gz runs/Apr11_08-00-00 /x/Apr11_08-00-00_7/a megatron.core.models.gpt.3 core.12345 core dumped in 3.2 s",
     "nodes: [add, relu] nodes=[conv1, conv2] nodes: [add1, relu2] workers: [a, b] hosts=[h for h in x] servers=[3, 4]",
     "cluster_name: default, cluster_name: str, cluster_name=name, self.cluster_name = self.cluster.cluster_name trainer.hosts=[3] docker.container: x storage: local cluster names are given",
+    'cfg = {"s3_bucket": bucket_name, "data_bucket": None}; cfg["s3_bucket"] = name; "s3_bucket": "none"',
     "bucket=25 bucket: small grad_bucket=full ddp.bucket=x1 bucket=all-reduce length_bucket: short",
     "The specified bucket does not exist; serial number is required; batch 1562021004711, 3 steps",
     "socket.gethostname() == name; host = socket.gethostname(); getpass.getuser()",

@@ -49,11 +49,11 @@ _BUCKETS = (
 )
 _STORED = ("bucket", "container", "storage")
 _BUCKET_SETTINGS = (
-    # settings: `data.bucket: x`, `s3_bucket=x`, `bucket_name: x`
+    # settings: `data.bucket: x`, `s3_bucket=x`, `bucket_name: x`, `"s3_bucket": "x"`, `'data_bucket': 'x'`
     lazy(
         r"((?<![\w-])(?:[\w-]{1,40}\.){0,6}(?:(?:data(?:sets?)?|s3|gcs|gs|aws|minio|oss|cos|obs|tos|r2|b2|storage|remote|cloud"
         r"|ckpts?|checkpoints?|uploads?|output|artifacts?|source|backup|logs?)[._-](?:bucket|container)(?:[_-]?name)?|bucket[_-]?name|storage[_-]?account(?:[_-]?name)?)"
-        r"\s?[:=]\s?)(?!(?:true|false|yes|no|on|off|str|none|null)\b)((?=[a-z0-9._-]*[a-z])[a-z0-9][a-z0-9._-]{2,62})(?![\w(\[])",
+        r"(?:\\?[\"']\s?:\s?(?=\\?[\"'])|\s?[:=]\s?)\\?[\"']?)(?!(?:true|false|yes|no|on|off|str|none|null)\b)((?=[a-z0-9._-]*[a-z])[a-z0-9][a-z0-9._-]{2,62})(?![\w(\[])",
         re.ASCII,
     ),
     # of a bare `bucket=x` what has a hyphen between words: there are buckets of gradients and of lengths too
