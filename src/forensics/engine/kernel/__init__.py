@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from forensics.model import Observation, RunData
+from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
 if TYPE_CHECKING:
@@ -30,8 +31,30 @@ _KERNELS = re.compile(
 )
 
 
+# Messages that Linux alone prints, where no stamp stands before them (`dmesg -t`, `journalctl -k -o cat`, kernels that
+# were built without CONFIG_PRINTK_TIME) or a cut one: of mm/oom_kill.c, arch/x86's show_signal_msg and traps.c,
+# kernel/hung_task.c, kernel/watchdog.c, block/blk-core.c, fs/buffer.c, file systems, net/sunrpc, and dev_printk's
+# driver and PCI device.
+_MESSAGES = lazy(
+    r"(?:<\d{1,3}>)?(?:\[ *\d{1,10}(?:\.\d{1,9})?\] ?)?(?:"
+    r"[^\[\]]{1,16}\[\d+\]:? (?:segfault at |trap [a-z ]{3,30} ip:|general protection(?: fault)? ip:)"
+    r"|.{1,16} invoked oom-killer: |oom-kill:constraint=|(?:[A-Z][\w ]{2,60}: )?Kill(?:ed)? process \d+ \("
+    r"|INFO: task \S.{0,20}:\d+ blocked for more than |(?:watchdog: )?BUG: soft lockup - CPU#|mce: \[Hardware Error\]"
+    r"|(?:\w+: )?(?:[A-Za-z/]+ ){1,3}error, dev [\w!-]+, sector \d|Buffer I/O error on dev"
+    r"|(?:EXT[234]-fs|XFS|BTRFS|F2FS-fs)(?: \w+)? \(|nfs: server \S+ (?:not responding|OK)"
+    r"|[a-z][\w-]* [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7][: ]"
+    r")"
+)
+
+
+def in_words_of_kernel(text: str) -> bool:
+    """Whether a line begins, apart from seconds since boot, with a message that Linux alone prints."""
+    return _MESSAGES.match(text) is not None
+
+
 def _of_kernel(o: Observation) -> bool:
-    return o.signature in MARKS or _KERNELS.search(o.evidence[0].text) is not None
+    text = o.evidence[0].text
+    return o.signature in MARKS or _KERNELS.search(text) is not None or in_words_of_kernel(text)
 
 
 def elsewhere(o: Observation) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from forensics.engine import whose
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
-from forensics.engine.kernel import FOREIGN, KILLED, elsewhere
+from forensics.engine.kernel import FOREIGN, KILLED, elsewhere, in_words_of_kernel
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.kernel.owners import CARD, HOST, KNOWN, PROCESS, VICTIM
 from forensics.engine.peers import GONE
@@ -97,7 +97,7 @@ def of_kernel(o: Observation) -> bool:
     """Whether an observation is a kernel's line, or one of its messages without a prefix."""
     text = o.evidence[0].text
     line = read_line(text)
-    return (line is not None and line.by_kernel) or "NVRM: " in text
+    return (line is not None and line.by_kernel) or "NVRM: " in text or in_words_of_kernel(text)
 
 
 def settle(found: Sequence[Observation], catalogue: Mapping[str, Signature]) -> list[Observation]:

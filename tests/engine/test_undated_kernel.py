@@ -1,0 +1,67 @@
+"""What the kernel says without a time: nothing tells whether the run was there, so what its logs show decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forensics.engine.kernel import in_words_of_kernel
+from forensics.engine.pipeline import Options, analyse
+from forensics.model import Diagnosis, Role, Verdict
+
+SEGFAULT = "python3[1231]: segfault at 0 ip 00007f2a1c2b3d4e sp 00007ffd0 error 4 in libc.so.6[7f2a1c000000+1c000]"
+KILLED = (
+    "Memory cgroup out of memory: Killed process 991 (python3) total-vm:91234567kB, anon-rss:65100200kB, "
+    "file-rss:1024kB, shmem-rss:2048kB, UID:0 pgtables:131072kB oom_score_adj:985"
+)
+DISK = "blk_update_request: I/O error, dev sdb, sector 812345 op 0x0:(READ) flags 0x0 phys_seg 4 prio class 0"
+BLOCKED = "INFO: task python3:5501 blocked for more than 120 seconds."
+LINK = "mlx5_core 0000:c1:00.0 mlx5_2: Port: 1 Link DOWN"
+RING = "amdgpu 0000:83:00.0: amdgpu: ring gfx timeout, signaled seq=1, emitted seq=3"
+BUS = "NVRM: Xid (PCI:0000:61:00): 79, pid=4, name=python, GPU has fallen off the bus."
+MESSAGES = [SEGFAULT, KILLED, DISK, BLOCKED, LINK, RING, BUS]
+STAMPS = ["[ 3600.100000] ", "", "[ 3600.1] "]
+FINISHED = "2026-05-14 10:09:00 INFO Training finished. Saved final checkpoint.\n"
+RAISED = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/w/train.py", line 90, in main\n{error}\n'
+KEY_ERROR = RAISED.format(error="[rank1]:     d['y']\n[rank1]: KeyError: 'y'")
+
+
+def steps(count: int = 40) -> str:
+    return "".join(
+        f"2026-05-14 10:{n // 5:02d}:{12 * (n % 5):02d} step {n} loss {3 - n / 100:.3f}\n" for n in range(count)
+    )
+
+
+def diagnosed(folder: Path, kernel: str, log: str) -> Diagnosis:
+    (folder / "train.log").write_text(log)
+    (folder / "dmesg.txt").write_text(kernel)
+    return analyse([str(folder)], Options(cache=False))
+
+
+def names(found: Diagnosis, role: Role) -> list[str]:
+    return [f.name for f in found.of_role(role)]
+
+
+@pytest.mark.parametrize("stamp", STAMPS, ids=["stamp of printk", "no stamp", "stamp cut short"])
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: m.split()[0])
+def test_a_run_that_finished_did_not_suffer(tmp_path: Path, message: str, stamp: str) -> None:
+    found = diagnosed(tmp_path, f"{stamp}{message}\n", steps() + FINISHED)
+    assert found.verdict is Verdict.HEALTHY
+    assert not names(found, Role.ROOT) + names(found, Role.CASCADE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train[12]: step 4",
+        "a worker was killed: process 991 (python3)",
+        "I/O error, see above",
+        "INFO: task 4 blocked",
+        "ERROR: Killed process",
+        f"2026-05-14 10:00:00 WARN dmesg says: {KILLED}",
+        "NCCL INFO NET/IB : Using [0]mlx5_2:1/IB on 0000:c1:00.0",
+    ],
+)
+def test_what_programs_print_is_not_the_kernels(text: str) -> None:
+    assert not in_words_of_kernel(text)
