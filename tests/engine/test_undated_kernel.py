@@ -65,3 +65,44 @@ def test_a_run_that_finished_did_not_suffer(tmp_path: Path, message: str, stamp:
 )
 def test_what_programs_print_is_not_the_kernels(text: str) -> None:
     assert not in_words_of_kernel(text)
+
+
+@pytest.mark.parametrize("stamp", STAMPS, ids=["stamp of printk", "no stamp", "stamp cut short"])
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: m.split()[0])
+def test_a_run_that_ended_of_its_own_code_did_not_suffer(tmp_path: Path, message: str, stamp: str) -> None:
+    found = diagnosed(tmp_path, f"{stamp}{message}\n", steps() + KEY_ERROR)
+    assert names(found, Role.ROOT) == ["python-exception"]
+    assert found.of_role(Role.ROOT)[0].ranks == (1,)
+
+
+@pytest.mark.parametrize("message", [SEGFAULT, BUS])
+def test_a_limit_of_time_in_the_midst_of_training_does_not_follow(tmp_path: Path, message: str) -> None:
+    ended = "slurmstepd: error: *** JOB 5 ON g1 CANCELLED AT 2026-05-14T10:08:00 DUE TO TIME LIMIT ***\n"
+    found = diagnosed(tmp_path, f"[ 3600.100000] {message}\n", steps() + ended)
+    assert (found.verdict, names(found, Role.ROOT)) == (Verdict.INTERRUPTED, ["scheduler-time-limit"])
+
+
+LAUNCHER = (
+    "E0514 10:08:10.000000 100 torch/distributed/elastic/multiprocessing/api.py:869] "
+    "failed (exitcode: {code}) local_rank: 1 (pid: {pid}) of binary: /usr/bin/python3\n"
+)
+CUDA_ERROR = RAISED.format(error="[rank1]: torch.AcceleratorError: CUDA error: unknown error")
+
+
+@pytest.mark.parametrize(
+    ("message", "log", "root"),
+    [
+        (KILLED, KEY_ERROR + LAUNCHER.format(code=-9, pid=4001), "host-oom-cgroup"),
+        (SEGFAULT, LAUNCHER.format(code=-11, pid=1231), "rank-segfault"),
+        (BUS, CUDA_ERROR, "gpu-fell-off-bus"),
+    ],
+    ids=["killed", "crashed", "lost its device"],
+)
+def test_what_the_run_shows_is_joined_all_the_same(tmp_path: Path, message: str, log: str, root: str) -> None:
+    found = diagnosed(tmp_path, f"[ 3600.100000] {message}\n", steps() + log)
+    assert root in names(found, Role.ROOT)
+
+
+def test_a_peers_killed_process_is_no_sign_of_a_kill_where_its_exit_code_is_another(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, f"[ 3600.100000] {KILLED}\n", steps() + KEY_ERROR + LAUNCHER.format(code=1, pid=4001))
+    assert names(found, Role.ROOT) == ["python-exception"]

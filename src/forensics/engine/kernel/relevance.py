@@ -59,6 +59,22 @@ RAYS_WORKER = "ray-worker-died"
 NO_CONTAINERS = 100_000
 # Exit codes of processes that crashed: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, as Python and as shells give them.
 _CRASHES = frozenset(str(code) for signal in (4, 6, 7, 8, 11) for code in (-signal, 128 + signal))
+# Areas of what a program does wrong by itself, and what else its own code, settings, names or time bring about.
+_OF_PROGRAMS = ("wiring", "data", "resume", "rl", "config")
+_OWN_CAUSES = frozenset(
+    "argument-unknown-to-library arguments-rejected command-not-found hf-gated-repo hf-permission-denied "
+    "hf-repo-not-found import-name-missing launch-env-missing module-not-found numpy-abi-mismatch numpy-name-removed "
+    "optimizer-state-mismatch protobuf-version-mismatch shell-variable-unset "
+    "state-dict-key-mismatch state-dict-prefix-module state-dict-prefix-orig-mod state-dict-prefix-wrapper "
+    "state-dict-vocab-size-mismatch torchvision-mismatch".split()
+)
+# Ends from outside, which come to a run that hangs as well: where its steps bear times, a hang is told from work.
+_BY_SCHEDULERS = ("preempted", "scheduler-time-limit")
+# Of those areas, what a host, a device or a disk brings about as well.
+_OF_HOSTS = frozenset(
+    "corrupt-sample dataloader-timeout dataloader-worker-segfault dataset-file-missing object-store-error "
+    "vllm-server-unreachable".split()
+)
 # Links, adapters and storage: a program that needs them says so when they fail.
 STORAGE = "checkpoints"
 BESIDE_AREAS = ("nccl", STORAGE)
@@ -83,6 +99,7 @@ UNTIED = "nothing ties it to a process of the run, and another message of the ke
 NOT_AWAITED = "the ranks for which the others waited are on other hosts, and failed of an error of their own"
 OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
 OTHER_CARD = "it is of GPU {card}, and the run says that it uses others"
+UNDATED = "nothing says when it was written or ties it to the run, whose own error does not follow from it"
 AFTER = "it was written {apart} after the last sign of the run, which had ended"
 BEFORE = "it was written {apart} before the first sign of the run, which has an error of its own"
 LATER = "by its clock it was written {apart} after the last sign of the run"
@@ -197,6 +214,8 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
         return LOGGED_ON
     if c.signature.kind == "echo":
         return None
+    if beside and _undated(c, others, steps) and not _shown(c, others):
+        return UNDATED
     causes = _own_errors(others)
     trouble = {o.signature.name for o in others if not _of_who_raised(o, causes)}
     minor = c.signature.severity in ("warning", "info") or c.signature.verdict not in ENDS_A_RUN
@@ -211,6 +230,46 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
     if _long_before(c, others, steps):
         return WENT_ON
     return None
+
+
+def _undated(c: Candidate, others: Sequence[Candidate], steps: StepClock) -> bool:
+    """Whether a candidate has no time, rank or process of the run, and the run ended of its own error.
+
+    What is dated is told by its time (`_outside`, `_long_before`): without one, a line may be of weeks ago.
+    """
+    pids = {o.captures["pid"] for o in c.observations if "pid" in o.captures}
+    if c.ranks or any(o.time is not None for o in c.observations):
+        return False
+    if any(o.captures.get("pid") in pids for other in others for o in other.observations):
+        return False
+    last = max(o.attempt for o in others)
+    timed = any(m.time is not None for marks in steps.marks.values() for m in marks)
+    return any(
+        o.attempt == last
+        and not o.recovered
+        and (_follows_from_nothing(o) or (timed and o.signature.name in _BY_SCHEDULERS))
+        for o in _own_errors(others)
+    )
+
+
+def _follows_from_nothing(c: Candidate) -> bool:
+    """Whether an error of the program itself is of a kind that no device, host, link or disk brings about."""
+    name = c.signature.name
+    if name == GENERIC_EXCEPTION:
+        return _is_own(c)
+    return name in _OWN_CAUSES or (c.signature.area in _OF_PROGRAMS and name not in _OF_HOSTS)
+
+
+def _shown(c: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether the run shows what a kernel's message brings about: its effects, a process that was killed, or a hang."""
+    names = {o.signature.name for o in others}
+    if names & _effects(c) or any(o.signature.verdict == "hung" for o in others):
+        return True
+    if c.signature.name in KILLED:
+        return _killed(c, others)
+    crashed = {*_CRASHES, "-9", "137"}
+    codes = {o.captures.get("exitcode") for d in others if d.signature.name in KILLS_A_PROCESS for o in d.observations}
+    return bool(names & SUFFERING or codes & {None, *crashed})
 
 
 def _of_no_rank(c: Candidate, found: Sequence[Candidate]) -> str | None:
