@@ -85,6 +85,17 @@ def test_dumps_that_may_be_of_the_runs_end_count(newest: float) -> None:
     assert names(desync(dumps(newest), (), range(4), metrics=steps(EVEN))) == ["straggler-rank"]
 
 
+@pytest.mark.parametrize("hours", [15, 24, 25, 30 * 24])
+def test_dumps_that_no_zone_brings_to_the_run_are_of_another(hours: int) -> None:
+    found = desync(dumps(1198 - hours * 3600), (), range(4), metrics=steps(EVEN))
+    assert names(found) == [EARLIER]
+
+
+@pytest.mark.parametrize("hours", [8, 14, -12])
+def test_dumps_that_some_zone_brings_to_the_runs_end_count(hours: int) -> None:
+    assert names(desync(dumps(1198 - hours * 3600), (), range(4), metrics=steps(EVEN))) == ["straggler-rank"]
+
+
 def test_seldom_steps_prove_nothing() -> None:
     seldom = [600.0 * n for n in range(6)]
     assert names(desync(dumps(2300), (), range(4), metrics=steps(seldom))) == ["straggler-rank"]

@@ -28,6 +28,8 @@ FAR = 32
 PAUSE = 60.0
 # Dumps bear UTC, most logs the time of a zone that they do not name. Zones lie a multiple of this apart (seconds).
 ZONES = 900.0
+# No zone's clock is farther ahead of UTC than this (Kiribati's, in seconds): what lies farther apart is so in any zone.
+AHEAD = 14 * 3600.0
 UNKNOWN = " (if the logs are in UTC, as the dumps are)"
 
 
@@ -123,7 +125,7 @@ def _long_before(
     """Where the ranks train on long after the newest call of all, or come to their end, and nothing times out.
 
     The logs' zone is seldom known. Unless it is, the times are compared as they would be in any zone: the call must be
-    out of place in each.
+    out of place in each, as one of the day before the last step is.
     """
     newest = calls["time"].max()
     dumped = {int(rank) for rank in calls["rank"].drop_nulls().unique()}
@@ -143,13 +145,14 @@ def _long_before(
         return None
     beside = apart % ZONES  # how long before `last` in the zone that brings it closest, or after it in the next one
     pause = PAUSE + max(p.pause for p in heard)
-    sure = _zone_known(logs, tracebacks)
+    known = _zone_known(logs, tracebacks)
+    sure = known or apart > AHEAD + pause
     if not ended and not sure and (beside <= CLOCK_SLACK or ZONES - beside <= pause):
         return None
     before = newest < min(p.first for p in heard)
     minutes = f"{apart / 60:,.0f} min before the run's {'end' if ended else 'last step'}"
     began = ", and before its first step" if before else ""
-    return f"The newest call in the dumps was made {minutes}{began}" + ("" if sure else UNKNOWN)
+    return f"The newest call in the dumps was made {minutes}{began}" + ("" if known else UNKNOWN)
 
 
 def _timeless(newest: float, ends: Iterable[Observation], logs: Logs) -> str | None:
