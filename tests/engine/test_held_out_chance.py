@@ -52,13 +52,37 @@ def test_over_fitting_is_told_where_the_accuracy_is_none_of_chance(share: Callab
 @pytest.mark.parametrize(
     ("share", "start"),
     [
-        (0.1, 1.67),  # what C is nobody says
+        (0.1 / 3, 1.67),  # what C is nobody says
         (0.5, 0.69),  # hard tasks of two classes
         (0.16, 2.31),  # neither 1/10 nor another number's whose ln the loss begins at
     ],
 )
 def test_neither_is_told_where_it_may_be_either(share: float, start: float) -> None:
     assert set(seen(logged(curves(lambda k: share, start)))) == set()
+
+
+@pytest.mark.parametrize(("share", "classes", "held_out"), [(0.1, 10, 2.4), (0.01, 100, 5.0), (0.25, 4, 1.5)])
+def test_a_first_epochs_mean_is_below_ln_c_and_the_accuracies_tell_c(
+    share: float, classes: int, held_out: float
+) -> None:
+    found = seen(logged(curves(lambda k: share, 0.8 * math.log(classes), held_out=held_out)))
+    assert set(found) == {NAME}
+    assert found[NAME].captures["classes"] == str(classes)
+    assert found[NAME].weight < seen(logged(curves(lambda k: 0.1, 2.32)))[NAME].weight
+
+
+@pytest.mark.parametrize(
+    ("share", "held_out", "trained"),
+    [
+        pytest.param(0.1, 5.2, 1.0, id="a tenth right of many tokens"),
+        pytest.param(0.1, 2.1, 1.0, id="a loss that no guess has"),
+        pytest.param(0.1, 2.4, 0.6, id="training learns little too"),
+        pytest.param(0.02, 4.1, 1.0, id="an unusual number of classes"),
+    ],
+)
+def test_an_accuracy_is_near_one_over_some_number_whatever_it_is(share: float, held_out: float, trained: float) -> None:
+    made = curves(lambda k: share, 1.67, held_out=held_out)
+    assert NAME not in seen(logged({**made, "accuracy": [trained * v for v in made["accuracy"]]}))
 
 
 def test_a_training_loss_that_does_not_fall_is_another_matter() -> None:

@@ -32,6 +32,13 @@ _NEAR = 0.05
 _LEAST = 0.5  # below it the accuracy is no guess's: it counts something else
 _LN_C = 0.95  # part of ln C that no loss on held-out data may be under
 _STARTS = 0.05  # relative distance of the first training loss from ln C where no setting states C
+# Where only the accuracies tell C: above ten, any accuracy is near 1/C for some C, and only the usual numbers (those of
+# CIFAR-100 and ImageNet) are no chance hit. A model that knows nothing of these inputs has a first loss near ln C on
+# them, while one that is right in 1/C of its choices among far more (tokens) has one that is far higher.
+_USUAL = (100, 1000)
+_BEGINS = 1.5  # first loss on held-out data over ln C, at most
+_HIGH = 0.8  # accuracy in training that shows that the classes are learned
+_FROM_ACCURACY = 0.85  # weight where nothing but the accuracies tells C
 _FLAT = 5  # evaluations by which `never_learned` judges
 _LOW = 0.21  # accuracies that are flat and lower are chance, or near it, for all that a log says
 
@@ -42,7 +49,9 @@ def held_out_at_chance(
     """Every accuracy on held-out data is that of chance, and the training loss falls from ln C.
 
     evaluations: the fewest. fall: the training loss at the end over the first one, at most (V1: 40 % down).
-    C is the number of classes for which the accuracy is 1/C and whose ln C the first training loss is near.
+    C is the number of classes for which the accuracy is 1/C and whose ln C the first training loss is near. The mean
+    of a first epoch is below it: there C is what the accuracies tell, where the first loss on held-out data is no lower
+    and not far above its ln, and the training accuracy gets high; this weighs less.
     """
     return at_chance(metrics, {}, evaluations=evaluations, fall=fall)
 
@@ -72,7 +81,10 @@ def _look(part: Stream, stated: Mapping[int, str], evaluations: int, fall: float
     first, last = median(curve[:few]), median(curve[-few:])
     if first <= 0 or last > fall * first:
         return None
+    weight = 1.0
     classes = _classes(part, records, curve[0], median(shares) / whole, stated)
+    if classes is None and not stated and from_the_start(part, at):
+        classes, weight = _classes_by_accuracy(part, curve[0], median(shares) / whole), _FROM_ACCURACY
     if classes is None:
         return None
     most = _MOST if classes >= _MANY else _MOST_OF_FEW
@@ -95,7 +107,7 @@ def _look(part: Stream, stated: Mapping[int, str], evaluations: int, fall: float
         f" {number(first)} to {number(last)}{learned}"
     )
     shown = tuple(part.evidence(i, *_NAMES) for i in (at[0], at[-1]))
-    return Sign(part, at[0], shown, note, _ACCURACY, captures={"classes": str(classes)})
+    return Sign(part, at[0], shown, note, _ACCURACY, weight, {"classes": str(classes)})
 
 
 def _classes(part: Stream, at: Sequence[int], first: float, share: float, stated: Mapping[int, str]) -> int | None:
@@ -109,6 +121,18 @@ def _classes(part: Stream, at: Sequence[int], first: float, share: float, stated
     if classes < _FEWEST_CLASSES or abs(first - math.log(classes)) > _STARTS * math.log(classes):
         return None
     return classes
+
+
+def _classes_by_accuracy(part: Stream, first: float, share: float) -> int | None:
+    """C, of which the share is a guess's to within `_NEAR`, and which the losses on held-out data bear out."""
+    trained, held_out = finite(part.column(_TRAINED)), finite(part.column("eval_loss"))
+    if share <= 0 or not trained or not held_out:
+        return None
+    classes = min((*range(_FEWEST_CLASSES, _MANY + 1), *_USUAL), key=lambda c: abs(share * c - 1))
+    level = math.log(classes)
+    if abs(share * classes - 1) > _NEAR or first > (1 + _STARTS) * level or held_out[0] > _BEGINS * level:
+        return None
+    return classes if trained[-1] / (100.0 if max(trained) > 1 else 1.0) >= _HIGH else None
 
 
 def _stands(shares: Sequence[float]) -> bool:
