@@ -106,3 +106,23 @@ def test_what_the_run_shows_is_joined_all_the_same(tmp_path: Path, message: str,
 def test_a_peers_killed_process_is_no_sign_of_a_kill_where_its_exit_code_is_another(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, f"[ 3600.100000] {KILLED}\n", steps() + KEY_ERROR + LAUNCHER.format(code=1, pid=4001))
     assert names(found, Role.ROOT) == ["python-exception"]
+
+
+BOOT = (
+    "[    1.200000] rtc_cmos 00:00: setting system clock to 2026-05-14T{boot} UTC ({epoch})\n[ 2400.100000] {message}\n"
+)
+MIDNIGHT = 1_778_716_800  # of 2026-05-14 in UTC, seconds since the epoch
+
+
+@pytest.mark.parametrize(
+    ("boot", "root"),
+    [
+        ("06:55:00", "python-exception"),  # 07:35 UTC: 09:35 and 10:35 in the zones that come nearest
+        ("05:25:00", "gpu-fell-off-bus"),  # 06:05 UTC: 10:05 in a zone four hours ahead
+        ("04:00:00", "gpu-fell-off-bus"),  # 04:40 UTC: 10:10 in India
+    ],
+)
+def test_a_message_that_no_zone_brings_to_the_run_is_not_the_runs(tmp_path: Path, boot: str, root: str) -> None:
+    epoch = MIDNIGHT + 3600 * int(boot[:2]) + 60 * int(boot[3:5])
+    found = diagnosed(tmp_path, BOOT.format(boot=boot, epoch=epoch, message=BUS), steps() + KEY_ERROR)
+    assert names(found, Role.ROOT) == [root]

@@ -46,6 +46,8 @@ TRAINING = re.compile(
 # Seconds after a kernel's message in which a run that suffers by it still records steps, and twice that.
 AFTERWARDS = 600.0
 OFFSETS = 900.0  # offsets from UTC are multiples of so many seconds
+# Hours by which the clocks of the world's zones differ from UTC, in summer as well (tz database, zones in use).
+ZONES = (*range(-12, 15), -9.5, -3.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
 # What makes itself felt in the end of a process, wherever its messages stand; only a run that ended well was spared.
 KILLS_A_PROCESS = frozenset(
     "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
@@ -107,6 +109,9 @@ OTHER_PROCESS_KILLED = "it is another process that was killed ({victim}), and no
 OTHER_HOSTS_PROCESS = "it is of {host}, and the processes of the run that were killed were on {theirs}"
 OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
 NO_RANKS_PROCESS = "it concerns {process}, and no rank of the run says that its own GPU failed"
+IN_NO_ZONE = (
+    "in whatever zone the clocks are, it was not written while the run was there, which has an error of its own"
+)
 BEFORE_ALL = "it was written {apart} before the first sign of the run, and no rank says that its GPU failed"
 
 
@@ -458,7 +463,20 @@ def _outside(c: Candidate, span: Span, others: Sequence[Candidate], found: Seque
     same = all(o.zone_known == span.zone_known for o in c.observations)
     if span.first - max(times) > (CLOCK_SLACK if same else OLDER):
         return (BEFORE if beside else BEFORE_ALL).format(apart=in_words(span.first - max(times)))
-    return None
+    return IN_NO_ZONE if beside and not _in_some_zone(c, times, span) else None
+
+
+def _in_some_zone(c: Candidate, times: Iterable[float], span: Span) -> bool:
+    """Whether any zone brings a sign to the run or close to it, where one clock is in UTC and the other is unknown.
+
+    Of two clocks that both are known, or both unknown, nothing is said: they count as one.
+    """
+    stated = {o.zone_known for o in c.observations}
+    if span.first is None or span.last is None or stated != {not span.zone_known}:
+        return True
+    ahead = -1 if span.zone_known else 1  # the clock of an unknown zone is the other one's and its offset
+    begin, end = span.first - AFTERWARDS, span.last + AFTERWARDS
+    return any(begin <= t + ahead * hours * 3600.0 <= end for t in times for hours in ZONES)
 
 
 def _has_own_error(c: Candidate, others: Sequence[Candidate]) -> bool:
