@@ -19,6 +19,7 @@ from forensics.engine import (
     raised,
     resumes,
     steps,
+    strays,
     survival,
     teardowns,
     trials,
@@ -80,6 +81,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
     found = teardowns.settle_announced_kills(found)
     found = teardowns.settle_exceptions_at_exit(found, data.tracebacks, clock)
+    found = strays.told(found, data.tracebacks, data.sources, clock, catalogue)
     return often_enough(found, catalogue)
 
 

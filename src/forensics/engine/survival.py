@@ -47,6 +47,7 @@ DEATHS = (
 # had them under way; in a run of one process none can follow at all.
 STEPS_AFTER_DEATH = 5
 TRIAL_FINISHED = "trial-finished"
+WENT_ON = "went_on"  # capture of what was said beside a program: how that went on, until an error of its own
 # Lines that only a new process prints.
 _STARTS = ("worker-group-restarted", "run-started")
 # Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by
@@ -143,6 +144,10 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
             c.context = _survived(c, run, suffers=suffers) or _waved_away(c)
             if c.context is None and not c.recovered:
                 c.outlived = _outlived_signs(c, run)
+    strays = [c for c in live if c.context is None and _said_beside(c)]
+    for c in strays:
+        if any(_ends_below(o, c) for o in live if o not in strays and o.context is None):
+            c.context = "it was said beside the program, which went on and ended of an error that nothing ties to it"
 
 
 def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
@@ -197,6 +202,26 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     if all(_ended_well_elsewhere(o, world.of(o), run.finished) for o in ends):
         return "the process says in its other file that it reached its end, and its launcher that it ended well"
     return None
+
+
+def _said_beside(c: Candidate) -> bool:
+    """Whether the program went on after the last sign in each file, and no sign is of what ended it."""
+    if any(o.rule is None or o.in_traceback for o in c.observations):
+        return False
+    return all(WENT_ON in o.captures for o in _lowest(c))
+
+
+def _lowest(c: Candidate) -> list[Observation]:
+    """The signs of a candidate that stand lowest in each file: what bears no time may be sorted behind them."""
+    found = sorted(c.observations, key=lambda o: o.evidence[0].line or 0)
+    return list({o.evidence[0].file: o for o in found}.values())
+
+
+def _ends_below(end: Candidate, c: Candidate) -> bool:
+    """Whether one candidate is a failure of which a sign stands below all those of another in one file."""
+    ends = end.signature.verdict == "failed" and end.signature.kind in ("cause", "symptom")
+    lasts = _lowest(c)
+    return ends and end.attempt == c.attempt and any(_follows(o, last) for o in end.observations for last in lasts)
 
 
 def _waited_in_vain(o: Observation) -> bool:
