@@ -59,7 +59,7 @@ from forensics.parsers.zeros import POWER_LOST
 from forensics.parsers.zeros import of as zeros_of
 from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature
-from forensics.step_units import SAMPLES, of_samples
+from forensics.step_units import BATCHES, SAMPLES, of_batches, of_samples
 
 if TYPE_CHECKING:
     import polars as pl
@@ -670,10 +670,8 @@ def where(finding: Finding) -> str:
         parts.append(f"({finding.node})" if parts else f"on {finding.node}")
     if finding.step is not None:
         about = {"exact": "at", "first_logged": "at or before"}.get(finding.step_is or "", "after")
-        unit = "batch" if finding.step_unit == "batch" else "step"
-        in_samples = finding.step_unit == SAMPLES
-        counted = of_samples(finding.step, finding.epoch) if in_samples else f"{unit} {finding.step}"
-        parts.append(f"{about} {counted}")
+        in_words = {SAMPLES: of_samples, BATCHES: of_batches}.get(finding.step_unit or "")
+        parts.append(f"{about} {in_words(finding.step, finding.epoch) if in_words else f'step {finding.step}'}")
     elif finding.epoch is not None:
         parts.append(f"at epoch {finding.epoch:g}")
     return " ".join(parts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from forensics.model import WAITED_FOR, Coverage, Diagnosis, Evidence, Fact, Finding, Role, RunSummary, Status, Verdict
 from forensics.rank_ranges import SHORT, rank_ranges
-from forensics.step_units import SAMPLES, of_samples
+from forensics.step_units import BATCHES, SAMPLES, of_batches, of_samples
 
 _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(Z?)\Z", re.ASCII)
 # Lines that say that something follows, and not what.
@@ -78,8 +78,8 @@ def step_phrase(finding: Finding) -> str:
     """`at step 412`, `after iteration 90`, `first logged at step 7`; empty where unknown."""
     if finding.step is None:
         return ""
-    if finding.step_unit == SAMPLES:
-        return f"{_STEP_IS.get(finding.step_is or '', 'at')} {of_samples(finding.step, finding.epoch)}"
+    if (in_words := {SAMPLES: of_samples, BATCHES: of_batches}.get(finding.step_unit or "")) is not None:
+        return f"{_STEP_IS.get(finding.step_is or '', 'at')} {in_words(finding.step, finding.epoch)}"
     unit = "step" if finding.step_unit in (None, "", "global step") else finding.step_unit
     return f"{_STEP_IS.get(finding.step_is or '', 'at')} {unit} {finding.step}"
 

@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.names import has
 from forensics.engine.detectors.onsets import leaves_level
-from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, first_ranks, merge, number, segments, streams
+from forensics.engine.detectors.series import (
+    RL_NAMES,
+    Sign,
+    Stream,
+    batches_anew,
+    courses,
+    first_ranks,
+    merge,
+    number,
+    segments,
+    streams,
+    teeth,
+)
 from forensics.engine.few import few
 from forensics.model import Observation
 
@@ -35,6 +47,9 @@ _ENDING = 25
 _SLOW = 0.85  # how sure a rise is that takes longer than an instability does
 # Of the level that the run began at: where a slow rise ends at least, and how far down the run had come before it.
 _ABOVE, _LEARNED = 1.25, 0.6
+# A rise over how far the loss usually jumps from one epoch to the next: means and sums that begin anew with each epoch
+# rise again and again.
+_OVER_TEETH = 3.0
 # The cross-entropy of language models stays above this; a loss below it may rise manifold and still be good.
 _NATS = 1.0
 _RAISED = 3.0  # a gradient norm over its level that goes before a loss that breaks away (P12)
@@ -93,13 +108,22 @@ def noise_of(values: Sequence[float]) -> float:
 
 
 def loss_curves(metrics: pl.DataFrame) -> tuple[Stream, ...]:
-    """The records of each run of a loss that measures progress, with gradient norm, rate and loss scale."""
-    return tuple(
-        part
-        for stream in streams(metrics, ("loss", "grad_norm", "lr", "loss_scale"))
-        if "loss" in stream.columns and not stream.names & RL_NAMES
-        for part in segments(stream)
-    )
+    """The records of each run of a loss that measures progress, with gradient norm, rate and loss scale.
+
+    Where batches are counted anew in each epoch, an epoch is a curve of its own.
+    """
+    return tuple(part for stream in _losses(metrics) for part in segments(stream))
+
+
+def loss_courses(metrics: pl.DataFrame) -> tuple[Stream, ...]:
+    """`loss_curves`, over the epochs of a run in one."""
+    return tuple(part for stream in _losses(metrics) for part in courses(stream))
+
+
+def _losses(metrics: pl.DataFrame) -> Iterator[Stream]:
+    for stream in streams(metrics, ("loss", "grad_norm", "lr", "loss_scale")):
+        if "loss" in stream.columns and not stream.names & RL_NAMES:
+            yield stream
 
 
 def loss_divergence(
@@ -126,7 +150,7 @@ def loss_divergence(
         explains, or where the accuracy on held-out data is lost with it (`_unlearned`), and no other loss is logged; it
         is less sure.
     """
-    parts = loss_curves(metrics)
+    parts = loss_courses(metrics)
     if not parts:
         return ()
     # Where several losses are logged, one may rise because another falls: a generator's and a discriminator's.
@@ -195,7 +219,7 @@ def _diverged(
     # Or above it, where the run had learned so much that no other data explain it.
     beyond = median(curve[-5:]) >= _ABOVE * first and best <= _LEARNED * first
     rise = low - best
-    if best <= 0 or rise < 0.3:
+    if best <= 0 or rise < max(0.3, _OVER_TEETH * teeth(part, "loss")):
         return None
     # Of a language model's way down from ln V the first nats are the cheapest: logarithms tell what was lost of it.
     steep = best >= _NATS and math.log(low / best) >= lost * math.log(max(first, best) / best)
@@ -232,6 +256,8 @@ def _diverged(
     while onset > best_at + 1 and curve[onset - 1] > quiet:
         onset -= 1
     onset = leaves_level(curve, onset, best_at - 9, noise_of(curve[: onset + 1]))
+    if (slow or not (far or beyond)) and _made_between_epochs(part, records, curve, best_at, arrived):
+        return None
     if not plain and not _broken(part, records, curve, onset, arrived, rise, sustained):
         return None
     sign = _rise(
@@ -261,6 +287,23 @@ def _broken(
         return False
     few_records = sustained // 4
     return max(rolling(after, few_records)[few_records - 1 :]) >= _RAISED * usual or median(after) <= usual / _RAISED
+
+
+def _made_between_epochs(part: Stream, records: Sequence[int], curve: Sequence[float], start: int, stop: int) -> bool:
+    """Whether a rise is made where epochs begin whose batches are counted anew, and not within them.
+
+    Augmentation, mixing, larger images and harder data are switched on there. What is made there is more than half of
+    the rise; of few records an epoch, more than the part of all changes that lie there gives by itself.
+    """
+    if not batches_anew(part):
+        return False
+    between = [
+        curve[k] - curve[k - 1]
+        for k in range(start + 1, stop + 1)
+        if part.epochs[records[k]] != part.epochs[records[k - 1]]
+    ]
+    share = len(between) / max(1, stop - start)
+    return sum(between) > (0.5 + 0.5 * share) * (curve[stop] - curve[start])
 
 
 def is_sum(curve: Sequence[float]) -> bool:

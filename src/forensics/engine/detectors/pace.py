@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from forensics.engine.detectors.names import finite, has
-from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
+from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, batches_anew, courses, merge, number, streams
 from forensics.model import Observation
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ _BY_TIME = 0.8
 # parts each median may be this much above the one before, which is noise.
 _PARTS, _LEVEL = 10, 1.05
 _DECLINES = 1 / 3
+# Between epochs layers are unfrozen, which makes a step up to three times as long as its forward pass was, and images
+# become larger: where batches are counted anew in each epoch, a pace that is lost just there is lost by more.
+_WITH_EPOCH = 1 / 4
 # Of a rank that waits for data while the others wait for it: its own time over that of most, and over its step.
 _STARVED, _OF_STEP = 5.0, 0.5
 
@@ -68,7 +71,7 @@ def throughput_collapse(
         part
         for stream in streams(metrics, (*_RATES, _TIME, *_CONSUMED, "batch_size", "loss"))
         if not stream.names & RL_NAMES and "loss" in stream.columns
-        for part in segments(stream)
+        for part in courses(stream)
     ]
     paces = [(part, pace) for part in found if (pace := _usable(part, 2 * records)) is not None]
     signs = [
@@ -114,9 +117,16 @@ def _collapse(part: Stream, pace: _Pace, drop: float, records: int, share: float
     limit = drop * median(before)
     if sum(v < limit for v in before) > stray * len(before) or sum(v >= limit for v in after) > stray * len(after):
         return None
+    if _begins_epoch(part, at[onset - 1], at[onset]) and median(after) > _WITH_EPOCH * median(before):
+        return None
     if _loss_jumps(part, at[onset]) or _consumes_more(part, at[onset]):
         return None
     return _slower(part, name, at, (before, after), onset, f"from {part.where(at[onset])} to the end")
+
+
+def _begins_epoch(part: Stream, before: int, at: int) -> bool:
+    """Whether an epoch whose batches are counted anew begins with a record."""
+    return batches_anew(part) and part.epochs[before] != part.epochs[at]
 
 
 def _decline(part: Stream, pace: _Pace, records: int) -> Sign | None:

@@ -80,11 +80,17 @@ class Stream:
         return [i for i, v in enumerate(values) if v is not None], [v for v in values if v is not None]
 
     def by_step(self, name: str) -> Sequence[float | None]:
-        """The values of a metric, one a record; those of the same step where blocks of lines give each its own."""
+        """The values of a metric, one a record; those of the same step where blocks of lines give each its own.
+
+        Where batches are counted anew in each epoch, a step is one of an epoch.
+        """
         values = self.column(name)
-        told = {s: v for s, v in zip(self.steps, values, strict=True) if s is not None and v is not None}
-        pairs = zip(self.steps, values, strict=True)
-        return [v if v is not None or s is None else told.get(s) for s, v in pairs]
+        epochs = self.epochs if batches_anew(self) else [None] * len(self)
+        places = list(zip(epochs, self.steps, strict=True))
+        told = {place: v for place, v in zip(places, values, strict=True) if v is not None}
+        return [
+            v if v is not None or place[1] is None else told.get(place) for place, v in zip(places, values, strict=True)
+        ]
 
     def every_step(self, at: int, name: str) -> bool:
         """Whether the records of `name` around record `at` follow each other step by step."""
@@ -95,10 +101,13 @@ class Stream:
         return bool(gaps) and median(gaps) == 1
 
     def where(self, at: int) -> str:
-        """The record's step; without one its line (or number) and, where it is given, its epoch."""
+        """The record's step; without one its line (or number) and, where it is given, its epoch.
+
+        A step that counts the batches of an epoch is told with the epoch.
+        """
         step, epoch, line = self.steps[at], self.epochs[at], self.lines[at]
         if step is not None:
-            return f"step {step}"
+            return f"step {step}" if epoch is None or not batches_anew(self) else f"step {step} of epoch {epoch:g}"
         place = f"line {line}" if line is not None else f"record {at + 1}"
         return place if epoch is None else f"{place} (epoch {epoch:g})"
 
@@ -329,6 +338,63 @@ def _never_back(values: Sequence[float | None]) -> bool:
     known = [v for v in values if v is not None] if None in values else values
     ordered: Callable[[Any, Any], bool] = operator.le
     return all(map(ordered, known, itertools.islice(known, 1, None)))
+
+
+def _next_epoch(last: float | None, epoch: float | None) -> bool:
+    """Whether a whole epoch follows another one."""
+    return last is not None and epoch is not None and epoch == last + 1 and float(epoch).is_integer()
+
+
+def batches_anew(stream: Stream) -> bool:
+    """Whether steps go back somewhere, and each time with the beginning of the next epoch: they count its batches."""
+    if _never_back(stream.steps):
+        return False
+    known = [(s, e) for s, e in zip(stream.steps, stream.epochs, strict=True) if s is not None]
+    return all(_next_epoch(e, f) for (s, e), (t, f) in itertools.pairwise(known) if t < s)
+
+
+def courses(stream: Stream) -> tuple[Stream, ...]:
+    """The stream, cut where a run begins anew, and not where it only counts the batches of the next epoch.
+
+    A step that goes back while a whole epoch follows the one before is the first batches of that epoch, of the same
+    attempt. Steps of a course may go back, so they are no order; nor is the level of a running mean or sum, which
+    begins anew with its epoch (`teeth`).
+    """
+    parts = segments(stream)
+    if len(parts) < 2:
+        return parts
+    found: list[Stream] = []
+    start = end = 0
+    for before, after in itertools.pairwise((None, *parts)):
+        assert after is not None
+        if before is not None and not _goes_on(before, after):
+            found.append(stream.cut(start, end))
+            start = end
+        end += len(after)
+    return (*found, stream.cut(start, end))
+
+
+def _goes_on(before: Stream, after: Stream) -> bool:
+    """Whether records are those of the next epoch, by the last and first ones that bear an epoch, and one attempt."""
+    attempts = {before.attempt, after.attempt} - {None}
+    last = next((e for e in reversed(before.epochs) if e is not None), None)
+    first = next((e for e in after.epochs if e is not None), None)
+    return len(attempts) < 2 and _next_epoch(last, first)
+
+
+def teeth(course: Stream, name: str) -> float:
+    """How far a metric usually jumps where batches are counted anew: the median of these jumps; 0 where there are none.
+
+    A mean or a sum that begins anew with each epoch is a saw by it, of which each tooth looks like a rise.
+    """
+    at, values = course.curve(name)
+    pairs = itertools.pairwise(zip(at, values, strict=True))
+    jumps = [abs(w - v) for (i, v), (j, w) in pairs if _back(course.steps[i], course.steps[j]) and math.isfinite(w - v)]
+    return median(jumps) if jumps else 0.0
+
+
+def _back(step: int | None, then: int | None) -> bool:
+    return step is not None and then is not None and then < step
 
 
 def segments(stream: Stream, marks: Iterable[int] = ()) -> tuple[Stream, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine.detectors.loss_shape import loss_curves, rolling, spread_about
+from forensics.engine.detectors.loss_shape import loss_courses, rolling, spread_about
 from forensics.engine.detectors.series import Sign, Stream, merge, number
 from forensics.model import Observation
 
@@ -49,7 +49,7 @@ def spike_decays(
     for o in observations:
         if "resum" in o.signature and o.evidence and o.evidence[0].line is not None:
             marks.setdefault(o.evidence[0].file, []).append(o.evidence[0].line)
-    parts = [p for p in loss_curves(metrics) if "grad_norm" not in p.names]
+    parts = [p for p in loss_courses(metrics) if "grad_norm" not in p.names]
     signs = [
         sign
         for part in parts

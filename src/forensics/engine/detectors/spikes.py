@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from forensics.engine.detectors.loss_shape import loss_curves, rolling, spread_about
+from forensics.engine.detectors.loss_shape import loss_courses, rolling, spread_about
 from forensics.engine.detectors.series import Sign, Stream, merge, number
 from forensics.model import Observation
 
@@ -51,7 +51,7 @@ def loss_spike(
         room for `factor`: its loss ends at the logarithm of its vocabulary.
     norm, raised: that norm, in multiples of its own level, at its peak and in `points` records (P12: 3).
     """
-    parts = loss_curves(metrics)
+    parts = loss_courses(metrics)
     signs = [
         sign
         for part in parts
