@@ -915,6 +915,59 @@ def test_a_loss_after_a_resume_that_is_no_jump(new: list[float]) -> None:
     assert "loss_jumps" not in resume_at_5200(settled(2.1), new)
 
 
+def cold(loss: Sequence[float], norms: Sequence[float], **others: Sequence[float]) -> bool:
+    """Whether the optimizer is seen to begin cold, after records whose loss is 2.1 and whose gradient norm is 1.1."""
+    old = {
+        "loss": settled(2.1),
+        "grad_norm": [1.1 + v - 2.1 for v in settled(2.1)],
+        **{k: [1e-4] * 200 for k in others},
+    }
+    before = rows(old, source="a.log", begin=0.0, first=5001, attempt=0)
+    after = rows({"loss": loss, "grad_norm": norms, **others}, source="b.log", begin=900.0, first=5201, attempt=1)
+    return "loss_and_gradients_jump" in seen(frame(before, after))
+
+
+UP, STEEP = [3.4, 3.3, 3.1, 3.0, 2.9, 2.8, 2.5, 2.3], [9.0, 8.5, 7.0, 6.5, 6.0, 5.0, 2.5, 1.5]
+
+
+def test_a_loss_and_gradients_that_are_up_after_a_resume_and_come_back() -> None:
+    loss, norms = [*UP, *settled(2.1)], [*STEEP, *([1.1] * 200)]
+    assert cold(loss, norms)
+    assert cold(loss, norms, lr=[1e-4] * 208)
+
+
+@pytest.mark.parametrize(
+    ("loss", "norms", "others"),
+    [
+        ([*UP, *settled(2.1)], [1.1] * 208, {}),  # the loss alone
+        (settled(2.1), [*STEEP, *([1.1] * 192)], {}),  # the gradients alone
+        ([*UP[:4], *settled(2.1)], [*STEEP[:4], *([1.1] * 200)], {}),  # no more than five steps
+        ([*UP[:6], *settled(2.8)], [*STEEP[:6], *([4.0] * 200)], {}),  # other data
+        ([*UP, *settled(2.1)], [*STEEP, *([1.1] * 200)], {"lr": [4e-4] * 208}),  # another learning rate
+        ([*UP, 2.1], [*STEEP, 1.1], {}),  # too few
+    ],
+    ids=["loss", "gradients", "spike", "other-data", "rate", "short"],
+)
+def test_a_start_after_a_resume_that_is_not_cold(
+    loss: list[float], norms: list[float], others: dict[str, list[float]]
+) -> None:
+    assert not cold(loss, norms, **others)
+
+
+def test_records_that_bear_the_step_of_a_bar_are_continued_by_its_next() -> None:
+    told = [50 * (1 + i // 5) for i in range(60)]
+    before = rows({"loss": settled(2.1, 60), "grad_norm": [1.1] * 60}, source="a.log")
+    after = rows({"loss": [*UP, *settled(2.1, 40)], "grad_norm": [*STEEP, *([1.1] * 40)]}, source="b.log")
+
+    def at(table: Rows, steps: list[int]) -> Rows:
+        return [{**row, "step": steps[i // 2]} for i, row in enumerate(table)]
+
+    later = [650 + 50 * (i // 5) for i in range(48)]
+    assert "loss_and_gradients_jump" in seen(frame(at(before, told), at(after, later)))
+    far = [s + 500 for s in later]
+    assert "loss_and_gradients_jump" not in seen(frame(at(before, told), at(after, far)))
+
+
 def resumed_at(step: int | None, file: str = "stdout.log") -> Observation:
     said = {} if step is None else {"step": str(step)}
     evidence = (Evidence(file, 1, None, "resumed"),)

@@ -93,6 +93,7 @@ REGISTRY: Mapping[str, Detector] = {
         resume.lr_reset,
         resume.weights_not_restored,
         resume.loss_jumps,
+        resume.loss_and_gradients_jump,
         resume.optimizer_not_restored,
         rl.kl_explosion,
         rl.kl_negative,

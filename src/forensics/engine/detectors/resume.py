@@ -137,7 +137,9 @@ def _continues(before: Stream, after: Stream) -> bool:
     a, b = _known(before), _known(after)
     if len(a) < 2 or not b:
         return False
-    gap = max(1, round((a[-1] - a[0]) / (len(a) - 1)))
+    # Where a progress bar tells the steps, several records have that of its last line.
+    apart = [later - earlier for earlier, later in itertools.pairwise(a) if later > earlier]
+    gap = max(1, round((a[-1] - a[0]) / (len(a) - 1)), round(median(apart)) if apart else 1)
     return b[0] > 1 and (a[0] + a[-1]) / 2 <= b[0] <= a[-1] + 2 * gap
 
 
@@ -466,3 +468,77 @@ def loss_jumps(
         return Sign(after, new_at[0], shown, note, "loss")
 
     return _run(metrics, observations, look)
+
+
+def loss_and_gradients_jump(
+    metrics: pl.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    norms: float = 3.0,
+    mads: float = 5.0,
+    rise: float = 1.1,
+    steps: int = 6,
+    least: int = 4,
+    records: int = 20,
+) -> tuple[Observation, ...]:
+    """After a resume both loss and gradient norm are up for some records, and come back: the optimizer began cold (C1).
+
+    norms: gradient norm over the one before, in each record of the first `steps` steps, and in `least` records. mads:
+        in these the loss is above the median of the last `records` before by so many MADs, and `rise` times as high (of
+        more of them, a loss that still falls has no level). records: the fewest before and after. The loss ends below
+        the middle of the jump, which other data does not do, and where a learning rate is logged it goes on at most 1.4
+        times as high: a schedule that began anew is another entry (C14).
+    """
+
+    def look(before: Stream, after: Stream) -> Sign | None:
+        if after.names & RL_NAMES:
+            return None
+        old, new = (_pairs_of(part, "loss", "grad_norm") for part in (before, after))
+        if min(len(old), len(new)) < records:
+            return None
+        level, spread = _level([v for _, v, _ in old[-records:]])
+        norm = median(n for _, _, n in old[-records:])
+        if level <= 0 or norm <= 0:
+            return None
+        bound = max(level + mads * spread, rise * level)
+        lasting = max(least, math.ceil(steps / _steps_of_a_record(before)))
+        first = new[:lasting]
+        if any(v <= bound or n < norms * norm for _, v, n in first):
+            return None
+        if median(v for _, v, _ in new[-5:]) > (level + first[0][1]) / 2:
+            return None
+        rates, then = _rates(before), _rates(after)
+        if rates and then and then[0][1] > 1.4 * rates[-1][1]:
+            return None
+        at, loss, now = first[0]
+        note = (
+            f"the loss was {number(level)} and the gradient norm {number(norm)} before the resume; at {after.where(at)}"
+            f" they are {number(loss)} and {number(now)}, and both stay up for {lasting} records and more before they"
+            " come back"
+        )
+        shown = (after.evidence(at, *_NAMES), before.evidence(old[-1][0], *_NAMES))
+        return Sign(after, at, shown, note, "loss")
+
+    return _run(metrics, observations, look)
+
+
+def _steps_of_a_record(part: Stream) -> float:
+    """Steps from one record to the next, on average; 1 where no steps are known."""
+    steps = [s for s in part.steps if s is not None]
+    return max(1.0, (steps[-1] - steps[0]) / (len(part.steps) - 1)) if len(steps) > 1 else 1.0
+
+
+def _level(values: Sequence[float]) -> tuple[float, float]:
+    """Median and median absolute deviation."""
+    middle = median(values)
+    return middle, median(abs(v - middle) for v in values)
+
+
+def _pairs_of(part: Stream, one: str, other: str) -> list[tuple[int, float, float]]:
+    """(record, value, value) of the records that hold both metrics as finite numbers."""
+    both = zip(part.column(one), part.column(other), strict=True)
+    return [
+        (i, a, b)
+        for i, (a, b) in enumerate(both)
+        if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
+    ]
