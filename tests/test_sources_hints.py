@@ -216,6 +216,60 @@ def test_only_what_a_program_imports_belongs_to_it() -> None:
     assert related(programs, set()) == {"c/train.py", "c/lib/dist.py", "c/other.py"}
 
 
+NET = """\
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, x):
+        return F.softmax(self.fc(x))
+"""
+TRAIN = """\
+import torch.nn as nn
+from net import Net
+
+model = Net()
+crit = nn.CrossEntropyLoss()
+for x, y in loader:
+    loss = crit(model(x), y)
+    loss.backward()
+    print("loss of the classifier:", loss)
+"""
+WARNED = """\
+/w/net.py:10: UserWarning: Implicit dimension choice for softmax has been deprecated.
+  return F.softmax(self.fc(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("others", "said", "files"),
+    [
+        ({}, "", ["train.py"]),
+        ({"prune.py": TRAIN.replace("from net import Net", "from old import Net")}, "", ["train.py"]),
+        ({"tune.py": TRAIN.replace("classifier", "tuned model")}, "", []),
+        ({"tune.py": TRAIN.replace("classifier", "tuned model")}, "loss of the tuned model: 1.9", ["tune.py"]),
+    ],
+    ids=["alone", "another does not import it", "either may be it", "one of two speaks"],
+)
+def test_a_warning_about_a_module_tells_the_program_that_imports_it(
+    tmp_path: Path, others: dict[str, str], said: str, files: list[str]
+) -> None:
+    code, run = tmp_path / "code", tmp_path / "run"
+    code.mkdir()
+    run.mkdir()
+    for name, text in {"net.py": NET, "train.py": TRAIN, **others}.items():
+        (code / name).write_text(text)
+    (run / "train.log").write_text(WARNED + "".join(f"step {i} loss 2.0 {said}\n" for i in range(5)))
+    hints = _with(run, code).hints
+    assert [h.evidence[0].file for h in hints if h.check == "softmax_before_cross_entropy"] == [
+        f"code/{name}" for name in files
+    ]
+
+
 def test_reports_show_hints_and_coverage() -> None:
     diagnosis = _with(SAMPLES / "healthy-ddp" / "input", BAD)
     document = jsonreport.to_dict(diagnosis)

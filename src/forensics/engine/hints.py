@@ -61,7 +61,7 @@ def join(diagnosis: Diagnosis, data: RunData, found: Found, catalogue: Mapping[s
     places = sorted(frames(data), key=lambda frame: (frame.file, frame.line, frame.function))
     stood = _in_programs(places, found.programs)
     started = {program.path for program, _ in stood} | named(data, found.programs)
-    started = started or speaking(data, found.programs)
+    started = with_importer(data, found.programs, started) or speaking(data, found.programs)
     # Frames of programs of which none is here: what is here did not run.
     strangers = not started and any(is_users(frame.file) and frame.file.endswith(".py") for frame in places)
     ours = set() if strangers else related(found.programs, started)
@@ -138,6 +138,21 @@ def named(data: RunData, programs: Sequence[Program]) -> set[str]:
     texts = [e.text for o in data.observations for e in o.evidence] + [fact.value for fact in data.facts]
     words = {word for text in texts if ".py" in text for word in _FILE.findall(text)}
     return {program.path for program in programs if PurePosixPath(program.path).name in words}
+
+
+def with_importer(data: RunData, programs: Sequence[Program], started: set[str]) -> set[str]:
+    """`started`, and where none of these trains, the one program that trains and imports them all.
+
+    A warning names the module that it is about, and a model's own file runs only in the program that imports it. Of
+    several such programs it is the one whose texts the run's files hold, or nobody knows which.
+    """
+    trained = _training(programs)
+    if not started or any(program.path in started for program in trained):
+        return started
+    users = {program.path for program in trained if started <= related(programs, {program.path})}
+    if len(users) > 1:
+        users &= speaking(data, programs)
+    return started | users if len(users) == 1 else started
 
 
 def speaking(data: RunData, programs: Sequence[Program]) -> set[str]:
