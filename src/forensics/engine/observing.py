@@ -14,6 +14,7 @@ from forensics.engine import (
     faults,
     identity,
     lfs_pointers,
+    own_sockets,
     powerloss,
     progress,
     raised,
@@ -57,6 +58,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += nonfinite_summaries.told(data) + saved_scales.told(data)
     everyone = range(world.size) if world.size else None
     found = shared_gpus.told(models.told(collectives.told_apart(found, everyone)))
+    found = own_sockets.told(found, data.tracebacks, catalogue, everyone)
     compared = collectives.desync(
         data.collectives, found, everyone, data.tracebacks, world.ranks, data.metrics, world.host_of
     )

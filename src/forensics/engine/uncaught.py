@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from forensics.engine.finishes import EXIT_STATUS
+from forensics.engine.own_sockets import CONNECTIONS, LOST_CONNECTION
 from forensics.engine.raised import own_frame, passes_on
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.engine.whose import LAUNCHERS_OWN
@@ -14,8 +15,6 @@ from forensics.signatures.schema import Signature
 
 # A traceback's last line and the lines of its message that follow it (state_dict key lists, CUDA hints).
 MESSAGE_LINES = 12
-LOST_CONNECTION = "broken-pipe"
-_CONNECTIONS = frozenset({"ConnectionResetError", "ConnectionAbortedError", "BrokenPipeError"})
 
 
 def exceptions(
@@ -94,9 +93,9 @@ def _lost_alone(
     Its peer is then no rank of the run, but a server of data or the like. What launchers raise tells of it only.
     """
     names = {t.exception.rpartition(".")[2] for t in tracebacks if t.chained != "ignored"} - LAUNCHERS_OWN
-    if not names or names - _CONNECTIONS:
+    if not names or names - CONNECTIONS:
         return False
-    lost = [t for t in tracebacks if t.exception.rpartition(".")[2] in _CONNECTIONS]
+    lost = [t for t in tracebacks if t.exception.rpartition(".")[2] in CONNECTIONS]
     if len({t.identity.rank for t in lost}) > 1 or any("torch/distributed" in f for t in lost for f, *_ in t.frames):
         return False
     signatures = [catalogue[name] for name in {o.signature for o in observations}]
