@@ -75,6 +75,15 @@ def test_a_run_that_ended_of_its_own_code_did_not_suffer(tmp_path: Path, message
     assert found.of_role(Role.ROOT)[0].ranks == (1,)
 
 
+def test_a_gpus_memory_is_not_the_hosts(tmp_path: Path) -> None:
+    full = (
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.00 GiB. GPU 1 has a total capacity "
+    )
+    full += "of 79.10 GiB of which 1.22 GiB is free.\n"
+    found = diagnosed(tmp_path, f"[ 3600.100000] {KILLED}\n", steps() + full)
+    assert names(found, Role.ROOT) == ["cuda-oom"]
+
+
 @pytest.mark.parametrize("message", [SEGFAULT, BUS])
 def test_a_limit_of_time_in_the_midst_of_training_does_not_follow(tmp_path: Path, message: str) -> None:
     ended = "slurmstepd: error: *** JOB 5 ON g1 CANCELLED AT 2026-05-14T10:08:00 DUE TO TIME LIMIT ***\n"

@@ -61,14 +61,15 @@ RAYS_WORKER = "ray-worker-died"
 NO_CONTAINERS = 100_000
 # Exit codes of processes that crashed: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, as Python and as shells give them.
 _CRASHES = frozenset(str(code) for signal in (4, 6, 7, 8, 11) for code in (-signal, 128 + signal))
-# Areas of what a program does wrong by itself, and what else its own code, settings, names or time bring about.
+# Areas of what a program does wrong by itself, and what else its own code, settings, names or use of a GPU's memory
+# bring about.
 _OF_PROGRAMS = ("wiring", "data", "resume", "rl", "config")
 _OWN_CAUSES = frozenset(
-    "argument-unknown-to-library arguments-rejected command-not-found hf-gated-repo hf-permission-denied "
-    "hf-repo-not-found import-name-missing launch-env-missing module-not-found numpy-abi-mismatch numpy-name-removed "
-    "optimizer-state-mismatch protobuf-version-mismatch shell-variable-unset "
-    "state-dict-key-mismatch state-dict-prefix-module state-dict-prefix-orig-mod state-dict-prefix-wrapper "
-    "state-dict-vocab-size-mismatch torchvision-mismatch".split()
+    "argument-unknown-to-library arguments-rejected command-not-found cuda-oom hf-gated-repo hf-permission-denied "
+    "hf-repo-not-found import-name-missing kv-cache-does-not-fit launch-env-missing module-not-found "
+    "numpy-abi-mismatch numpy-name-removed oom-at-optimizer-step oom-on-checkpoint-save optimizer-state-mismatch "
+    "protobuf-version-mismatch shell-variable-unset state-dict-key-mismatch state-dict-prefix-module "
+    "state-dict-prefix-orig-mod state-dict-prefix-wrapper state-dict-vocab-size-mismatch torchvision-mismatch".split()
 )
 # Ends from outside, which come to a run that hangs as well: where its steps bear times, a hang is told from work.
 _BY_SCHEDULERS = ("preempted", "scheduler-time-limit")
