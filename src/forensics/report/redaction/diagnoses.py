@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from forensics.model import Diagnosis
+from forensics.patterns import lazy
 from forensics.report.redaction.memory import telling
 from forensics.report.redaction.redactor import Redactor
 from forensics.report.redaction.settings import told_names
+from forensics.report.redaction.sure_hosts import learn
 
 _HOST_CAPTURES = frozenset({"host", "hostname", "node", "nodename", "peer_host", "master_addr"})
+_OF_HOSTS = lazy(r"(?i)host|addr|node")  # names of settings that may hold one
 # Captures that are lines of text: their names say nothing of a value, and would hide where the line begins.
 _TEXTS = frozenset({"message", "text", "line", "error", "detail"})
 # What no log can reach: identities of signatures, links between findings and the words of the contract.
@@ -52,6 +55,7 @@ def _mapped(value: T, change: Callable[[str], str]) -> T:
 def _captured(redactor: Redactor, key: str, value: str) -> str:
     """A captured value, whose name may say what its shape does not."""
     if key in _HOST_CAPTURES:
+        learn(value, redactor.memory)
         return redactor.host(redactor.redact(value), everywhere=telling(value))
     if key in _TEXTS:
         return redactor.again(redactor.redact(value))
@@ -103,7 +107,7 @@ def redact_diagnosis(
     for name, fact in environment:
         if name != fact.name:
             _captured(redactor, name, fact.value)
-    redactor.learn(told)
+    redactor.learn((*(f"{name}={fact.value}" for name, fact in environment if _OF_HOSTS.search(name)), *told))
     known: dict[str, str] = {}
 
     def change(text: str) -> str:

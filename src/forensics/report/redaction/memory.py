@@ -74,10 +74,12 @@ class Memory:
         self.learning = False  # whether texts are gone through for new names only
         self.spoken: set[str] = set(spoken)
         self._hosts: dict[str, str] = {}  # lower-case name -> stand-in, empty where it is only expected
+        self._words: dict[str, str] = {}  # hosts that are plain words, as they are written -> stand-in
         self._people: dict[str, str] = {}  # users and accounts
         self._values: dict[str, str] = {}  # text -> stand-in
         self._values_of = 0  # how many stand-ins there were when these were made
         self._host_names = WholeNames(any_case=True)
+        self._word_names = WholeNames(any_case=False)
         self._people_names = WholeNames(any_case=True)
         self._value_names = WholeNames(any_case=False)
 
@@ -114,6 +116,19 @@ class Memory:
                 self._hosts[form] = stand_in
                 self._host_names.add(form)
         return stand_in
+
+    def word(self, name: str, stand_in: str) -> None:
+        """A host called by a plain word, which is replaced in any text from now on where it is written so.
+
+        Nothing is learnt where the host has no stand-in, or the report itself is told in the word.
+        """
+        if is_stand_in(stand_in) and name.lower() not in self.spoken and name not in self._words:
+            self._words[name] = stand_in
+            self._word_names.add(name)
+
+    def is_host(self, name: str) -> bool:
+        """Whether a name is known for a host's wherever it stands."""
+        return name in self._words or name.lower() in self._hosts
 
     def expect(self, names: Iterable[str]) -> None:
         """Hosts of a list that is shown as a whole: each gets its stand-in where it is met, and none before."""
@@ -153,12 +168,15 @@ class Memory:
         met = self.stand_ins.items()
         hosts = [("host", name) for name in sorted(self._hosts, key=lambda name: not self._hosts[name])]
         people = [(kind, name) for kind, name, shown in met if self._people.get(name) == shown]
-        return [*people, *hosts, *((kind, name) for kind, name, _ in met if kind in _ANYWHERE)]
+        words = [("word", name) for name in self._words]
+        return [*people, *hosts, *words, *((kind, name) for kind, name, _ in met if kind in _ANYWHERE)]
 
     def know(self, kind: str, name: str) -> None:
         """Replaces a name wherever it stands from now on."""
         if kind == "host":
             self.host(name)
+        elif kind == "word":
+            self.word(name, self.host(name, everywhere=False))
         elif kind in ("user", "account"):
             self._person(kind, name, COMMON_USERS if kind == "user" else PUBLIC_OWNERS)
         elif kind in _ANYWHERE:
@@ -198,9 +216,15 @@ class Memory:
 
     def known_hosts(self, text: str) -> str:
         """`text` without the names of hosts that are known, as whole words."""
-        if not self._hosts or self.learning:
+        if self.learning:
             return text
-        return self._host_names.replaced(text, self._as_host)
+        if self._words:
+            text = self._word_names.replaced(text, self._as_word)
+        return self._host_names.replaced(text, self._as_host) if self._hosts else text
+
+    def _as_word(self, name: str, text: str, start: int, end: int) -> str | None:
+        numbered = _NUMBERED.match(text, end) is not None
+        return None if numbered or _PACKAGE.search(text[max(0, start - 160) : start]) else self._words[name]
 
     def _as_host(self, name: str, text: str, start: int, end: int) -> str | None:
         if name[-1].isalpha() and _NUMBERED.match(text, end):

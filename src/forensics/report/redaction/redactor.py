@@ -28,6 +28,7 @@ from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, chats, repositories, trackers
 from forensics.report.redaction.shared_links import shared_links
+from forensics.report.redaction.sure_hosts import sure_hosts
 from forensics.report.redaction.tracked import tracked
 from forensics.report.redaction.variables import variables
 
@@ -38,11 +39,12 @@ _NUMBERED = lazy(r"(?<=\w)(?:\.\d{1,6}){1,4}\Z", re.ASCII)
 _BETWEEN = ("\0", "\\r\\n")
 _LEARNT = 2000  # names that texts which nobody sees may add: there is an end to what they can fill memory with
 
-# Secrets go first, for they can hold what other rules would take a part of; known names go last.
+# Secrets go first, for they can hold what other rules would take a part of; known names go last. What says who a host
+# is must be read before any of it is replaced.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
-    shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets, variables,
-    chats, images, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails, users,
-    listings, phones, hardware, addresses, host_lists, pods, labelled, host_names,
+    sure_hosts, shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets,
+    variables, chats, images, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails,
+    users, listings, phones, hardware, addresses, host_lists, pods, labelled, host_names,
 )  # fmt: skip
 
 
