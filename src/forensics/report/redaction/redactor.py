@@ -10,6 +10,7 @@ from forensics.report.redaction.addresses import addresses, hardware
 from forensics.report.redaction.also import also, compile_also
 from forensics.report.redaction.apart import apart
 from forensics.report.redaction.buckets import buckets
+from forensics.report.redaction.ci_paths import ci_paths
 from forensics.report.redaction.commands import commands
 from forensics.report.redaction.consecutive import line_by_line
 from forensics.report.redaction.customs import customary_homes
@@ -43,8 +44,8 @@ _LEARNT = 2000  # names that texts which nobody sees may add: there is an end to
 # is must be read before any of it is replaced.
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
     sure_hosts, shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets,
-    variables, chats, images, repositories, trackers, tracked, groups, shared_homes, customary_homes, accounts, emails,
-    users, listings, phones, hardware, addresses, host_lists, pods, labelled, host_names,
+    variables, chats, images, ci_paths, repositories, trackers, tracked, groups, shared_homes, customary_homes,
+    accounts, emails, users, listings, phones, hardware, addresses, host_lists, pods, labelled, host_names,
 )  # fmt: skip
 
 
