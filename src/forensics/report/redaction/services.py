@@ -55,6 +55,8 @@ _PROJECT = (
         re.ASCII,
     ),
     lazy(r"(?i)(\\?[\"']project(?:_id|Id)?\\?[\"']\s?:\s?\\?[\"'])([a-z][\w-]{2,63})(?=\\?[\"'])", re.ASCII),
+    # an argument of trackers, in code: `wandb.init(project="x")`, `CometLogger(project_name="x")`
+    lazy(r"((?<![\w.-])project(?:_name)?=\\?[\"'])([A-Za-z0-9][\w-]{1,127})(?=\\?[\"'])", re.ASCII),
     lazy(rf"(--(?:wandb[-_])?project(?:[-_](?:name|id))?{TO})([\w./-]{{2,80}})", re.ASCII),
     lazy(r"(\b(?:\w+-docker\.pkg\.dev|(?:us\.|eu\.|asia\.)?gcr\.io)/)([a-z][a-z0-9-]{3,40})(?=/)", re.ASCII),
     lazy(r"(\bneptune\b[^\n]{0,80}?\bproject\s?=\s?\\?[\"'](?:[\w.-]{1,64}/)?)([\w.-]{1,128})(?=\\?[\"'])", re.ASCII),
