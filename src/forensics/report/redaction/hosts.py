@@ -17,7 +17,7 @@ from forensics.report.redaction.words import NO_HOSTS, ORDINARY
 _URL_HOST = lazy(
     r"(?i)(\b(?:https?|wss?|tcp|udp|grpcs?|ssh|sftp|ftps?|nfs|redis|rediss|postgres(?:ql)?|mysql"
     r"|mongodb(?:\+srv)?|amqps?|kafka|"
-    r"ray|env|etcd|ldaps?|smb|hdfs|jdbc:\w+)(?:://|%3A%2F%2F)(?:[^\s/@\"'<>]{1,200}@)?)([A-Za-z0-9][\w.-]{0,252})",
+    r"ray|spark|env|etcd|ldaps?|smb|hdfs|jdbc:\w+)(?:://|%3A%2F%2F)(?:[^\s/@\"'<>]{1,200}@)?)([A-Za-z0-9][\w.-]{0,252})",
     re.ASCII,
 )
 # Where somebody logs in, whatever the scheme is: `clickhouse+native://user:secret@h/db`; not a container of Azure's.

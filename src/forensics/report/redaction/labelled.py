@@ -59,7 +59,7 @@ _LABELLED_ALONE = lazy(
 _WORKS = (
     r"(?:[Rr]unn?(?:ing|s)?|[Ss]tart(?:ed|ing)|[Ll]aunch(?:ed|ing)|[Ss]cheduled|[Ee]xecut(?:ed|ing)|[Ss]pawn(?:ed|ing)"
     r"|[Dd]ispatched|[Pp]laced|[Aa]llocated|[Gg]ranted|[Rr]estart(?:ed|ing)|[Cc]rashed|[Dd]ied|[Ff]ailed|[Kk]illed"
-    r"|[Hh]ung|[Ee]xited|[Ll]istening|[Rr]an)"
+    r"|[Ee]ncountered|[Oo]ccurred|[Hh]ung|[Ee]xited|[Ll]istening|[Rr]an)"
     r"(?: (?:job|task|process|rank|worker|server|agent|HEAD|WORKER|[a-z]{3,12}_\w{3,20})\S{0,12})?(?: \d{1,4})?"
 )
 _COMES = r"(?:[Ss]ubmitted|[Ll]ogged in|[Hh]ello)"

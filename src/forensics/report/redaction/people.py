@@ -9,6 +9,7 @@ from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.people_places import PEOPLE
 from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
+from forensics.report.redaction.sure_hosts import of_story
 from forensics.report.redaction.words import FOLDERS, NO_HOSTS, ORDINARY, TURNS
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
@@ -148,6 +149,13 @@ _OF_PROGRAMS = frozenset(
     "overrides override options option arguments args reference nodes node buffers params parameters data "
     "namespaces namespace process processes mode facing flow land".split()
 )
+# The same, where a host stands beside: `Connected to h as x`, `user x on host h`; and `logging in as x`.
+_LOGS_IN = lazy(
+    r"(\b(?:[Cc]onnected to [\w.-]{2,253} as |[Ll]ogging in as:? )(?:user )?[\"'<]?"
+    r"|\buser (?=[\w.-]+ on (?:host|node)\b))"
+    r"([A-Za-z_][\w.-]{1,62}\w)(?=[\"'>]?(?:\s*$|[.,;:)]|\.\.\.| on ))",
+    re.ASCII | re.M,
+)
 _SAID = (
     lazy(
         r"(\b(?:logged in as:? |user name is )[\"'<]?|\b(?:for|by|as|of) user [\"'<])([A-Za-z_][\w.-]{0,62}\w)",
@@ -271,6 +279,8 @@ def users(text: str, memory: Memory) -> str:
         text = second(pattern, memory.user, text)
     if "user " in text:
         text = second(_OF_USER, lambda name: _unless_word(name, memory), text)
+    if " as" in text or "user " in text:
+        text = second(_LOGS_IN, lambda name: name if of_story(name) else _unless_word(name, memory), text)
     for pattern, words in PEOPLE:
         if any(word in text for word in words):
             text = second(pattern, memory.user, text)

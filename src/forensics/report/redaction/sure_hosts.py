@@ -86,9 +86,14 @@ def _story_words() -> frozenset[str]:
     return frozenset(text.split()) | PROGRAMS | FOLDERS | TURNS | COMMON_USERS
 
 
+def of_story(name: str) -> bool:
+    """Whether a name is a word of logs, code, programs or prose."""
+    return name.lower() in _story_words()
+
+
 def plain(name: str) -> bool:
     """Whether a host's name is a word that says nothing else: none of logs, code, programs or prose."""
-    return name.isalpha() and word(name) and not of_graph(name) and name.lower() not in _story_words()
+    return name.isalpha() and word(name) and not of_graph(name) and not of_story(name)
 
 
 def learn(name: str, memory: Memory) -> None:
