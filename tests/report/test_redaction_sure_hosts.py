@@ -29,6 +29,11 @@ NAMED = [
     "torchrun --rdzv_endpoint=vexlark:29500 t.py",
     "Running on the following workers: ambrick,vexlark",
     "hosts: [vexlark, ambrick]",
+    "socket.gethostname() = vexlark",
+    "Hostname: vexlark",
+    "  rdzv_endpoint    : vexlark:29503",
+    "events.out.tfevents.1714640000.vexlark.4411.0",
+    "vexlark: [2026-05-09 09:00:09,000] [INFO] [launch.py:163:main] dist_world_size=16",
 ]
 TOLD = "worker on vexlark failed at vexlark:/data, '/local/vexlark/ckpt', vexlark-ib and out_vexlark.log"
 HIDDEN = "worker on host-{n} failed at host-{n}:/data, '/local/host-{n}/ckpt', host-{n}-ib and out_host-{n}.log"
@@ -51,6 +56,8 @@ def test_a_plain_word_that_is_named_as_a_host_is_hidden_everywhere(named: str) -
         "hostname: Vexlark of the node is not known",
         "HOSTNAME=$vexlark",
         "nodes: [vexlark, relu]",
+        "Hostname: vexlark is not known to the host",
+        "socket.gethostname() = vexlark.name()",
         "Node: vexlark; worker vexlark: started",
     ],
 )

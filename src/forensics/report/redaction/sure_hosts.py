@@ -53,6 +53,12 @@ _OPTIONS = lazy(
     rf"|(?:nodelist|hostlist)[= ](?P<list>{_LIST})(?=\s|$))",
     re.ASCII | re.M,
 )
+_GETHOSTNAME = lazy(rf"\bgethostname\(\)\s?(?:=|:|->)\s?{_QUOTE}?(?P<names>{NAME})(?={_QUOTE}|\s*$)", re.ASCII | re.M)
+_HOSTNAME = lazy(rf"\bHostname:\s{{1,12}}(?P<names>{NAME})(?=\s*$)", re.ASCII | re.M)
+_ENDPOINT = lazy(rf"\brdzv_endpoint\s*[:=]\s*{_QUOTE}?(?P<names>{NAME})(?=:\d)", re.ASCII)  # torchrun's settings
+_TFEVENTS = lazy(rf"\btfevents\.\d{{10}}\.(?P<names>{NAME}?)(?=\.\d+\.\d+)", re.ASCII)
+# pdsh puts the host before each line of DeepSpeed's.
+_PDSH = lazy(rf"^(?P<names>{NAME}): \[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\] \[", re.ASCII | re.M)
 _DEEPSPEED = lazy(rf"\bon the following workers: (?P<names>{_LIST})(?=\s*$)", re.ASCII | re.M)
 # `hosts: [x, y]`; of `nodes`, which graphs have as well, where one of the names is known for a host's.
 _BRACKETS = lazy(
@@ -72,6 +78,11 @@ _PLACES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_SLURM[2], ("NodeList=",)),
     (_UNAME, ("Linux ",)),
     (_OPTIONS, ("--master", "--rdzv", "--nodelist", "--hostlist")),
+    (_GETHOSTNAME, ("gethostname()",)),
+    (_HOSTNAME, ("Hostname:",)),
+    (_ENDPOINT, ("rdzv_endpoint",)),
+    (_TFEVENTS, ("tfevents.",)),
+    (_PDSH, ("] [",)),
     (_DEEPSPEED, ("following workers",)),
 )
 _EACH = lazy(NAME, re.ASCII)
