@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from samples import diagnosis, finding
 
-from forensics.report.redaction import Redactor, redact_diagnosis
+from forensics.model import Kind, Source
+from forensics.report.redaction import Redactor, redact_diagnosis, told_by
 
 NAMED = [
     "INFO hostname=vexlark user=root rank=2",
@@ -101,6 +104,21 @@ def test_what_captures_and_facts_call_a_host_is_hidden_in_the_text() -> None:
     shown = redact_diagnosis(made)
     assert shown.findings[0].why == "lost host-1"
     assert shown.summary == "host-1 went away"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "vexlark: [2026-05-09 09:00:09,000] [INFO] [launch.py:163:main] dist_world_size=16",
+        "  host      : vexlark",
+        "slurmstepd: error: *** STEP 1.0 ON vexlark CANCELLED AT 2026-01-02T03:04:05 ***",
+        "Linux vexlark 5.15.0-91-generic #101-Ubuntu SMP x86_64 GNU/Linux",
+    ],
+)
+def test_lines_that_name_a_host_are_read_for_it(named: str, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"step 1\n{named}\nstep 2\n")
+    assert told_by([Source("train.log", log, Kind.LOG, log.stat().st_size)]) == [named]
 
 
 def test_a_word_is_handed_on_to_another_report() -> None:

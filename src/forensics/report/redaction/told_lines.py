@@ -65,7 +65,7 @@ _WORDS = (
     r"|\b(?:running|submitted|launched|started|scheduled|executing) (?:on|from) |\bhost ?name is |\bhost ?list\b"
     r"|\b(?:master|machine|chief|head)(?:[ _](?:node|host|addr(?:ess)?))?\s?[:=]|\brank \d+ [^\n]{0,12}\bon "
     r"|\b(?:nodes|hosts|machines)\b| slots=\d"
-    r"|\bhost {4,12}: | cancelled at |\blinux [a-z][\w.-]* \d+\.\d+\."
+    r"|\bhost {4,12}: | cancelled at |^[a-z][\w.-]*: \[\d{4}-\d\d-|\blinux [a-z][\w.-]* \d+\.\d+\."
     # and of who runs them
     r"|\b(?:submitted|launched) by |\bwhoami\b|/pytest-of-|\b(?:gcsfuse|s3fs|goofys|mount-s3|rclone mount|blobfuse2?) "
     r"|/(?:shared?|storage|workspaces?|mnt|tmp|nfs)/[^\s:]{2,60}/(?:code|projects|repos|git|venvs?|[\w-]{1,40}\.py)\b"
