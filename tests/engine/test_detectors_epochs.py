@@ -113,6 +113,13 @@ def test_a_pace_that_is_lost_with_an_epoch(start: int, late: float, told: bool) 
     assert ("throughput-collapse" in seen(_by_epoch(loss=_learning(600), step_time=times))) is told
 
 
+@pytest.mark.parametrize(("within", "told"), [(True, True), (False, False)])
+def test_a_pace_that_is_lost_little_by_little_over_epochs(within: bool, told: bool) -> None:
+    """A list that grows, and images that grow with the epochs by plan."""
+    times = _noisy([0.1 + 0.001 * (i if within else i // 100 * 100) for i in range(600)], 0.02)
+    assert ("throughput-collapse" in seen(_by_epoch(100, loss=_learning(600), step_time=times))) is told
+
+
 @pytest.mark.parametrize("each", [20, 100])
 def test_sums_and_means_that_begin_anew_with_each_epoch(each: int) -> None:
     losses = _learning(10 * each)

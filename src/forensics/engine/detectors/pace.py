@@ -147,11 +147,23 @@ def _decline(part: Stream, pace: _Pace, records: int) -> Sign | None:
         return None
     limit = levels[0] / 2
     onset = _change([v < limit for v in speeds])
-    if _consumes_more(part, at[onset]):
+    if _consumes_more(part, at[onset]) or _falls_between_epochs(part, at, speeds, levels[-1] / levels[0]):
         return None
     return _slower(
         part, name, at, (speeds[:size], speeds[-size:]), onset, f"little by little, half by {part.where(at[onset])}"
     )
+
+
+def _falls_between_epochs(part: Stream, at: Sequence[int], speeds: Sequence[float], left: float) -> bool:
+    """Whether a pace, of which a part is left, is lost where epochs begin whose batches are counted anew.
+
+    Images and sequences that become larger by plan do so there. What grows with each step makes epochs slower within.
+    """
+    if not batches_anew(part):
+        return False
+    pairs = itertools.pairwise(zip(at, speeds, strict=True))
+    between = sum(math.log(w / v) for (i, v), (j, w) in pairs if part.epochs[i] != part.epochs[j])
+    return between < 0.5 * math.log(left)
 
 
 def _slower(
