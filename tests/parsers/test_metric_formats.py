@@ -64,6 +64,28 @@ def test_the_pace_that_open_clip_prints() -> None:
     assert written is not None and {f.name for f in written.fields if f.name} == {"loss"}
 
 
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("step 4500 loss 1.9 1.551s/step 21140 tok/s", 1.551),
+        ("step 4500 | loss 1.9 | 420 ms/it", 0.42),
+        ("[10/100] loss: 1.9, 0.42 sec/batch", 0.42),
+        ("step 3 loss 2.0 speed: 1.55 s/iter", 1.55),
+        ("step 3 (0.2 s/it) loss 1.0", 0.2),
+        ("step 3 loss 2.0 12 steps/s", None),
+        ("step 3 loss 2.0 30 s/epoch", None),
+        ("step 3 loss 2.0 eval 0.5 s/step", None),  # of something else
+        ("Epoch 0: 100it [00:10,  9.9s/it, loss=2.1]", None),  # a bar turns it round where it is below 1
+        ("Epoch 3:  45%|####5     | 424/938 [00:07<00:08, 5.4s/it, loss=1.0]", None),
+    ],
+)
+def test_the_time_of_a_step_in_front_of_its_unit(line: str, seconds: float | None) -> None:
+    reading = read(line, frozenset())
+    assert reading is not None
+    told = [float(line[f.start : f.end]) * f.factor for f in reading.fields if f.name == "step_time"]
+    assert told == ([] if seconds is None else [pytest.approx(seconds)])
+
+
 def test_held_out_loss_at_a_step_is_no_training_loss() -> None:
     reading = read("Validation loss (avg) at step 100: 2.1", frozenset())
     assert reading is not None

@@ -202,7 +202,7 @@ FORMATS = {
     "epoch and batch in brackets": ("Train: [0][  1/18]  loss: 0.7153  lr: 1.00e-03", 1, [("loss", 0.7153), ("lr", 1e-3)], {"epoch": 0}),
     "lone counter behind an epoch": ("Epoch: [3][  40]\tloss 0.5000\tlr 1.00e-03", 40, [("loss", 0.5), ("lr", 1e-3)], {"epoch": 3}),
     "batch in brackets": ("Train: [ 40/100]  loss: 0.7153  lr: 1.00e-03", 40, [("loss", 0.7153), ("lr", 1e-3), ("total_steps", 100)], {}),
-    "cross entropy": ("ep 2 train, step 18, ce 8.112, 1.207 sec/step", 18, [("loss", 8.112)], {"epoch": 2}),
+    "cross entropy": ("ep 2 train, step 18, ce 8.112, 1.207 sec/step", 18, [("loss", 8.112), ("step_time", 1.207)], {"epoch": 2}),
     "timm test": ("Test: [  48/48]  Time: 0.1 (0.1)  Loss:  1.5 (1.6)  Acc@1:  71.8 ( 70.0)  Acc@5: 90.0 (91.0)", None,
                   [("eval_loss", 1.5), ("eval_accuracy", 71.8)], {}),
     "keras": ("938/938 - 2s - 2ms/step - accuracy: 0.8912 - loss: 0.3821 - val_loss: 0.41", 938,

@@ -42,6 +42,9 @@ _IN_DICT = re.compile(r"loss|mse|nll|elbo|rew|norm|acc|logit|log_?z|dead|zero_fr
 _LEVEL = re.compile(r"^(?:INFO|WARNING|WARN|DEBUG|ERROR|NOTE)\b(?::[A-Za-z_][\w.]*:(?=[A-Za-z]))?[:\s]*", re.A)
 _UNITS = re.compile(r"^(?:/s/gpu|(?:ms|s|sec|it|%|[KMGT]i?B)(?:/\w+)?)\s+")
 _PER_SECOND = re.compile(r"/s(?![\w/])", re.A)  # open_clip's `5603.1/s, 700.4/s/gpu`
+# The time of a step as loops of one's own print it, value first: `0.42 s/step`, `420ms/it`.
+_PER_STEP = re.compile(r" ?(?P<unit>ms|msec|s|secs?|seconds?)/(?:it|iter|iteration|step|batch)(?![\w/])", re.A)
+_PACES = frozenset({"", "speed", "pace"})  # keys in front of it
 _CUT = re.compile(r"[|,;\[\]{}()\t\"'<>•]|\s{2,}|:\s+|\s-\s|\s—\s")
 _KEY_REACH = 200  # characters in front of a number in which its key is looked for; no key is that long
 _KEY = re.compile(r"[A-Za-z][\w /().@#*%-]*", re.A)
@@ -91,6 +94,7 @@ _LEADING = re.compile(
     r"\s*(?:\[ *(?P<step>\d+)(?: ?/ ?(?P<total>\d+))?\]:?|(?P<step2>\d+)(?:/(?P<total2>\d+))?[:,]?) +(?=[A-Za-z|])",
     re.A,
 )
+_KERAS = re.compile(r" *(\d+)/(\d+) (?:\[=|━|- \d)", re.A)
 _UNKNOWN_LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+)it \[|\| *(?P<n2>\d+)/\? \[", re.A)  # a bar without a total
 _LOSS_AT = re.compile(
     rf"\b(?:loss|cost)\b[\w ()]{{0,40}}? (?:at|after|on) "
@@ -397,6 +401,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     values: dict[str, Field] = {}
     parts: list[Field] = []
     bar = _BAR_RE.search(text, at)
+    open_bar, keras = _UNKNOWN_LENGTH.search(text, at), _KERAS.match(text, at)
     bar_start, bar_end = bar.span() if bar else (-1, -1)
     after_epoch = False
     last = at
@@ -417,6 +422,10 @@ def _read_keyed(text: str, at: int) -> Reading | None:
             continue
         key, explicit = _key(left)
         name = name_of(key) if key else "throughput" if _PER_SECOND.match(text, end) else None
+        # A bar prints either this or its inverse, whichever is above 1; Keras rounds to whole milliseconds.
+        timed = not (bar or open_bar or keras) and (name == "throughput" or key.lower() in _PACES)
+        if (per_step := _PER_STEP.match(text, end) if timed else None) is not None:
+            name = "step_time"
         if key in ("Train", "train") and explicit:
             if re.match(r"\]?\s*\[", text[end : end + 4]):
                 name = "epoch"
@@ -445,7 +454,9 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         elif name is not None and name != "total_steps":
             suffix = text[end : end + 1] in SI and not re.match(r"\w", text[end + 1 : end + 2])
             scale = factor(key)
-            if name in ("step_time", "data_time") and scale == 1.0 and re.match(r" ?ms\b", text[end : end + 4]):
+            if per_step is not None:
+                scale = 1e-3 if per_step["unit"].startswith("ms") else 1.0
+            elif name in ("step_time", "data_time") and scale == 1.0 and re.match(r" ?ms\b", text[end : end + 4]):
                 scale = 1e-3
             field = Field("value", start, end, name, scale, bool(text[end : end + 1]) and suffix)
             if first_value < 0:
@@ -479,12 +490,12 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         for role in ("step", "epoch"):
             begin, stop = next(counted.span(f"{role}{form}") for form in ("", "2", "3") if counted[f"{role}{form}"])
             fields[role] = Field(role, at + begin, at + stop)
-    if open_bar := _UNKNOWN_LENGTH.search(text, at):
+    if open_bar:
         which = "n" if open_bar.group("n") else "n2"
         fields["step"] = Field("step", open_bar.start(which), open_bar.end(which))
         kind = "bar"
-    if "step" not in fields and (keras := re.match(r" *(\d+)/(\d+) (?:\[=|━|- \d)", text[at:])):
-        fields["step"] = Field("step", at + keras.start(1), at + keras.end(1))
+    if "step" not in fields and keras:
+        fields["step"] = Field("step", *keras.span(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):
         fields["step"] = Field("step", word.start(1), word.end(1))
     if not {"step", "epoch"} & fields.keys() and (leading := _leading(text, at, first_value)):
