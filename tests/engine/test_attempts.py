@@ -50,6 +50,25 @@ def test_the_signs_of_a_start_belong_to_it() -> None:
     ]
 
 
+def test_a_count_that_begins_anew_right_below_words_for_a_stop() -> None:
+    assert lines(*steps(1, 20), ("stop", None), *steps(1, 30)) == [22]
+    assert lines(*steps(1, 20), ("stop", None), ("sign", None), *steps(1, 30)) == [22]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*steps(1, 20), ("stop", None), *steps(21, 25), *steps(1, 20)],  # it was outlived
+        [*steps(1, 20), ("stop", None), *steps(15, 40)],  # lines of ranks that overtake each other
+        [*steps(1, 20), *steps(1, 20), ("stop", None), *steps(1, 20)],  # a counter within epochs
+        [("step", 1), ("stop", None), *steps(1, 20)],  # no count yet
+    ],
+    ids=["outlived", "overtaken", "epochs", "short"],
+)
+def test_words_for_a_stop_that_part_no_attempts(events: list[tuple[str, object]]) -> None:
+    assert lines(*events) == []
+
+
 def test_a_launch_after_an_end() -> None:
     assert lines(("launch", None), *steps(1, 20), ("end", None), ("launch", None), ("death", None)) == [23]
 
@@ -137,6 +156,7 @@ def test_workers_that_failed_of_what_is_not_told_and_were_restarted(tmp_path: Pa
     assert (found.verdict, found.run.attempts, found.of_role(Role.ROOT)) == (Verdict.RECOVERED, 3, ())
     assert "restarted them 2 times" in found.summary
     assert "Attempts 1 and 2 counted from step 1 again" in found.summary
+    assert "the one before the last of them had come to step 60:" in found.summary
     assert found.summary in " ".join(terminal.render(found, width=100, colour=False).split())
     resumed = log(41, 120, 2000, "training finished")
     found = run(tmp_path / "resumed", train=log(1, 60, 0, ends[0]) + resumed)
@@ -145,6 +165,21 @@ def test_workers_that_failed_of_what_is_not_told_and_were_restarted(tmp_path: Pa
     joined = f"{AGENT} Detected 1 new nodes from group_rank=0; will restart worker group"
     found = run(tmp_path / "joined", train=log(1, 60, 0, joined) + resumed)
     assert found.verdict is Verdict.HEALTHY
+
+
+def test_progress_that_a_relaunch_without_its_checkpoint_loses(tmp_path: Path) -> None:
+    """It is told of a run that shows no failure, in one file and over files; one that resumes loses nothing."""
+    lost = "Attempt {} counted from step 1 again, though the one before it had come to step 60: forensics explain"
+    found = run(tmp_path / "one", train=log(1, 60, 0, "Terminated") + "no checkpoint, fresh start\n" + log(1, 40, 300))
+    assert (found.verdict, found.of_role(Role.ROOT)) == (Verdict.HEALTHY, ())
+    assert lost.format(1) in found.summary
+    found = run(tmp_path / "two", attempt1=log(1, 60, 0, "Terminated"), attempt2=log(1, 40, 300))
+    assert (found.verdict, found.of_role(Role.ROOT)) == (Verdict.HEALTHY, ())
+    assert lost.format(1) in found.summary
+    on = run(tmp_path / "on", attempt1=log(1, 60, 0, "Terminated"), attempt2=log(51, 90, 300))
+    assert "counted from" not in on.summary
+    beside = run(tmp_path / "beside", a=log(1, 60, 0), b=log(1, 40, 300))
+    assert "counted from" not in beside.summary
 
 
 @pytest.mark.parametrize("last", [55, 60, 62])

@@ -2,8 +2,8 @@
 
 A file holds several attempts where output is appended (`tee -a`), where a scheduler requeues the job, or where a
 launcher restarts its workers. A boundary needs a death, a line with which a launcher says that it starts or restarts
-processes, or a program that introduces itself again and counts from its first step: resumes at the beginning, epochs,
-evaluation loops and progress bars that begin anew are none.
+processes, a program that introduces itself again and counts from its first step, or one that counts from there right
+below words for a stop: resumes at the beginning, epochs, evaluation loops and progress bars that begin anew are none.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Event:
     """A line of a file that tells of starts and ends.
 
     kind: restart, launch, banner, alike (a banner with other numbers), anew (a banner that stands clearly later),
-    start, sign, death, raised (an exception, which may have been caught), failed (what ends a run, if it is the run's),
+    start, sign, death, stop (words for one that a process may outlive, or that may be another's), raised (an exception,
+    which may have been caught), failed (what ends a run, if it is the run's),
     end or step.
     """
 
@@ -416,6 +417,8 @@ def _kind(o: Observation, catalogue: Mapping[str, Signature]) -> str | None:
     # Nor does anything go on where a host went down: a scheduler starts the job again on others, and appends.
     if name in DEATHS or name in LOST_PEER or name == HOST_DOWN or stopped:
         return "death"
+    if interrupted:
+        return "stop"
     ends = signature is not None and signature.kind == "cause" and signature.severity == "fatal"
     return "failed" if ends else None
 
@@ -447,6 +450,7 @@ class _Attempt:
     time: float | None = None  # the last known one
     failed: bool = False  # what ends a run, if it is the run's, stands in it
     raised: bool = False  # an exception stands below its last step
+    stopped: bool = False  # so do words for a stop
     stepped: float | None = None  # when that was
     interval: float = 0.0  # the longest one between two steps
 
@@ -482,6 +486,10 @@ class _Attempt:
             return False
         return self.counts_anew(e) and e.time - self.stepped > max(PAUSE, PAUSES * self.interval)
 
+    def was_stopped(self, e: Event) -> bool:
+        """Whether it counts anew right below words for a stop."""
+        return self.stopped and self.lines >= FEWEST_STEPS and not self.resets and self.counts_anew(e)
+
     def broke_off(self, e: Event) -> bool:
         """Whether it counts anew, after it had stopped far from where its counter says that it ends."""
         far = self.total is not None and self.total == e.total and self.highest + self.stride < self.total
@@ -501,7 +509,7 @@ class _Attempt:
         """Take a step record into account."""
         if e.step is None:
             return
-        self.again, self.raised = None, False
+        self.again, self.raised, self.stopped = None, False, False
         if e.time is not None:
             self.interval = max(self.interval, e.time - self.stepped) if self.stepped is not None else 0.0
             self.stepped = e.time
@@ -583,10 +591,12 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
         elif e.kind == "sign":
             if pending is not None:
                 begin(e)
-            elif at.dead and at.sign is None:
+            elif (at.dead or at.stopped) and at.sign is None:
                 at.sign = e
         elif e.kind == "death":
             at.dead, at.since, at.sign = True, 0, None
+        elif e.kind == "stop":
+            at.stopped = True
         elif e.kind == "raised":
             at.raised = True
         elif e.kind == "failed":
@@ -599,7 +609,7 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
                 begin(e)
             elif trailing > LAST_STEPS:
                 begin(pending, pending.line + 1)
-        elif at.dead and at.begins_anew(e):
+        elif (at.dead and at.begins_anew(e)) or at.was_stopped(e):
             begin(first)
         elif at.again is not None and at.counts_anew(e):
             begin(at.again)

@@ -681,19 +681,19 @@ def _summary(
     verdict: Verdict, findings: Sequence[Finding], found: Sequence[Candidate], data: RunData, steps: StepClock
 ) -> str:
     first = findings[0] if findings and findings[0].role is Role.ROOT else None
-    anew = anew_in_words(steps) if verdict is Verdict.RECOVERED else None
+    anew = anew_in_words(steps) if verdict in (Verdict.RECOVERED, Verdict.HEALTHY) else None
     if first is None:
         if verdict is Verdict.RECOVERED:
             return " ".join(filter(None, [of_unknown_cause(found), anew]))
         if verdict is Verdict.HEALTHY:
             done = any(c.signature.name == FINISHED for c in found)
             if done:
-                return "The run reached its end and shows no failure."
+                return " ".join(filter(None, ["The run reached its end and shows no failure.", anew]))
             if (trials := finished_trials(found)) and not data.metrics.height:
                 return (
                     f"A study came to the end of {len(trials)} trials and shows no failure; nothing says that it ended."
                 )
-            return " ".join(filter(None, [how_it_ends(data), saved_progress(data.facts)]))
+            return " ".join(filter(None, [how_it_ends(data), anew, saved_progress(data.facts)]))
         read = sum(1 for c in data.coverage if c.status in (Status.READ, Status.PARTIAL))
         files = "one file" if read == 1 else f"{read} files"
         if (open_at := _left_open(found, data)) is not None:

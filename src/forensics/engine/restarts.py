@@ -6,16 +6,19 @@ they failed may stand in files that are not there; that they failed is known all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from forensics.engine.attempts import RESTART
 from forensics.engine.candidates import Candidate
 from forensics.engine.finishes import FINISHED
-from forensics.engine.steps import StepClock
+from forensics.engine.steps import Mark, StepClock
+from forensics.patterns import lazy
 from forensics.step_units import SAMPLES
 
 WITHOUT_STATE = "restart-without-state"  # the entry that says what to do
+_VARIES = lazy(r"\d+")
 _LOST = 10  # records of an attempt that are worth the word
 
 
@@ -32,27 +35,52 @@ def after_failures(found: Sequence[Candidate]) -> int:
     return len(failed)
 
 
-def from_the_start(steps: StepClock) -> tuple[int, tuple[int, ...]] | None:
-    """(the first step, the attempts that counted from it again), where the attempt before had come further by records.
+class Anew(NamedTuple):
+    """Attempts that counted from the first step again."""
 
-    Only files that hold several attempts are asked, and none that counts the batches of an epoch.
+    first: int  # the step
+    again: tuple[int, ...]  # the attempts
+    reached: int  # the last step of the attempt before the last of these
+
+
+def from_the_start(steps: StepClock) -> Anew | None:
+    """The attempts that counted from the first step again, where the attempt before had come further by records.
+
+    Asked is each file that holds several attempts, and none that counts the batches of an epoch; where none holds
+    several, the files of the same name but for its numbers, of one attempt each (`attempt1.log`, `attempt2.log`).
     """
-    for source, marks in steps.marks.items():
-        if steps.unit.get(source) in ("batch", SAMPLES):
-            continue
-        told: dict[int, list[int]] = {}
-        for mark in marks:
-            if mark.attempt is not None:
-                told.setdefault(mark.attempt, []).append(mark.step)
-        first = min((s for counts in told.values() for s in counts), default=0)
-        again = tuple(
-            later
-            for (_, before), (later, counts) in pairwise(sorted(told.items()))
-            if counts[0] == first and sum(s > first for s in before) >= _LOST
-        )
-        if again:
-            return first, again
-    return None
+    ours = {s: _by_attempt(marks) for s, marks in steps.marks.items() if steps.unit.get(s) not in ("batch", SAMPLES)}
+    held = [told for told in ours.values() if len(told) > 1]
+    return next((found for told in held or _joined(ours) if (found := _anew(told)) is not None), None)
+
+
+def _by_attempt(marks: Sequence[Mark]) -> dict[int, list[int]]:
+    """Attempt -> its steps in written order."""
+    told: dict[int, list[int]] = {}
+    for mark in marks:
+        if mark.attempt is not None:
+            told.setdefault(mark.attempt, []).append(mark.step)
+    return told
+
+
+def _joined(files: Mapping[str, Mapping[int, Sequence[int]]]) -> list[dict[int, Sequence[int]]]:
+    """The attempts of files whose paths differ in numbers alone, where there is one file of each."""
+    alike: dict[str, list[Mapping[int, Sequence[int]]]] = {}
+    for path, told in files.items():
+        if told:
+            alike.setdefault(_VARIES.sub("0", path), []).append(told)
+    joined = [(len(parts), {n: steps for told in parts for n, steps in told.items()}) for parts in alike.values()]
+    return [told for parts, told in joined if len(told) == parts]
+
+
+def _anew(told: Mapping[int, Sequence[int]]) -> Anew | None:
+    first = min((s for counts in told.values() for s in counts), default=0)
+    again = {
+        later: before[-1]
+        for (_, before), (later, counts) in pairwise(sorted(told.items()))
+        if counts[0] == first and sum(s > first for s in before) >= _LOST
+    }
+    return Anew(first, tuple(again), list(again.values())[-1]) if again else None
 
 
 def of_unknown_cause(found: Sequence[Candidate]) -> str:
@@ -67,6 +95,10 @@ def anew_in_words(steps: StepClock) -> str | None:
     """The sentence on attempts that began from the start, for a summary."""
     if (found := from_the_start(steps)) is None:
         return None
-    first, again = found
+    first, again, reached = found
     who = f"Attempt {again[0]}" if len(again) == 1 else f"Attempts {', '.join(map(str, again[:-1]))} and {again[-1]}"
-    return f"{who} counted from step {first} again: forensics explain {WITHOUT_STATE}."
+    before = "the one before it" if len(again) == 1 else "the one before the last of them"
+    return (
+        f"{who} counted from step {first} again, though {before} had come to step {reached:,}: forensics explain"
+        f" {WITHOUT_STATE}."
+    )

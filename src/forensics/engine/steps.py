@@ -30,7 +30,7 @@ STRIDES = 50  # intervals between records that a bar may be ahead of the last on
 RECORDS = 5  # without steps, that must follow a message: one or two may be of peers that had them under way
 
 
-class _Mark(NamedTuple):
+class Mark(NamedTuple):
     line: int | None
     time: float | None
     step: int
@@ -61,7 +61,7 @@ class _Lines(NamedTuple):
     epochs: Sequence[float | None]
 
     @classmethod
-    def of(cls, marks: Iterable[_Mark]) -> _Lines:
+    def of(cls, marks: Iterable[Mark]) -> _Lines:
         rows = sorted(((m.line, m.step, m.epoch) for m in marks if m.line is not None), key=lambda row: row[0])
         steps = [step for _, step, _ in rows]
         highest, lowest = ([*accumulate(reversed(steps), pick)][::-1] for pick in (max, min))
@@ -76,7 +76,7 @@ class _Lines(NamedTuple):
 class StepClock:
     """Every record of the metrics table that bears a step, by source in written order."""
 
-    marks: dict[str, tuple[_Mark, ...]]
+    marks: dict[str, tuple[Mark, ...]]
     unit: dict[str, str]  # source -> what its counter counts
     attempt: dict[str, int | None]
     # source -> (line, whether it is a finite number other than 0, as which HF Trainer prints NaN) of each loss
@@ -102,9 +102,9 @@ class StepClock:
         return len(after) >= least and all(after)
 
     @cached_property
-    def _of_rank(self) -> dict[int | None, dict[str, list[_Mark]]]:
+    def _of_rank(self) -> dict[int | None, dict[str, list[Mark]]]:
         """rank -> source -> its marks."""
-        found: dict[int | None, dict[str, list[_Mark]]] = {}
+        found: dict[int | None, dict[str, list[Mark]]] = {}
         for source, marks in self.marks.items():
             for mark in marks:
                 found.setdefault(mark.rank, {}).setdefault(source, []).append(mark)
@@ -172,7 +172,7 @@ class StepClock:
         n = view.until(evidence.line) if evidence.line is not None else 0
         return Last(view.steps[n - 1], self.unit[evidence.file], view.epochs[n - 1]) if n else None
 
-    def _latest(self, sources: Mapping[str, Sequence[_Mark]], observation: Observation) -> Last | None:
+    def _latest(self, sources: Mapping[str, Sequence[Mark]], observation: Observation) -> Last | None:
         """The latest record in other files of its attempt that an event's time allows.
 
         The time of an event that bears none itself is that of an earlier line, and no bound.
@@ -348,12 +348,12 @@ def step_clock(
             )
         )
         counted = records.filter(pl.col("step").is_not_null() | pl.col("progress").is_finite()).iter_rows()
-    stepped: dict[str, list[_Mark]] = {}
-    bars: dict[str, list[_Mark]] = {}
-    bare_bars: dict[str, set[_Mark]] = defaultdict(set)
+    stepped: dict[str, list[Mark]] = {}
+    bars: dict[str, list[Mark]] = {}
+    bare_bars: dict[str, set[Mark]] = defaultdict(set)
     for source, line, epoch, step, rank, time, attempt, progress, bare in counted:
         where, count = (bars, int(progress)) if step is None else (stepped, step)
-        mark = _Mark(line, time, count, rank, attempt, epoch)
+        mark = Mark(line, time, count, rank, attempt, epoch)
         where.setdefault(source, []).append(mark)
         if bare and step is not None:
             bare_bars[source].add(mark)
@@ -366,7 +366,7 @@ def step_clock(
     return StepClock(marked, unit, attempts, _losses(metrics), _epochs(metrics))
 
 
-def _without_strange_bars(marks: Sequence[_Mark], of_bars: Set[_Mark]) -> list[_Mark]:
+def _without_strange_bars(marks: Sequence[Mark], of_bars: Set[Mark]) -> list[Mark]:
     """The marks of a source without those of bars that count something else, such as the batches of an evaluation.
 
     A bar of training goes on from what the source's own records have counted, and not by many of their intervals at
@@ -377,7 +377,7 @@ def _without_strange_bars(marks: Sequence[_Mark], of_bars: Set[_Mark]) -> list[_
         return list(marks)
     strides = sorted(b - a for a, b in pairwise(own) if b > a)
     most = STRIDES * max(strides[len(strides) // 2] if strides else 1, 1)
-    kept: list[_Mark] = []
+    kept: list[Mark] = []
     reached: int | None = None  # by the source's own records
     strange = False  # a bar that began below that counts something else, until the next own record
     for mark in marks:
