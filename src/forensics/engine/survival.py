@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from forensics.engine.counted_kills import after_the_end
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, absolved, finished_after, last_of_each_file, was_over
 from forensics.engine.identity import World
 from forensics.engine.steps import StepClock
@@ -181,6 +182,8 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         return None
     if _ended_a_thread_alone(c, run):
         return "it ended a thread alone, and the process ended later of something else"
+    if c.attempt not in run.died and after_the_end(c, run.finished, steps, world):
+        return "the run had said before that it was complete, and nothing tells that one of its processes was killed"
     if c.attempt in run.died:
         # Steps that others had under way when it died are few; a process that records more outlived what it said.
         outlived = all(steps.steps_after(o, world.of(o)) >= STEPS_AFTER_DEATH for o in last_of_each_file(c))
