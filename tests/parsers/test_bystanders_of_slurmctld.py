@@ -39,3 +39,27 @@ def test_a_run_that_did_not_finish_may_be_the_one_that_was_killed(tmp_path: Path
 def test_the_runs_own_job_is_known_by_its_log(tmp_path: Path) -> None:
     found = diagnose(tmp_path, ENDED, WELL + KILLED, "slurm-552.out")
     assert found.of_role(Role.ROOT)[0].name == "sigkill-unknown-sender"
+
+
+LIMIT = "[2026-03-11T17:30:01.010] Time limit exhausted for JobId={job}\n"
+
+
+def test_a_time_limit_of_the_only_job_ends_a_run_that_went_silent(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, STEPS, LIMIT.format(job=551))
+    assert "scheduler-time-limit" in {f.name for f in found.findings if f.role is not Role.CONTEXT}
+    assert found.verdict in (Verdict.INTERRUPTED, Verdict.HUNG)
+
+
+@pytest.mark.parametrize("job", ["552", "550_3(552)"])
+@pytest.mark.parametrize(("log", "name"), [(ENDED, "train.log"), (STEPS, "slurm-551.out")])
+def test_a_time_limit_of_another_job_is_none_of_the_run(tmp_path: Path, log: str, name: str, job: str) -> None:
+    found = diagnose(tmp_path, log, WELL + LIMIT.format(job=job), name)
+    assert not found.of_role(Role.ROOT)
+
+
+def test_an_error_of_the_run_is_before_a_limit_of_one_of_several_jobs(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/srv/train.py", line 9, in <module>\n    main()\nKeyError: 4\n'
+    )
+    found = diagnose(tmp_path, STEPS + raised, WELL + LIMIT.format(job=552))
+    assert found.of_role(Role.ROOT)[0].name == "python-exception"

@@ -34,12 +34,16 @@ _PBS_HEAD = lazy(r"(?:Job Id: |Job: |\s{0,40}\")(?P<job>\d{1,12})(?:\[\d*\])?\."
 # slurmd and slurmctld: "Detected 1 oom_kill event in StepId=9990.batch", "JobId=9990 ...", and what a step's own daemon
 # says, behind its time: "[2026-05-14T10:04:11.103] [9990.batch] error: ...". A kernel's seconds look alike.
 _JOB = lazy(
-    r"\b(?:StepId|JobId)=(?P<of>\d{1,12})\b"
+    r"\b(?:StepId|JobId)=(?:\d{1,12}_\d{1,7}\()?(?P<of>\d{1,12})\b"
     r"|^\[\d{4}-\d\d-\d\dT[\d:.]{8,16}\] \[(?P<by>\d{1,12})\.(?:batch|extern|interactive|\d{1,10})\] ",
     re.ASCII,
 )
-# slurmctld, of a job that ended: "_job_complete: JobId=552 WTERMSIG 9"
-_COMPLETED = lazy(r"\b_?job_complete: JobI[dD]=(?P<job>\d{1,12})\b", re.ASCII)
+# slurmctld, of a job that ended: "_job_complete: JobId=552 WTERMSIG 9", "Time limit exhausted for JobId=551_3(554)"; of
+# a task of an array its own number stands in the brackets.
+_COMPLETED = lazy(
+    r"\b(?:_?job_complete: JobI[dD]=|Time limit exhausted for (?:JobI[dD]=|job ))(?:\d+_\d+\()?(?P<job>\d{1,12})\b",
+    re.ASCII,
+)
 FINISHED = "run-finished"
 # What a step says of itself in the output of its job, from slurmstepd/req.c and srun/launch.c (older: "job step 42.0").
 _OWN_STEP = lazy(
