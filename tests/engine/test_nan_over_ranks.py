@@ -106,3 +106,22 @@ def test_who_says_that_it_was_where_it_began_is(tmp_path: Path) -> None:
     told = "RuntimeError: Rank 1, node n2, device 1, iteration 41: Unexpected result nan (message='found NaN in local forward loss calculation')"
     first = diagnosed(tmp_path, log(0, 41, 41), log(1, 41, 41) + raised(1, 85, told), log(2, 41, 41)).findings[0]
     assert first.ranks == (1,)
+
+
+def merged(warned_at: int, *warnings: str, last: int = 60) -> str:
+    """A log in which rank 0 alone logs its loss, NaN from step 31 on, and others what they are given at a step."""
+    lines = [(n, f"[rank 0] step {n} loss {2 + 3 / n if n < 31 else float('nan'):.4f}") for n in range(1, last + 1)]
+    lines += [(warned_at, text) for text in warnings]
+    return "".join(f"{clock(2 * n)} INFO {text}\n" for n, text in sorted(lines, key=lambda line: line[0]))
+
+
+def test_a_batch_that_one_rank_says_holds_nan_is_the_cause_of_the_loss_that_another_logs(tmp_path: Path) -> None:
+    log = merged(28, "[rank 1] step 28: input contains NaN (sample_id=88213)")
+    found = diagnosed(tmp_path, log).of_role(Role.ROOT)[0]
+    assert (found.name, found.ranks, found.step) == ("nan-in-data", (1,), 28)
+
+
+def test_inputs_that_are_not_finite_after_the_loss_was_nan_are_no_cause_of_it(tmp_path: Path) -> None:
+    log = merged(45, "[rank 1] step 45: input contains NaN (sample_id=88213)")
+    found = diagnosed(tmp_path, log).of_role(Role.ROOT)[0]
+    assert (found.name, found.ranks) == ("nan-loss", None)

@@ -13,6 +13,7 @@ from forensics.engine import (
     duplicated_ranks,
     faults,
     identity,
+    inputs,
     lfs_pointers,
     own_sockets,
     powerloss,
@@ -69,6 +70,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), placed.launches)
     found = duplicated_ranks.told(found)
     found += uncaught.exceptions(data.tracebacks, found, catalogue)
+    found = inputs.told(found, catalogue)
     found = trials.told(found, trials.came_back(data.sources))
     found = worker_crashes.told(faults.told(raised.told(found, data.tracebacks, catalogue)))
     if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):

@@ -566,7 +566,7 @@ class _Lines:
     def near_enough(self, rule: Rule, hit: Hit, writer: Identity) -> bool:
         """Whether a rule's `near` has a match within its lines, and its `unless_near` none.
 
-        writer: whose the line is, by its prefix. What others print in between is not near it.
+        writer: whose the line is, by its prefix. Others' lines are not near it, if the rule does not say so.
         """
         near, unless_near, reach = rule.evidence.near, rule.evidence.unless_near, rule.evidence.near_lines
         if near is not None and not self._within(rule, near, hit, reach, writer):
@@ -577,7 +577,7 @@ class _Lines:
         own = Identity(writer.rank, writer.local_rank, writer.node, pid=writer.pid, task=writer.task)
         key = (expression, hit.offset, reach, rule.evidence.within, own)
         if key not in self._near:
-            named = own != Identity()
+            named = own != Identity() and rule.evidence.within != "log"
             size = min(reach * LINE * (AMONG if named else 1), NEAR)
             start = max(0, hit.offset - size)
             before, after = self._reader.read(start, hit.offset - start), self._reader.read(hit.offset, size)

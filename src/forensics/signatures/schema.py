@@ -33,7 +33,7 @@ STATUSES = ("experimental", "stable")
 VERDICTS = ("failed", "hung", "diverged", "suspect", "interrupted")
 # Whom a sign blames: the rank that shows it, the ranks that it names in a capture, those that never spoke, or nobody.
 CULPRITS = ("self", "named", "silent", "none")
-WITHIN = ("traceback",)  # what bounds the neighbourhood of a line beside near_lines
+WITHIN = ("traceback", "log")  # what bounds the neighbourhood of a line beside near_lines
 SOURCES = ("log", "metrics", "collectives", "exception", "file")
 BUILT_IN = Path(__file__).resolve().parent  # the built-in signatures, a folder an area
 INDEX = BUILT_IN / "index.toml"  # other words for them, and which of one code comes first
@@ -73,7 +73,7 @@ class EvidenceRule:
     unless_near: str | None = None
     near_lines: int = 30
     # "traceback": near and unless_near see no further than the traceback that the line is part of and those that it
-    # hangs on. Lines in no traceback have what is around them.
+    # hangs on. Lines in no traceback have what is around them. "log": they see what other ranks print in it as well.
     within: str | None = None
     at_least: int = 1  # matches in the whole run before it counts
     culprit: str | None = None  # overrides the signature's
