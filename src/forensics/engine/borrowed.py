@@ -41,8 +41,9 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
             killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
             ranks = {r for e in killed for r in e.ranks or ()}
             elsewhere = any(whose.apart(c.key.identity.node, e.key.identity.node) for e in killed)
-            # A pid is another process's than the launcher's, unless the launcher tells of the one kill on that host.
-            if len(ranks) == 1 and not elsewhere and (not c.captured("pid") or _on_its_host(c, killed)):
+            # A pid is another process's than the launcher's, unless the launcher tells of the one kill on that host,
+            # or from within a container.
+            if len(ranks) == 1 and not elsewhere and (not c.captured("pid") or _is_it(c, killed)):
                 c.ranks = tuple(ranks)
         if not c.ranks and not c.everywhere and c.signature.culprit in ("self", "named"):
             told = {r for e in c.explains if e.signature.name == MPI_EXIT and _close(e, c) for r in e.ranks or ()}
@@ -61,6 +62,13 @@ def _ends_its_process(c: Candidate, effect: Candidate) -> bool:
     if effect.signature.name in c.signature.causes:
         return True
     return effect.signature.name == ABORT and any(WHY_IT_ABORTS in o.evidence[0].text for o in c.observations)
+
+
+def _is_it(c: Candidate, killed: Sequence[Candidate]) -> bool:
+    """Whether a kill of which a kernel names the process is the one that a launcher saw."""
+    from forensics.engine.kernel import containers
+
+    return _on_its_host(c, killed) or containers.same_kill(c, killed)
 
 
 def _on_its_host(c: Candidate, killed: Sequence[Candidate]) -> bool:
