@@ -33,7 +33,7 @@ from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
 from forensics.engine.stalls import spell
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import DEATHS, ENDS_A_RUN, STEPS_AFTER_DEATH
+from forensics.engine.survival import DEATHS, ENDS_A_RUN, MEMORY_KILLS, STEPS_AFTER_DEATH
 from forensics.engine.trials import finished_trials
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
 from forensics.engine.whose import WORKER_EXIT
@@ -234,6 +234,8 @@ class _Findings:
             return None
         if self.world.whole_host is not None or c.everywhere:
             return self.world.whole_host
+        if c.signature.name in MEMORY_KILLS and (host := _of_killed_tasks(c)) is not None:
+            return host if set(self.world.nodes) == {host} else None
         told = self.exited.get(c.attempt)
         return told[0] if told is not None and self._may_be_on(c, *told) else None
 
@@ -333,6 +335,15 @@ def _only_hosts(srun: Iterable[Observation]) -> dict[int, tuple[str, int | None]
             ((host, exited),) = told.items()
             found[attempt] = (host, next(iter(exited)) if len(exited) == 1 else None)
     return found
+
+
+def _of_killed_tasks(c: Candidate) -> str | None:
+    """The one host of which srun says that a signal ended tasks of it, where a memory kill explains that."""
+    told = [o for e in c.explains for o in e.observations if SRUN_SAYS in o.evidence[0].text and o.identity.node]
+    hosts = {
+        o.identity.node for o in told if o.evidence[0].text.endswith(": Killed") or o.captures.get("exitcode") == "137"
+    }
+    return hosts.pop() if len(hosts) == 1 == len({o.identity.node for o in told}) else None
 
 
 def _host_of(rank: int, nodes: Mapping[int, str]) -> str | None:

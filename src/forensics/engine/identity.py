@@ -311,7 +311,11 @@ def know_world(data: RunData) -> World:
         tasks_are_ranks=tasks_are_ranks,
         unheard=_unheard(data, identities, tasks_are_ranks),
         listed=frozenset(mapped),
-        whole_host=_whole_host(data.observations, of_run, locals_seen, size) if not several else None,
+        whole_host=(
+            _whole_host(data.observations, of_run, locals_seen, size) or _host_of_all(told, stated)
+            if not several
+            else None
+        ),
         single=size == 1 and (stated == 1 or not any(prints_its_rank(i) for i in identities)),
         devices_are_ranks=(size is None or size <= DEVICES_OF_A_HOST or len(locals_seen) >= size)
         and not alone
@@ -334,6 +338,14 @@ def _whole_host(
     small = size is None or size <= DEVICES_OF_A_HOST
     placed = small and any(o.signature == RUNS_ON and o.identity.node in hosts for o in observations)
     return next(iter(hosts)) if all_here or placed else None
+
+
+def _host_of_all(told: Mapping[int, Collection[str]], size: int | None) -> str | None:
+    """The one host that lines name with each rank of a world of a stated size."""
+    if size is None or not all(told.get(rank) for rank in range(size)):
+        return None
+    hosts = {host for names in told.values() for host in names}
+    return hosts.pop() if len(hosts) == 1 else None
 
 
 def _unheard(data: RunData, identities: Sequence[Identity], tasks_are_ranks: bool) -> frozenset[int]:
