@@ -112,6 +112,31 @@ def test_a_pod_of_several_gpus_is_no_single_rank(tmp_path: Path) -> None:
     assert (root.ranks, root.node) == (None, "pool-1")
 
 
+@pytest.mark.parametrize(
+    ("env", "limits", "command", "ranks"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "4"}, {}, "python", (1,)),
+        ({"RANK": "1"}, {}, "python", None),
+        ({"RANK": "4", "WORLD_SIZE": "4"}, {}, "python", None),
+        ({"RANK": "1", "WORLD_SIZE": "4"}, {}, "torchrun", None),
+        ({"RANK": "1", "WORLD_SIZE": "4"}, {"amd.com/gpu": "8"}, "python", None),
+        ({"RANK": "1", "WORLD_SIZE": "4"}, {"nvidia.com/gpu": "8"}, "python", None),
+    ],
+)
+def test_a_pod_without_devices_has_the_rank_of_its_setting(
+    tmp_path: Path, env: dict[str, str], limits: dict[str, str], command: str, ranks: tuple[int, ...] | None
+) -> None:
+    container = {
+        "command": [command, "train.py"],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "name": "trainer",
+        "resources": {"limits": {"memory": "64Gi", **limits}},
+    }
+    pod = {**POD, "metadata": {"name": "llm-0"}, "spec": {"containers": [container], "nodeName": "pool-7"}}
+    root = run(tmp_path, "pod.json", json.dumps(pod, indent=1)).findings[0]
+    assert (root.name, root.ranks, root.node) == ("host-oom-cgroup", ranks, "pool-7")
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @pytest.mark.parametrize("listed", [True, False])
 def test_pods_as_json_and_yaml(tmp_path: Path, form: str, listed: bool) -> None:

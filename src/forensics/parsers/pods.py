@@ -39,6 +39,10 @@ _ASSIGNED = lazy(
     r"(?P<node>[a-z0-9][a-z0-9.-]{0,252})"
 )
 _RFC1123 = "%a, %d %b %Y %H:%M:%S %z"  # describe's times: time.RFC1123Z of Go
+# What starts several processes in a pod: there `RANK` is the number of the pod among the job's.
+_LAUNCHERS = lazy(
+    r"torchrun|nproc|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|mpirun|mpiexec|horovodrun|srun|ray start"
+)
 _INDEX = ("job-completion-index", "replica-index", "replica-type")
 Path = tuple[str, ...]
 
@@ -50,6 +54,7 @@ class Container:
     name: str | None = None
     memory: str | None = None  # limit, as Kubernetes writes it: "64Gi"
     gpus: int | None = None
+    devices: bool = False  # limits name a device of another kind, of which nothing says what it is
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -72,6 +77,7 @@ class Pod:
     first: int  # line
     name: str | None = None
     node: str | None = None
+    launched: bool = False  # its text names what starts several processes
     failed: bool = False  # its phase
     succeeded: bool = False  # its phase: every container ended with 0, and none will be started again
     labels: dict[str, str] = field(default_factory=dict)
@@ -157,7 +163,11 @@ def _placed(o: Observation, nodes: Mapping[str, str]) -> Observation:
 def read(text: str) -> list[Pod]:
     """The pods of a text, in its order. Never raises for what it holds."""
     compact = [(n, line) for n, line in enumerate(text.split("\n"), 1) if _is_compact(line)]
-    return [pod for n, line in compact for pod in _compact(line, n)] if compact else _pods(values(text))
+    pods = [pod for n, line in compact for pod in _compact(line, n)] if compact else _pods(values(text))
+    if _LAUNCHERS.search(text) is not None:
+        for pod in pods:
+            pod.launched = True
+    return pods
 
 
 def _is_compact(line: str) -> bool:
@@ -229,6 +239,8 @@ def _pods(values: Iterable[tuple[int, Path, str]]) -> list[Pod]:
                 found.memory = value
             elif inner[-2:] == ("limits", "nvidia.com/gpu") and value.isdecimal() and len(value) < 6:
                 found.gpus = int(value)
+            elif inner[-2:-1] == ("limits",) and "/" in inner[-1]:
+                found.devices = True
             elif inner == ("env", "name"):
                 env_name = value
             elif inner == ("env", "value") and env_name is not None:
@@ -315,8 +327,17 @@ def _time(text: str | None) -> tuple[float | None, bool]:
 
 
 def _rank(pod: Pod, container: Container | None) -> int | None:
-    """The rank of a pod's one process: only where it has one GPU, and something counts the pods of the job."""
-    if container is None or container.gpus != 1:
+    """The rank of a pod's one process: only where it has one GPU, and something counts the pods of the job.
+
+    Of a pod without devices its own setting alone tells it, where nothing starts several processes.
+    """
+    if container is None:
+        return None
+    if container.gpus is None and not container.devices and not pod.launched:
+        told, size = (container.env.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+        counted = told.isdecimal() and size.isdecimal() and len(told) < 7 and len(size) < 7
+        return int(told) if counted and int(told) < int(size) else None
+    if container.gpus != 1:
         return None
     told = container.env.get("RANK") or pod.labels.get("job-completion-index")
     if told is None and "replica-index" in pod.labels and "-master-" in container.env.get("MASTER_ADDR", ""):
