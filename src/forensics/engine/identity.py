@@ -726,6 +726,7 @@ def place_ranks(data: RunData, world: World) -> RunData:
     told = {ends[at]: rank for o in observations if (at := place_of(o)) in ends and (rank := world.of(o)) is not None}
     failed = whose.failed_workers(tracebacks, observations)
     failed |= whose.failed_tasks(tracebacks, observations) if world.tasks_are_ranks else {}
+    failed |= whose.failed_by_mpi(tracebacks, observations)
     for n, worker in failed.items():
         if told.get(n, worker.rank) == worker.rank:
             tracebacks[n] = replace(tracebacks[n], identity=tracebacks[n].identity.over(replace(worker, pid=None)))

@@ -41,6 +41,9 @@ _TASKS_EXITED = re.compile(
     r"Exited with exit code (?P<code>\d{1,3})\b"
 )
 OF_SIGNALS = 128
+# What MPI says of a process that ended by itself: Open MPI's MPI_Abort and status, and MPICH's.
+_MPI_EXIT = "mpirun-rank-exited"
+_GAVE_UP = re.compile(r"MPI_ABORT was invoked on rank |Process name: \[|application called MPI_Abort\(")
 _LINKS = ("ignored", "cause", "context")  # of a traceback that is part of another, or of nobody's concern
 
 Place = tuple[str | None, int]  # (node, local rank or pid)
@@ -425,6 +428,32 @@ def failed_tasks(tracebacks: Sequence[Traceback], told: Iterable[Observation]) -
         nameless = i.rank is None and i.local_rank is None and i.task is None and i.node in (None, node)
         if nameless and (t.header.line or 0) < first and t.exception.rpartition(".")[2] not in LAUNCHERS_OWN:
             found[n] = Identity(rank=int(tasks), node=node, task=int(tasks))
+    return found
+
+
+def failed_by_mpi(tracebacks: Sequence[Traceback], told: Iterable[Observation]) -> dict[int, Identity]:
+    """Tracebacks that nothing places (by index) with the one rank of which an MPI launcher says that it gave up.
+
+    Where all of a file's lines on ends name one rank, the one traceback above them is its. What a signal ended
+    ("noticed that process rank 2 ... exited on signal 9") printed none.
+    """
+    ended: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+    for o in told:
+        rank, line = o.captures.get("rank", ""), o.evidence[0].line
+        if o.signature == _MPI_EXIT and rank.isdecimal() and line is not None:
+            gave_up = _GAVE_UP.search(o.evidence[0].text) is not None
+            ended[o.evidence[0].file].append((line, int(rank) if gave_up else None))
+    found: dict[int, Identity] = {}
+    for file, lines in ended.items():
+        ranks = {rank for _, rank in lines}
+        above = [(n, t) for n, t in enumerate(tracebacks) if t.header.file == file and t.chained not in _LINKS]
+        if len(ranks) != 1 or None in ranks or len(above) != 1:
+            continue
+        n, t = above[0]
+        i = t.identity
+        nameless = i.rank is None and i.local_rank is None and i.task is None and i.pid is None
+        if nameless and (t.header.line or 0) < min(line for line, _ in lines):
+            found[n] = Identity(rank=ranks.pop())
     return found
 
 

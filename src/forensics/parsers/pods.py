@@ -334,9 +334,9 @@ def _rank(pod: Pod, container: Container | None) -> int | None:
     if container is None:
         return None
     if container.gpus is None and not container.devices and not pod.launched:
-        told, size = (container.env.get(name, "") for name in ("RANK", "WORLD_SIZE"))
-        counted = told.isdecimal() and size.isdecimal() and len(told) < 7 and len(size) < 7
-        return int(told) if counted and int(told) < int(size) else None
+        own, size = (container.env.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+        counted = own.isdecimal() and size.isdecimal() and len(own) < 7 and len(size) < 7
+        return int(own) if counted and int(own) < int(size) else None
     if container.gpus != 1:
         return None
     told = container.env.get("RANK") or pod.labels.get("job-completion-index")
