@@ -395,3 +395,23 @@ def test_native_frames_are_no_place_in_the_program(tmp_path: Path) -> None:
 def test_processes_that_stand_together_or_are_two_tell_of_nobody(tmp_path: Path) -> None:
     for name, stood in (("alike", [WAITS] * 4), ("two", [WAITS, READS])):
         assert dumped(tmp_path / name, stood, named=False).verdict == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("head", "ranks"),
+    [
+        ("=== pod-{n} rank {n} ===\n", (6,)),
+        ("# rank {n} (node-1)\n$ py-spy dump --pid 700{n}\n", (6,)),
+        ("--- RANK={n} pid 700{n} ---\n\n", (6,)),
+        ("=== local rank {n} of node-1 ===\n", None),
+        ("top rank 1.5 of {n}\n", None),
+        ("=== pod-{n} ===\n", None),
+    ],
+)
+def test_a_line_above_a_dump_names_the_rank(tmp_path: Path, head: str, ranks: tuple[int, ...] | None) -> None:
+    dumped(tmp_path / "run", [WAITS] * 6 + [READS, WAITS], named=False)
+    file = tmp_path / "run" / "pyspy_all.txt"
+    blocks = [block.removeprefix("Process ") for block in file.read_text().split("\nProcess ")]
+    file.write_text("\n".join(f"{head.format(n=n)}Process {block}" for n, block in enumerate(blocks)))
+    (root,) = analyse([str(tmp_path / "run")]).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("straggler-rank", ranks)

@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import accumulate, count
 from typing import NamedTuple
 
-from forensics.model import Evidence, Identity, Observation, Source
+from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source
 from forensics.parsers.prefixes import CleanLine, clean, is_bare, sample_lines, strip_ansi, vote
 from forensics.parsers.stamps import may_be_timed, parse_time
 from forensics.patterns import lazy
@@ -68,6 +68,13 @@ _TIMEOUT = lazy(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _FATAL = lazy(r"Fatal Python error: (?P<what>[^\n]{1,200})")
 _PROCESS = lazy(r"^Process (?P<pid>\d+): (?P<command>.*)$", re.M)
 _LOCAL_RANK = lazy(r"--local[_-]rank[= ](\d{1,5})\b")
+# A line that a script prints above a dump: "=== pod-0 rank 0 ===", "# rank 3 (node-1)", "--- rank=3 pid 203 ---".
+_HEADING = lazy(
+    r"^\W{0,40}(?:[\w.@/:-]{1,80}\W{1,3}){0,2}?(?<!local[ _-])(?:global[ _-]?)?rank[ _:=#-]{0,2}(?P<rank>\d{1,5})"
+    r"(?:[^\w./-][^\n]{0,80})?$",
+    re.I,
+)
+HEADING_LINES = 4  # that may stand between such a line and the dump: blank ones, and the command
 _LWP = lazy(r"^Thread (?P<thread>\d+) \(.*LWP (?P<pid>\d+)\)", re.M)
 
 _FORMATS = (
@@ -432,13 +439,25 @@ def _named(stack: Stack, above: str, before: str, previous: Stack | None) -> Sta
             same = previous is not None and previous.kind == "py-spy"
             return stack._replace(identity=previous.identity) if previous is not None and same else stack
         local = _LOCAL_RANK.search(m["command"])
-        own = Identity(pid=int(m["pid"][:18]), local_rank=int(local[1]) if local else None)
+        rank = None if local else _of_heading(before[: m.start()])
+        own = Identity(rank=rank, pid=int(m["pid"][:18]), local_rank=int(local[1]) if local else None)
         return stack._replace(identity=own.over(stack.identity))
     if stack.kind == "gdb" and (m := next(reversed(list(_LWP.finditer(before))), None)):
         stack = stack._replace(thread=m["thread"])
         if m["thread"] == "1":  # gdb's first thread is the process's own
             stack = stack._replace(identity=Identity(pid=int(m["pid"][:18])).over(stack.identity))
     return stack
+
+
+def _of_heading(above: str) -> int | None:
+    """The rank that a line of its own right above a process's dump names; None without one."""
+    for line in reversed(above.rstrip("\n").split("\n")[-HEADING_LINES:]):
+        if line.startswith(("    ", "Thread ")):
+            return None  # of the dump before
+        if m := _HEADING.match(line.rstrip()):
+            rank = int(m["rank"])
+            return rank if rank < MAX_RANKS else None
+    return None
 
 
 def _time_before(read: _Read, since: int, offset: int, reference: float) -> tuple[float, bool] | None:
