@@ -53,6 +53,8 @@ def test_the_signs_of_a_start_belong_to_it() -> None:
 def test_a_count_that_begins_anew_right_below_words_for_a_stop() -> None:
     assert lines(*steps(1, 20), ("stop", None), *steps(1, 30)) == [22]
     assert lines(*steps(1, 20), ("stop", None), ("sign", None), *steps(1, 30)) == [22]
+    outlived = [*steps(1, 20), ("stop", None), ("sign", None), *steps(21, 25)]
+    assert lines(*outlived, ("stop", None), *steps(1, 30)) == [29]
 
 
 @pytest.mark.parametrize(

@@ -509,6 +509,8 @@ class _Attempt:
         """Take a step record into account."""
         if e.step is None:
             return
+        if self.stopped and not self.dead:
+            self.sign = None  # it was outlived, and what was printed below it is no start
         self.again, self.raised, self.stopped = None, False, False
         if e.time is not None:
             self.interval = max(self.interval, e.time - self.stepped) if self.stepped is not None else 0.0
