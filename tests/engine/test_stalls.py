@@ -231,6 +231,24 @@ def test_a_silence_that_a_time_zone_may_explain_is_a_note_of_the_stop(tmp_path: 
     assert any("No log holds anything for the 2 h 0 min" in note for note in root.notes) == noted
 
 
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([LAST, LAST, LAST - 1, LAST], "Rank 2 ended at step 299, all others at step 300"),
+        ([LAST, LAST, LAST - 7, LAST], "Rank 2 ended first, at step 293, 7 behind most others, at 300"),
+        ([LAST] * 4, None),
+        ([LAST, LAST, LAST - 90, LAST], None),
+    ],
+)
+def test_the_rank_that_ended_first_is_told_beside_such_a_silence(
+    tmp_path: Path, ends: Sequence[int], said: str | None
+) -> None:
+    root = first(diagnose(tmp_path, per_rank(ends, LAST * 3 + 2 * 3600 + 10)))
+    assert (root.name, root.ranks) == ("scheduler-time-limit", None)
+    silence = next(note for note in root.notes if "No log holds anything" in note)
+    assert silence.endswith(said or "if they are in one, the run hung")
+
+
 def test_a_short_log_that_no_buffer_wrote_holds_nothing_back(tmp_path: Path) -> None:
     """A line a minute for an hour is less than a buffer: the program wrote each at once."""
     lines = steps(60, every=60.0)

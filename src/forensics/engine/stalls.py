@@ -91,7 +91,8 @@ def told(
         return found
     rhythm = min(rhythms, key=lambda r: r.limit)
     if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
-        return [_with_doubt(o, lasted) if o is stop else o for o in found]
+        who = _who_ended_apart(behind.apart(_ends(clock, attempt, {s.path: s for s in data.sources})))
+        return [_with_doubt(o, lasted, who) if o is stop else o for o in found]
     hang = _silent(stop, last, rhythm, clock, attempt, {s.path: s for s in data.sources})
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
@@ -106,12 +107,16 @@ def told(
     return [*found, replace(hang, note=note, weight=weight, evidence=(*hang.evidence, *words.evidence))]
 
 
-def _with_doubt(stop: Observation, lasted: float) -> Observation:
-    """A stop, with a note of the silence before it that may be one, or a difference between time zones."""
+def _with_doubt(stop: Observation, lasted: float, who: str) -> Observation:
+    """A stop, with a note of the silence before it that may be one, or a difference between time zones.
+
+    who: a sentence on the ranks that ended apart from the others, as `_who_ended_apart` gives it.
+    """
     note = (
         f"No log holds anything for the {spell(lasted)} before it, unless their clock and the one of this line are in "
         "different time zones; if they are in one, the run hung"
     )
+    note += f".{who}".removesuffix(".") if who else ""
     return replace(stop, note=f"{stop.note}; {note}" if stop.note else note)
 
 
@@ -338,15 +343,7 @@ def _silent(
     if odd is not None:
         rest = [rank for rank in ends if ends[rank].step == odd.usual]
         shown = [(ends[r].step, ends[r].file, ends[r].line) for r in (*odd.ranks[:2], rest[0])]
-        whom = spoken(odd.ranks).capitalize()
-        if odd.ahead:
-            note += f" {whom} went on to step {odd.step}, ahead of the others, at step {odd.usual}."
-        elif odd.one_record:
-            note += f" {whom} ended at step {odd.step}, all others at step {odd.usual}."
-        else:
-            note += (
-                f" {whom} ended first, at step {odd.step}, {odd.usual - odd.step} behind most others, at {odd.usual}."
-            )
+        note += _who_ended_apart(odd)
     lines = tuple(Evidence(file, line, None, f"step {step}, the last record") for step, file, line in shown)
     return Observation(
         signature=SILENT,
@@ -361,6 +358,18 @@ def _silent(
         step_is="last_seen",
         note=note,
     )
+
+
+def _who_ended_apart(odd: behind.Apart | None) -> str:
+    """A sentence, after a space, on the ranks whose records end at another step than the others'; "" of none."""
+    if odd is None:
+        return ""
+    whom = spoken(odd.ranks).capitalize()
+    if odd.ahead:
+        return f" {whom} went on to step {odd.step}, ahead of the others, at step {odd.usual}."
+    if odd.one_record:
+        return f" {whom} ended at step {odd.step}, all others at step {odd.usual}."
+    return f" {whom} ended first, at step {odd.step}, {odd.usual - odd.step} behind most others, at {odd.usual}."
 
 
 def _teardown(end: Observation, stop: Observation, lasted: float) -> Observation:
