@@ -415,3 +415,14 @@ def test_a_line_above_a_dump_names_the_rank(tmp_path: Path, head: str, ranks: tu
     file.write_text("\n".join(f"{head.format(n=n)}Process {block}" for n, block in enumerate(blocks)))
     (root,) = analyse([str(tmp_path / "run")]).of_role(Role.ROOT)
     assert (root.name, root.ranks) == ("straggler-rank", ranks)
+
+
+def test_the_run_s_own_log_names_the_ranks_of_the_processes(tmp_path: Path) -> None:
+    dumped(tmp_path / "run", [WAITS] * 6 + [READS, WAITS], named=False)
+    log = tmp_path / "run" / "train.log"
+    said = "".join(
+        f"[rank{n}] 2026-11-24 09:00:0{n} INFO pid=700{7 - n} local_rank={n} device=cuda:{n}\n" for n in range(8)
+    )
+    log.write_text(said + log.read_text())
+    (root,) = analyse([str(tmp_path / "run")]).of_role(Role.ROOT)
+    assert (root.name, root.ranks) == ("straggler-rank", (1,))
