@@ -171,7 +171,7 @@ def test_a_timer_that_finds_the_process_in_one_place(tmp_path: Path) -> None:
     "text",
     [
         BEFORE + DUMP.format(60) * 3 + AFTER,  # it went on
-        BEFORE + DUMP.format(60),  # once: a slow call
+        BEFORE + DUMP.format(60) + AFTER,  # once: a slow call
         BEFORE + DUMP.format(60) + DUMP.format(75),  # it gets on
         DUMP.format(60) * 3,  # nothing says that it would have printed anything
     ],
