@@ -17,7 +17,7 @@ DATA = Path(__file__).parent / "data" / "gpu"
     [
         ("cublas-full", "failed", {"cublas-alloc-failed"}, None),
         ("cudnn-full", "failed", {"cudnn-oom"}, None),
-        ("device-assert-blocking", "failed", {"device-side-assert"}, 9),
+        ("device-assert-blocking", "failed", {"token-id-out-of-range"}, 9),
         ("duplicate-gpu-silent", "failed", {"duplicate-gpu"}, None),
         ("flash-fp32", "failed", {"attention-kernel-unavailable"}, None),
         ("fork-cuda", "failed", {"cuda-fork-reinit"}, None),
