@@ -53,3 +53,4 @@ BY_RANK: dict[str, str] = {
         rf"(?=.*? (?:host_?name|node_?name|node)={_HOST}(?:\s|$)|).{{1,2000}}? rank=(?P<rank>\d{{1,9}})(?:\s|$))"
     ),
 }
+VOTED = frozenset({*BEHIND_A_LEVEL, *BY_RANK})  # all of them name a rank by the word

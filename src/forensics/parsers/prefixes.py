@@ -321,8 +321,9 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     whole = [_uncollected(line) for line in stamped]
     unlabelled = [line for line in whole if not _OF_LAUNCHERS.match(line)]
     launchers = [line for line in whole if _OF_LAUNCHERS.match(line)]
+    ranked = any("ank" in line or "RANK" in line for line in whole)
     for name, pattern in _VOTED.items():
-        if "indent" in pattern.groupindex:
+        if "indent" in pattern.groupindex or (name in columns.VOTED and not ranked):
             continue
         sample = stamped if "ts" in pattern.groupindex else unlabelled
         value: str | int = "host" if "host" in pattern.groupindex else 1
@@ -331,9 +332,11 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
             labels = [_VOTED[n] for n in accepted if not n.startswith("indent")]
             sample = [line[max((m.end() for p in labels if (m := p.match(line))), default=0) :] for line in whole]
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
+        if not values:
+            continue
         distinct = Counter(values)
         usual = len(sample) >= 4 and len(values) >= 0.8 * len(sample) and len(values) >= 3 * len(distinct)
-        if name == "srun" and values:
+        if name == "srun":
             labelled = [Labelled(int(m.group(1)), line[m.end() :]) for line in sample if (m := pattern.match(line))]
             usual = are_tasks(labelled, sample, launchers, usual=usual)
         usual = usual or (name == "pdsh" and _before_kernels(sample, pattern))
