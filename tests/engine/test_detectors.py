@@ -1033,6 +1033,7 @@ def test_kl_that_grows_ever_faster_over_the_whole_run() -> None:
     assert not kl(lambda x: 0.001 + 10 * x)  # as fast as ever
     assert not kl(lambda x: 0.001 + 10 / (1 + math.exp(-12 * (x - 0.5))))  # levels off
     assert not kl(lambda x: 0.001 + 0.3 * x**2)  # far below any target
+    assert not kl(lambda x: 0.01 * 1000**x if x < 1 else 0.01)  # the last record is back where it began
 
 
 def test_kl_of_an_autoencoder() -> None:

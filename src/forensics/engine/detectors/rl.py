@@ -63,6 +63,8 @@ def kl_explosion(
     nats: R2's absolute bound. stays: records, to the end, that must stay up.
     climb: last records, each above the one before, over which it became five times as large and a hundred times what it
         was early on, so that it ends above ten nats: nothing holds it any more, and the record just ends too early.
+    growth, target, records: of one that grows over the whole run and ever faster: its end over its first quarter, the
+        target that it has left behind (nats), and the fewest records that show it.
     """
 
     def look(part: Stream) -> Sign | None:
@@ -95,9 +97,11 @@ def kl_explosion(
                 f" {number(kl[-1])} at the end"
             )
             return _sign(part, at[k], (at[max(0, k - 1)], at[-1]), note, "kl", 0.95)
-        end = median(kl[-stays:])
-        if len(kl) >= records and early >= 1e-3 and end > max(target, growth * early) and _ever_faster(kl):
-            k = next(k for k in range(len(kl)) if median(kl[k:]) > 10 * early and min(kl[k:]) > 5 * early)
+        end, lowest = median(kl[-stays:]), min(kl[-stays:])
+        grown = early >= 1e-3 and end > max(target, growth * early) and lowest > 5 * early
+        if len(kl) >= records and grown and _ever_faster(kl):
+            lows = [*itertools.accumulate(reversed(kl), min)][::-1]  # of each record and all behind it
+            k = next(k for k, low in enumerate(lows) if low > 5 * early and median(kl[k:]) > 10 * early)
             note = (
                 f"kl grows over the whole run, from {number(early)} in its first quarter to {number(end)} at the end,"
                 f" and ever faster; it leaves its first level for good at {part.where(at[k])}"
