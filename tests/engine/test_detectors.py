@@ -723,6 +723,8 @@ def test_schedule_that_begins_anew() -> None:
     alone = rows({"lr": warm_up(100), "loss": [1.5] * 100}, first=200, source=EVENTS)
     assert seen(frame(alone))["lr_reset"].weight < 1
     assert not seen(frame(rows({"lr": warm_up(100)})))
+    rounded = rows({"lr": [0.0] * 100}, first=500)  # 0.0000, as logs print small rates
+    assert "lr_reset" not in seen(frame(rounded))
     sparse = rows({"lr": warm_up(100)}, first=256, every=256)
     assert not seen(frame(sparse))
 

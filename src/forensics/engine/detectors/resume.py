@@ -369,7 +369,7 @@ def _warms_up(rates: Sequence[tuple[int, float, int]], ramp: int) -> bool:
         return False
     (s0, r0, _), (s1, r1, _) = rates[0], rates[ramp - 1]
     gap = (s1 - s0) / (ramp - 1)
-    if s1 <= s0 or r1 < 3 * r0 or s0 < 10 * gap:
+    if s1 <= s0 or r1 <= r0 or r1 < 3 * r0 or s0 < 10 * gap:
         return False
     slope = (r1 - r0) / (s1 - s0)
     zero = s0 - r0 / slope
