@@ -81,8 +81,7 @@ class Event:
 
     kind: restart, launch, banner, alike (a banner with other numbers), anew (a banner that stands clearly later),
     start, sign, death, stop (words for one that a process may outlive, or that may be another's), raised (an exception,
-    which may have been caught), failed (what ends a run, if it is the run's),
-    end or step.
+    which may have been caught), failed (what ends a run, if it is the run's), end or step.
     """
 
     line: int

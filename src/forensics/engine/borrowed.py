@@ -17,8 +17,7 @@ from forensics.model import Source
 # What a shell or a launcher sees of a process that something outside of the run killed, and what else it may be.
 KILLED = frozenset({"sigkill-unknown-sender"})
 # Ends of one process, which do not by themselves stop the others of its host.
-OF_PROCESSES = frozenset({*KILLED, *MEMORY_KILLS, "rank-segfault", "rank-sigabrt"})
-MPI_EXIT = "mpirun-rank-exited"
+OF_PROCESSES = frozenset({*KILLED, *MEMORY_KILLS, "rank-segfault", ABORT})
 TASK_LOST = "jax-task-lost"
 
 
@@ -46,7 +45,7 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
             if len(ranks) == 1 and not elsewhere and (not c.captured("pid") or _is_it(c, killed)):
                 c.ranks = tuple(ranks)
         if not c.ranks and not c.everywhere and c.signature.culprit in ("self", "named"):
-            told = {r for e in c.explains if e.signature.name == MPI_EXIT and _close(e, c) for r in e.ranks or ()}
+            told = {r for e in c.explains if e.signature.name == whose.MPI_EXIT and _close(e, c) for r in e.ranks or ()}
             if len(told) == 1:
                 c.ranks = tuple(told)
         if c.ranks or c.everywhere or c.signature.culprit != "self":

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from forensics.engine import lost_hosts
-from forensics.engine.borrowed import MPI_EXIT
 from forensics.engine.candidates import Candidate, times_seen
 from forensics.engine.causes import ended_by_a_stop, roots, with_step
 from forensics.engine.cluster import untied
@@ -36,7 +35,7 @@ from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, MEMORY_KILLS, STEPS_AFTER_DEATH
 from forensics.engine.trials import finished_trials
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
-from forensics.engine.whose import WORKER_EXIT
+from forensics.engine.whose import MPI_EXIT, WORKER_EXIT
 from forensics.model import (
     UNTIED,
     WAITED_FOR,

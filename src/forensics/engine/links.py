@@ -38,7 +38,6 @@ REPORTS = (LAUNCHERS_REPORT, "srun-task-exited")
 # A DataLoader whose worker is gone, whatever ended it.
 WORKERS_LOST = frozenset({"dataloader-worker-killed", "dataloader-worker-lost", "dataloader-worker-stopped"})
 WORKER_GONE = "background-worker-died"
-ABORTED = "rank-sigabrt"
 EXITED_EARLY = "rank-exited-early"
 # Seconds until a scheduler takes a host that does not answer for down: Slurm's SlurmdTimeout is 300 by default, and
 # Kubernetes evicts after 340; sites set more.
@@ -179,7 +178,7 @@ def told_above(live: Sequence[Candidate]) -> None:
 
 def said_as_it_aborted(live: Sequence[Candidate], world: World) -> None:
     """That a process aborted follows from the error that C++ prints of it: "terminate called ...", then `what():`."""
-    for c in (c for c in live if c.signature.name == ABORTED and c.explained_by is None):
+    for c in (c for c in live if c.signature.name == aftermath.ABORT and c.explained_by is None):
         files = {o.evidence[0].file for o in c.observations}
         aborted = {None, *c.ranks} if c.ranks else None
         for o in live:
@@ -260,7 +259,7 @@ def aborts_of_who_lost_a_peer(live: Sequence[Candidate], world: World) -> None:
     torch ends such a process by an abort, and the peer is the one to look at.
     """
     for death in live:
-        if death.signature.name != ABORTED or death.explained_by is not None or not death.ranks:
+        if death.signature.name != aftermath.ABORT or death.explained_by is not None or not death.ranks:
             continue
         for loss in live:
             if not (loss.signature.name in LOST_PEER or loss.of_peers) or loss.attempt != death.attempt:

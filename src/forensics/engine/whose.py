@@ -41,8 +41,8 @@ _TASKS_EXITED = re.compile(
     r"Exited with exit code (?P<code>\d{1,3})\b"
 )
 OF_SIGNALS = 128
+MPI_EXIT = "mpirun-rank-exited"
 # What MPI says of a process that ended by itself: Open MPI's MPI_Abort and status, and MPICH's.
-_MPI_EXIT = "mpirun-rank-exited"
 _GAVE_UP = re.compile(r"MPI_ABORT was invoked on rank |Process name: \[|application called MPI_Abort\(")
 _LINKS = ("ignored", "cause", "context")  # of a traceback that is part of another, or of nobody's concern
 
@@ -440,7 +440,7 @@ def failed_by_mpi(tracebacks: Sequence[Traceback], told: Iterable[Observation]) 
     ended: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
     for o in told:
         rank, line = o.captures.get("rank", ""), o.evidence[0].line
-        if o.signature == _MPI_EXIT and rank.isdecimal() and line is not None:
+        if o.signature == MPI_EXIT and rank.isdecimal() and line is not None:
             gave_up = _GAVE_UP.search(o.evidence[0].text) is not None
             ended[o.evidence[0].file].append((line, int(rank) if gave_up else None))
     found: dict[int, Identity] = {}

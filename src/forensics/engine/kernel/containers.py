@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forensics.engine.kernel.relevance import NO_CONTAINERS, TRAINING
+from forensics.engine.kernel.relevance import TRAINING, of_a_host
 
 if TYPE_CHECKING:
     from forensics.engine.candidates import Candidate
@@ -25,13 +25,13 @@ def same_kill(c: Candidate, killed: Sequence[Candidate]) -> bool:
     pids = {o.captures["pid"] for o in c.observations if "pid" in o.captures}
     theirs = {o.captures["pid"] for e in killed for o in e.observations if "pid" in o.captures}
     names = {o.captures["process"] for o in c.observations if "process" in o.captures}
-    if len(pids) != 1 or len(theirs) != 1 or not names or not all(map(str.isdecimal, pids | theirs)):
+    if len(pids) != 1 or len(theirs) != 1 or not names:
         return False
     if any(not TRAINING.match(name) or name.startswith(_WORKERS) for name in names):
         return False
-    if int(next(iter(theirs))) >= NO_CONTAINERS:
+    if any(map(of_a_host, theirs)):
         return False
-    if int(next(iter(pids))) >= NO_CONTAINERS:
+    if any(map(of_a_host, pids)):
         return True
     groups = (o.captures.get(name, "") for o in c.observations for name in ("cgroup", "unit"))
     return any(map(_OF_CONTAINERS.search, groups))

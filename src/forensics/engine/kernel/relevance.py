@@ -363,14 +363,14 @@ def _another_victim(c: Candidate, others: Sequence[Candidate]) -> str | None:
     names = {o.captures.get("process") or o.captures.get("comm") or "python" for o in c.observations}
     hosts, theirs = ({o.identity.node for o in said} for said in (c.observations, dead))
     away = None not in hosts and theirs != {None} and not hosts & theirs
-    told_apart = away or _by_other_signals(c, dead) or all(_of_a_host(o.captures["pid"]) for o in dead)
+    told_apart = away or _by_other_signals(c, dead) or all(of_a_host(o.captures["pid"]) for o in dead)
     if not told_apart and any(TRAINING.match(name) for name in names):
         return None
     pids = ", ".join(sorted({o.captures["pid"] for o in c.observations})[:3])
     return f"{', '.join(sorted(names)[:3])}, pid {pids}" + (f" on {_hosts(c)}" if away else "")
 
 
-def _of_a_host(pid: str) -> bool:
+def of_a_host(pid: str) -> bool:
     """Whether a process is numbered as the kernel of its host does, which names it by the same number then."""
     return pid.isdigit() and len(pid) < 10 and int(pid) >= NO_CONTAINERS
 
