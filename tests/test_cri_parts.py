@@ -43,6 +43,11 @@ def test_blanks_at_the_joint_stay() -> None:
     assert read(f"{TIME} stdout P of \n{TIME} stdout F  memory\n")[1] == f"{TIME} stdout F of  memory"
 
 
+def test_a_line_of_very_many_parts_is_put_together() -> None:
+    lines = read(f"{TIME} stdout P .\n" * 40_000 + f"{TIME} stdout F done\n")
+    assert lines[40_000] == f"{TIME} stdout F {'.' * 40_000}done"
+
+
 @pytest.mark.parametrize(
     "head",
     [f"{TIME} stdout F a\n{TIME} stdout F P\n", f"{TIME} P a\n", f"step 1\n{TIME} stdout P a\n", ""],

@@ -29,7 +29,7 @@ def looks_like_parts(head: bytes) -> bool:
 
 def text(raw: BinaryIO) -> Iterator[bytes]:
     """The lines of such a log."""
-    parts: dict[bytes, list[bytes]] = {}
+    begun: dict[bytes, bytearray] = {}  # stream -> the parts so far, end to end: one line may be of thousands
     last: dict[bytes, bytes] = {}  # stream -> head of its last part
     while line := raw.readline(LINE):
         m = _PIECE.match(line)
@@ -37,18 +37,18 @@ def text(raw: BinaryIO) -> Iterator[bytes]:
             yield line
             continue
         stream, body = m[1], line[m.end() :]
-        held = parts.setdefault(stream, [])
-        if m[2] == b"P" and sum(map(len, held)) + len(body) < LINE:
-            held.append(body.removesuffix(b"\n"))
+        held = begun.setdefault(stream, bytearray())
+        if m[2] == b"P" and len(held) + len(body) < LINE:
+            held += body.removesuffix(b"\n")
             last[stream] = m[0]
             yield b"\n" if line.endswith(b"\n") else b""
             continue
         yield _whole(m[0], held) + body
         held.clear()
-    for stream, held in parts.items():
+    for stream, held in begun.items():
         if held:
             yield _whole(last[stream], held) + b"\n"
 
 
-def _whole(head: bytes, parts: list[bytes]) -> bytes:
-    return head.replace(b" P", b" F", 1) + b"".join(parts)
+def _whole(head: bytes, parts: bytearray) -> bytes:
+    return head.replace(b" P", b" F", 1) + parts
