@@ -18,6 +18,7 @@ TIME = "2026-11-27 10:00:01,123"
     [
         f"{TIME} gpua013 rank3 ERROR",
         f"{TIME} gpua013 rank=3 ERROR",
+        f"{TIME} gpua013 RANK=3 ERROR",
         f"{TIME} gpua013 [rank3] ERROR",
         f"{TIME} rank3 gpua013 ERROR",
         f"{TIME} gpua013 4242 rank3 ERROR",

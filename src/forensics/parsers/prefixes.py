@@ -208,7 +208,7 @@ MEMBERS = 2000  # characters of a record that are searched for it
 # Ranks that loggers and programs name inside the line, tried in this order after the prefixes: what is in every text
 # that has them, to be looked for first, and the pattern.
 IN_TEXT_RANK: tuple[tuple[str, str], ...] = (
-    *(("ank", pattern) for pattern in columns.BEFORE_A_LEVEL),
+    *(("", pattern) for pattern in columns.BEFORE_A_LEVEL),  # in either case; no text without the word comes here
     ("[", r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(?P<rank>\d+)\]"),
     ("(default_pg)", r"\[[^\]]{0,60}\(default_pg\) Rank (?P<rank>\d+)\]"),
     ("[PG ", r"\[PG (?:ID \d{1,9} PG GUID )?0 Rank (?P<rank>\d+)\]"),
