@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from forensics.host_words import NUMBERED, WITHIN
@@ -426,6 +427,12 @@ class _Peeled(NamedTuple):
     stamp: str | None
 
 
+@lru_cache(maxsize=256)
+def _in_order(voted: frozenset[str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """The forms that a file uses, in the order of VOTED: every line asks for them."""
+    return tuple((name, pattern) for name, pattern in _VOTED.items() if name in voted)
+
+
 def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tuple[str, re.Match[str]] | None:
     """(name, match) of the first prefix of a text. fields: what prefixes before it have said."""
 
@@ -439,7 +446,7 @@ def _first(text: str, fields: Mapping[str, object], voted: frozenset[str]) -> tu
         name = some.lastgroup or ""
         return (name, m) if (m := _ALWAYS[name].match(text)) is not None else None
     always = _ALWAYS.items() if some is not None else ()  # behind the first of them there may be another
-    for name, pattern in (*always, *((n, p) for n, p in _VOTED.items() if n in voted)):
+    for name, pattern in (*always, *_in_order(voted)):
         m = pattern.match(text)
         if m is not None and m.end() > 0 and not repeats(name, m):
             return name, m
