@@ -21,8 +21,10 @@ _HOST = (
     r"(?P<host>[A-Za-z][A-Za-z.-]{0,60}\d[A-Za-z0-9.-]{0,60})"
 )
 _RANK = r"(?:[Rr]ank|RANK)[ :=_-]?(?P<rank>\d{1,9})"
-# What stands where loggers do, and no word that makes the rank one of a group.
-_LOGGER = r"(?!(?i:local|node|group|[tdpecsv]p|\w+[-_]parallel|parallel|replica|shard)\b)[A-Za-z][\w.-]{0,60}"
+# Words that make a rank behind them one within a host or a group, and no process's of the run.
+WITHIN_A_GROUP = r"(?i:local|node|group|[tdpecsv]p|\w+[-_]parallel|parallel|replica|shard)"
+# What stands where loggers do.
+_LOGGER = rf"(?!{WITHIN_A_GROUP}\b)[A-Za-z][\w.-]{{0,60}}"
 _PID = rf"(?:\d{{1,10}}{_BETWEEN})?"
 
 # Of these the first that fits tells most.

@@ -24,6 +24,7 @@ from itertools import accumulate, count
 from typing import NamedTuple
 
 from forensics.model import MAX_RANKS, Evidence, Identity, Observation, Source
+from forensics.parsers.columns import WITHIN_A_GROUP
 from forensics.parsers.prefixes import CleanLine, clean, is_bare, sample_lines, strip_ansi, vote
 from forensics.parsers.stamps import may_be_timed, parse_time
 from forensics.patterns import lazy
@@ -68,9 +69,14 @@ _TIMEOUT = lazy(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _FATAL = lazy(r"Fatal Python error: (?P<what>[^\n]{1,200})")
 _PROCESS = lazy(r"^Process (?P<pid>\d+): (?P<command>.*)$", re.M)
 _LOCAL_RANK = lazy(r"--local[_-]rank[= ](\d{1,5})\b")
+_OF_A_GROUP = (
+    rf"(?:[\w.-]{{1,80}}[-_])?(?:{WITHIN_A_GROUP}|data|tensor|pipeline|model|expert|context|sequence|role)"
+    r"[ _-]{1,2}rank"
+)
 # A line that a script prints above a dump: "=== pod-0 rank 0 ===", "# rank 3 (node-1)", "--- rank=3 pid 203 ---".
 _HEADING = lazy(
-    r"^\W{0,40}(?:[\w.@/:-]{1,80}\W{1,3}){0,2}?(?<!local[ _-])(?:global[ _-]?)?rank[ _:=#-]{0,2}(?P<rank>\d{1,5})"
+    rf"^\W{{0,40}}(?:(?!{_OF_A_GROUP})[\w.@/:-]{{1,80}}\W{{1,3}}){{0,2}}?"
+    r"(?:global[ _-]?)?rank[ _:=#-]{0,2}(?P<rank>\d{1,5})"
     r"(?:[^\w./-][^\n]{0,80})?$",
     re.I,
 )
@@ -510,8 +516,8 @@ def observations(stacks: Sequence[Stack]) -> list[Observation]:
 
 def _ends_in_a_frame(read: _Read, size: int, voted: frozenset[str]) -> bool:
     """Whether the last line of a log of this many bytes is a frame of faulthandler's."""
-    lines = read(max(0, size - TAIL), TAIL).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
-    return _FAULT_FRAME.match(clean(lines, voted).text) is not None
+    last = read(max(0, size - TAIL), TAIL).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    return _FAULT_FRAME.match(clean(last, voted).text) is not None
 
 
 def _at_the_end(found: Sequence[Observation]) -> list[Observation]:
