@@ -8,8 +8,8 @@ Setting log level to WARNING; NCCL_DEBUG set by environment to WARN
 train_error 0.031 num_failures 3                          a metric's name
 done, 0 errors, no warnings                               nothing of the kind
 
-These parts of a line do not count. What a structured logger calls its level, its message or its error does, and so do
-an exception's arguments.
+These parts of a line do not count. What a structured logger calls its level, its message or its error does, so does how
+something ended (`upload: failed`, `JobState=FAILED`), and so do an exception's arguments.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ WORDS = ("warn", "error", "critical", "fatal", "fail", "exception", "traceback",
 
 _ANY = re.compile("|".join(map(re.escape, WORDS)), re.I)
 _LEVELS = r"(?:warn(?:ing)?|error|critical|fatal|debug|info|trace)s?"
-# Keys under which structured loggers (logfmt, JSON, zap, structlog) put what happened.
+# Keys under which schedulers and services put how something ended, and structured loggers (logfmt, JSON, zap,
+# structlog) what happened.
+_ENDED = r"(?i:(?:\w{1,20}_|job)?(?:status|state)|result|outcome)"
 _TOLD = (
-    r"(?:level|lvl|levelname|severity|error|err|errors|exception|exc_info|msg|message|reason|event|warning|cause"
-    r"|detail)"
+    r"(?i:level|lvl|levelname|severity|error|err|errors|exception|exc_info|msg|message|reason|event|warning|cause"
+    rf"|detail|{_ENDED})"
 )
 _QUOTED = r"'(?:[^'\\\n]|\\.){0,2000}'|\"(?:[^\"\\\n]|\\.){0,2000}\""
 _VALUE = rf"(?:{_QUOTED}|\[[^\[\]\n]{{0,2000}}\]|[^\s,;)\]}}]{{0,200}})"
@@ -37,10 +39,13 @@ _PARTS = re.compile(
     rf"|(?<!\S)--?[A-Za-z][\w-]{{0,80}}(?:(?:=|\s+)(?!-){_VALUE})?"
     r"|\b(?=[a-z0-9]{0,80}_)[a-z0-9_]{1,80}\b"  # names in snake_case: metrics, options, functions
     r"|(?i:(?<![\w.])(?:0|no|zero|without(?: any)?)\s+(?:\w{1,20}\s+)?(?:errors?|warnings?|failures?|exceptions?)\b)"
-    r"|(?i:\b(?:errors?|warnings?|failures?|failed|exceptions?)\s?[:=]\s?0\b(?!\.))"
+    r"|(?i:\b(?:errors?|warnings?|failures?|failed|exceptions?)['\"]?\s?[:=]\s?0\b(?!\.))"
+    r"|\b(?:errors?|warnings?|failures?|failed|exception|exc_info)(?:=|['\"]\s?:\s?)"
+    r"(?:[Nn]one|null|nil|[Ff]alse|\[\]|''|\"\")(?=[,;)\]}]|\s*\Z|\s\w+=)"
 )
 _LISTED = re.compile(
-    r"\s*(?:[-*]\s+)?(?!(?:warn|error|critical|fatal|exception)\w*\s*:)[a-z][\w.-]{0,80}\s*:\s+\S{1,80}\s*\Z"
+    rf"\s*(?:[-*]\s+)?(?!(?:(?:warn|error|critical|fatal|exception)\w*|{_ENDED})\s*:)[a-z][\w.-]{{0,80}}\s*:\s+"
+    r"(?!(?i:failed|failure)\b)\S{1,80}\s*\Z"
 )
 
 
