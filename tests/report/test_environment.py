@@ -6,7 +6,7 @@ from samples import diagnosis, finding
 
 from forensics.model import Fact
 from forensics.report import html, markdown
-from forensics.report.environment import gist
+from forensics.report.environment import beyond, gist
 from forensics.report.html.material import Material
 from forensics.report.plots.model import Pictures
 
@@ -31,6 +31,16 @@ def test_what_differs_within_a_run_is_shown_and_what_is_no_version_is_not() -> N
     both = facts(("gpu.name", "A100"), ("gpu.name", "H100"), ("gpu.count", "8"))
     assert gist(both) == "A100 / H100"  # eight of which is not known
     assert gist(facts(("torch.version", "unknown"), ("args.seed", "1"))) == ""
+
+
+def test_what_the_row_leaves_out_is_beyond_it() -> None:
+    one = (("torch.cuda", "12.4"), ("cuda.version", "12.4"), ("gpu.name", "A100"), ("gpu.count", "8"))
+    assert not beyond(facts(*one))
+    assert beyond(facts(*one, ("cuda.version", "11.8")))  # PyTorch was built for another
+    assert beyond(facts(*one, ("gpu.count", "4")))  # of which neither is in the row
+    assert beyond(facts(("gpu.count", "8")))
+    assert beyond(facts(*(("nccl.version", f"2.{n}.0") for n in range(4))))
+    assert beyond(facts(*one, ("torch.version", "unknown")))
 
 
 def test_reports_have_the_row_and_a_table_only_of_what_it_does_not_say() -> None:

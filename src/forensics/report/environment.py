@@ -36,43 +36,65 @@ _FIRST = (
     ("vLLM", ("vllm.version",)), ("Ray", ("ray.version",)),
 )  # fmt: skip
 _VERSION = lazy(r"v?(\d[\w.+-]{0,40})(?:\s[\s\S]*)?")  # without the build and the compiler that Python names
+_NAMES, _COUNTS = ("gpu.name", "wandb.gpu"), ("gpu.count", "wandb.gpu_count")
 _VALUES = 3  # of one name, where ranks or nodes have several
 
 
 def gist(facts: Sequence[Fact]) -> str:
     """Devices and versions among the facts in one row, as `8 × NVIDIA H100, torch 2.4.1, NCCL 2.20.5`; or nothing."""
-    known: dict[str, list[str]] = {}
-    for fact in facts:
-        if fact.value not in ("", "null") and fact.value not in known.setdefault(fact.name, []):
-            known[fact.name].append(fact.value)
-    said = [_devices(known)] if _devices(known) else []
+    known = _known(facts)
+    said = [_devices(known)]
     for spoken, names in _FIRST:
-        values = next((known[name] for name in names if known.get(name)), [])
-        versions = dict.fromkeys(m[1] for value in values if (m := _VERSION.fullmatch(value)) is not None)
-        if versions:
-            said.append(f"{spoken} {_several(versions)}")
-    return ", ".join(said)
+        versions = _versions(next((known[name] for name in names if name in known), ()))
+        said.append(f"{spoken} {_several(versions)}" if versions else "")
+    return ", ".join(filter(None, said))
 
 
 def beyond(facts: Sequence[Fact]) -> bool:
     """Whether any of the facts says more than `gist` does."""
-    devices = {"gpu.name", "gpu.count", "wandb.gpu", "wandb.gpu_count"}
-    versions = {name for _, names in _FIRST for name in names}
-    return any(f.name not in devices and not (f.name in versions and _VERSION.fullmatch(f.value)) for f in facts)
+    known = _known(facts)
+    one_row = {*_NAMES, *_COUNTS}
+    for _, names in _FIRST:
+        versions = [_versions(known[name]) for name in names if name in known]
+        if any(len(some) > _VALUES or set(some) != set(versions[0]) for some in versions):
+            return True
+        one_row.update(name for name in names if all(map(_VERSION.fullmatch, known.get(name, ()))))
+    counted = any(name in known for name in _COUNTS)
+    return not one_row.issuperset(known) or (counted and _count(known) is None) or len(_models(known)) > _VALUES
+
+
+def _known(facts: Sequence[Fact]) -> dict[str, list[str]]:
+    """The different values of each name, in order."""
+    known: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.value not in ("", "null") and fact.value not in known.setdefault(fact.name, []):
+            known[fact.name].append(fact.value)
+    return known
+
+
+def _versions(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(m[1] for value in values if (m := _VERSION.fullmatch(value)) is not None))
+
+
+def _models(known: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    return next((known[name] for name in _NAMES if name in known), ())
+
+
+def _count(known: Mapping[str, Sequence[str]]) -> str | None:
+    """The number of the GPUs where there is one of it, and one model."""
+    counts = next((known[name] for name in _COUNTS if name in known), ())
+    return counts[0] if len(_models(known)) == len(counts) == 1 and counts[0].isdecimal() else None
 
 
 def _devices(known: Mapping[str, Sequence[str]]) -> str:
-    """The model of the GPUs, and their number where there is one of each."""
-    names = known.get("gpu.name") or known.get("wandb.gpu") or ()
-    counts = known.get("gpu.count") or known.get("wandb.gpu_count") or ()
-    count = f"{counts[0]} × " if len(names) == len(counts) == 1 and counts[0].isdecimal() else ""
-    return count + _several(names)
+    """The model of the GPUs, and their number where that is known."""
+    count = _count(known)
+    return (f"{count} × " if count else "") + _several(_models(known))
 
 
-def _several(values: Iterable[str]) -> str:
-    listed = list(values)
-    more = f" and {len(listed) - _VALUES} more" if len(listed) > _VALUES else ""
-    return " / ".join(listed[:_VALUES]) + more
+def _several(values: Sequence[str]) -> str:
+    more = f" and {len(values) - _VALUES} more" if len(values) > _VALUES else ""
+    return " / ".join(values[:_VALUES]) + more
 
 
 def notable(facts: Sequence[Fact]) -> list[Fact]:
