@@ -9,8 +9,7 @@ from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.people_places import PEOPLE
 from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.sure_hosts import of_story
-from forensics.report.redaction.words import FOLDERS, NO_HOSTS, ORDINARY, TURNS
+from forensics.report.redaction.words import FOLDERS, NO_HOSTS, ORDINARY, TURNS, of_story
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `recall@10.mean`, `acc@top1.val`: a metric at a cut, and a part of it. `163.com` and the like are mail.

@@ -8,15 +8,13 @@ torchrun, Slurm's messages, `uname -a`, and settings called `hostname` and `host
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from importlib.resources import files
 
 from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME
 from forensics.report.redaction.host_shapes import of_graph, word
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import COMMON_USERS, FOLDERS, PROGRAMS, TURNS
+from forensics.report.redaction.words import of_story
 
 _LIST = rf"{NAME}(?:,{NAME}){{0,200}}"
 _WHOLE = r"(?![\w(\[{]|[.:/@-]\w)"  # no name, call or path goes on behind it
@@ -86,20 +84,6 @@ _PLACES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_DEEPSPEED, ("following workers",)),
 )
 _EACH = lazy(NAME, re.ASCII)
-
-
-@lru_cache(maxsize=1)
-def _story_words() -> frozenset[str]:
-    """Words of logs, of explanations and of English prose: `story_words.txt`, all that is in four or more of the
-    sample logs, signatures, pages of the documentation and modules, besides the lists in `words`.
-    """
-    text = files(__package__).joinpath("story_words.txt").read_text("utf-8")
-    return frozenset(text.split()) | PROGRAMS | FOLDERS | TURNS | COMMON_USERS
-
-
-def of_story(name: str) -> bool:
-    """Whether a name is a word of logs, code, programs or prose."""
-    return name.lower() in _story_words()
 
 
 def plain(name: str) -> bool:

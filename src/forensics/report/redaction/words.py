@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.resources import files
+
 # Accounts that say nothing about a person.
 COMMON_USERS = frozenset(
     "user users group groups root runner ubuntu ec2-user centos debian fedora rocky almalinux jovyan admin app "
@@ -153,3 +156,17 @@ PUBLIC_OWNERS = frozenset(
         "tasks learn course api oauth pricing enterprise new search posts chat welcome"
     ).split()
 )
+
+
+@lru_cache(maxsize=1)
+def _story_words() -> frozenset[str]:
+    """Words of logs, of explanations and of English prose: `story_words.txt`, all that is in four or more of the
+    sample logs, signatures, pages of the documentation and modules, besides the lists above.
+    """
+    text = files(__package__).joinpath("story_words.txt").read_text("utf-8")
+    return frozenset(text.split()) | PROGRAMS | FOLDERS | TURNS | COMMON_USERS
+
+
+def of_story(name: str) -> bool:
+    """Whether a name is a word of logs, code, programs or prose."""
+    return name.lower() in _story_words()
