@@ -90,7 +90,7 @@ _MOUNTS = (
 
 
 def _mounted(text: str, make: Callable[[str], str]) -> str:
-    if "/" in text and (any(word in text for word in _MOUNTING)):
+    if "/" in text and any(word in text for word in _MOUNTING):
         for pattern in _MOUNTS:
             text = second(pattern, make, text)
     return text

@@ -55,6 +55,12 @@ _PERSONAL = frozenset(
     "code codes projects repos repo git gits github gitlab venvs venv envs conda research thesis phd dotfiles".split()
 )
 _RUNS = frozenset({"experiments", "exps"})  # in a container's `/workspace` a repository has these as well
+# One of these is in each text in which a path can be somebody's.
+_TELLING = (
+    "home", "/work", "/proj", "/lab", "/group", "-stor/", "/lustre", "/gpfs", "/nfs", "/efs", "/data", "/mnt/",
+    "/glade", "/fast", "/raid", "/fsx", "/vast", "/ssd", "/nvme", "/checkpoint", "/local", "/share", "/storage",
+    "/tmp/", "scratch", "/weka", "/beegfs", "/ceph", "/cluster", "/net/", "/pool", "/vol", "/disk", "/media/", "/srv/",
+)  # fmt: skip
 # What a container gets to see: `--container-mounts=/fsx/USER:/w,/fsx/data:/data`.
 _MOUNTED = lazy(r"(?:--(?:container-mounts|bind|volume)|\s-[vB])[= ]\S*\Z", re.ASCII)
 _FRAME = lazy(r"\.(?:py|pyx|ipynb|sh|sbatch|slurm)\Z", re.ASCII)
@@ -184,40 +190,6 @@ def _mounted(parts: list[str], memory: Memory, before: str) -> bool:
         return False
     parts[2] = memory.user(parts[2])
     return True
-
-
-_TELLING = (
-    *(
-        "home",
-        "/work",
-        "/proj",
-        "/lab",
-        "/group",
-        "-stor/",
-        "/lustre",
-        "/gpfs",
-        "/nfs",
-        "/efs",
-        "/data",
-        "/mnt/",
-        "/glade",
-    ),
-    *(
-        "/fast",
-        "/raid",
-        "/fsx",
-        "/vast",
-        "/ssd",
-        "/nvme",
-        "/checkpoint",
-        "/local",
-        "/share",
-        "/storage",
-        "/tmp/",
-        "scratch",
-    ),
-    *("/weka", "/beegfs", "/ceph", "/cluster", "/net/", "/pool", "/vol", "/disk", "/media/", "/srv/"),
-)
 
 
 def customary_homes(text: str, memory: Memory) -> str:

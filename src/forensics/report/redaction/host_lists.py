@@ -66,6 +66,7 @@ _OPTION = lazy(
 )
 _SLOTS = lazy(rf"^()({NAME})(?=:\d{{1,3}}\s*$)", re.ASCII | re.M)  # a line of a hostfile of Horovod and MPICH
 _EACH = lazy(rf"(?<![\w.-]){NAME}(?![\w.-])", re.ASCII)
+_LINE_ENDS = lazy(r"[\"']?\s*$", re.M)
 _KEY = lazy(rf"(: ?[\"'])({NAME})(?=[\"'])", re.ASCII)
 
 
@@ -99,7 +100,7 @@ def _row(match: re.Match[str], memory: Memory) -> str:
         end = found.end()
     if end:
         return match[1] + _shown(text[:end], memory) + text[end:]
-    whole = re.match(r"[\"']?\s*$", match.string[match.end() :], re.M) is not None
+    whole = _LINE_ENDS.match(match.string, match.end()) is not None
     called = match["sure"] or match[1][:5] == "Nodes" or match[1][:1].isdigit()
     several = len(names) > 1 or (match["sure"] and ":" in text)  # `ps_hosts=x:2222`
     if not (whole and called and several and all(map(word, names))):
@@ -129,11 +130,9 @@ def host_lists(text: str, memory: Memory) -> str:
     def by_number(match: re.Match[str]) -> str:
         names = [found[2] for found in _KEY.finditer(match[2])]
         sure = "host" in match[1].lower() and all(numbered(name) or word(name) for name in names)
-        return (
-            match[1] + second(_KEY, shown, match[2])
-            if sure or (_alike(names) and all(map(numbered, names)))
-            else match[0]
-        )
+        if not sure and not (_alike(names) and all(map(numbered, names))):
+            return match[0]
+        return match[1] + second(_KEY, shown, match[2])
 
     if "[" in text:
         text = second(_NODE_LIST_SAID, lambda names: memory.of("nodes", names), text)

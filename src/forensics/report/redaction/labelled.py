@@ -111,8 +111,7 @@ _COLUMN = lazy(
     r"(?=\]?(?:[ :|-]{1,3}\[?\d{1,7}\]?)?[ :|-]{1,3}\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL)|:\d{2,8}\] )",
     re.ASCII | re.M,
 )
-
-
+# In lower case, one of these is in each text that has a label.
 _LABELS = ("host", "node", "machine", "server", "master", "chief", "addr", "fqdn", "head")
 
 
@@ -135,9 +134,7 @@ def labelled(text: str, memory: Memory) -> str:
         return host(name) if strong(name) else name
 
     def said(match: re.Match[str]) -> str:
-        name = match[3]
-        known = sure(name) if match["label"] else perhaps(name)
-        return match[1] + known + match[0][match.end(3) - match.start() :]
+        return match[1] + (sure(match[3]) if match["label"] else perhaps(match[3]))
 
     lowered = text.lower()
     if any(label in lowered for label in _LABELS):
