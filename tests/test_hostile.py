@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from forensics.engine import few
 from forensics.engine.detectors import series
-from forensics.engine.matcher import scan_expression
+from forensics.engine.expressions import scan_expression
 from forensics.engine.scan import Database, Pattern, scan_span
 from forensics.engine.steps import step_clock
 from forensics.files import buffered, opened
@@ -196,6 +196,15 @@ SHORTENED = [
     (r"[)*]+", "[)*]"),
     (r"a[\]*]", r"a[\]*]"),
     (r".*", ".*"),
+    # behind a wide gap, where only a short word stands before it
+    (r"step \d+ .{0,60}?\bloss went wrong \d", r"loss went wrong \d"),
+    (r"(?i:(?P<a>at|in) [^\n]{0,40}not (?:a|any) number)", r"(?i:not (?:a|any) number)"),
+    (r"(?i)at .{20,30} no numbers", r"(?i) no numbers"),
+    (r"at .{0,40}nan", r"at .{0,40}nan"),  # what is left would be as usual
+    (r"at .{0,10}no number \d", r"at .{0,10}no number \d"),  # a narrow one
+    (r"iteration .{0,40}no number \d", r"iteration .{0,40}no number \d"),
+    (r"at .{0,40}no number \d|x", r"at .{0,40}no number \d|x"),
+    (r"(?:at .{0,40}no number) \d", r"(?:at .{0,40}no number) \d"),
     (r"(?:a|.*)", "(?:a|.*)"),
 ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forensics.engine.matcher import scan_expression
+from forensics.engine.expressions import scan_expression
 from forensics.engine.pipeline import Options, analyse
 from forensics.parsers.prefixes import clean, sample_lines, vote
 from forensics.parsers.stamps import parse_time
@@ -74,6 +74,13 @@ def test_bounds_of_words_at_the_beginning_are_not_scanned_for() -> None:
     assert scan_expression(r"\brank +\d+ = nan\b") == r"rank +\d+ = nan\b"
     assert scan_expression(r"\bone \d|\btwo \d") == r"one \d|two \d"
     assert scan_expression(r"one\b two \d") == r"one\b two \d"
+    assert scan_expression(r"(?i:\bone|(?:x|\btwo)\b) \d") == r"(?i:one|(?:x|two)\b) \d"
+
+
+def test_a_coloured_word_in_either_case_is_read(tmp_path: Path) -> None:
+    steps = [f"step {n} loss {3 - n / 10:.1f}" for n in range(1, 9)]
+    (tmp_path / "out.log").write_text("\n".join([*steps, "\x1b[32mTraining finished\x1b[0m", ""]))
+    assert "reached its end" in analyse([str(tmp_path)], Options(threads=1)).summary
 
 
 def test_samples_bear_no_colours() -> None:

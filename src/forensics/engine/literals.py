@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from forensics.patterns import lazy
 
-VERSION = 8  # raise it when the analysis or matcher.scan_expression changes: their results are cached
+VERSION = 9  # raise it when the analysis or `expressions` changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
 LONGEST = 40  # characters kept of one literal: more tell no more
 
@@ -144,8 +144,15 @@ def required(patterns: Sequence[str]) -> list[tuple[Literal, ...] | None]:
 
 RARE_BITS = 30.0  # in classes of characters: a bus id has 34
 _CHARACTERS = 95  # printable ones of ASCII
+_CASES = 2  # members of a class that stands for a letter, large or small
 _QUANTIFIER = lazy(r"[*+?]|\{\d+(?:,\d*)?\}")
-TOKEN = lazy(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|.", re.S)
+_OPENING = r"\((?:\?(?:[aims]{0,4}[:)]|P<\w+>|<?[=!]))?"
+TOKEN = lazy(rf"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|{_OPENING}|\{{\d+(?:,\d*)?\}}|.", re.S)
+
+
+def depth_of(token: str) -> int:
+    """What a token adds to the depth of groups; nothing for flags of the whole expression, as `(?i)`."""
+    return (token[0] == "(") - (token[-1] == ")" and token[0] in "()")
 
 
 def fixed_part(pattern: str) -> str | None:
@@ -169,7 +176,7 @@ def fixed_part(pattern: str) -> str | None:
             continue
         if depth == 0:
             last = len(part)
-        depth += (token == "(") - (token == ")")
+        depth += depth_of(token)
         part.append(token)
     parts.append("".join(part))
     if len(parts) == 1:
@@ -199,6 +206,31 @@ def _least(codes: Any, items: Sequence[tuple[Any, Any]]) -> float:
         elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT):
             bits += argument[0] * _least(codes, list(argument[2]))
     return bits
+
+
+def letters(part: str) -> int:
+    """How many letters and digits every match of a part of a pattern has at least; 0 if that is not known."""
+    reader = _Reader()
+    try:
+        return _fewest(reader.codes, list(reader.parse(part)))
+    except Exception:  # syntax that only the `regex` module knows
+        return 0
+
+
+def _fewest(codes: Any, items: Sequence[tuple[Any, Any]]) -> int:
+    count = 0
+    for op, argument in items:
+        if op is codes.LITERAL:
+            count += chr(argument).isalnum()
+        elif op is codes.IN:
+            count += _members(codes, argument) <= _CASES
+        elif op is codes.SUBPATTERN:
+            count += _fewest(codes, list(argument[3]))
+        elif op is codes.BRANCH:
+            count += min(_fewest(codes, list(branch)) for branch in argument[1])
+        elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+            count += argument[0] * _fewest(codes, list(argument[2]))
+    return count
 
 
 def _members(codes: Any, members: Sequence[tuple[Any, Any]]) -> int:

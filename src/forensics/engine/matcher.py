@@ -1,15 +1,14 @@
 """The catalogue's log rules, compiled: what to scan for, and what a line that was hit means.
 
-The scan looks for literals that a rule's matches must contain (engine.literals), and for the few rules that have none
-as they are. The `regex` module then decides what the lines say (`match`): signatures can come from users, so a search
-that takes too long is given up.
+The scan looks for literals that a rule's matches must contain (engine.literals), and for a part of those few rules that
+have none (engine.expressions). The `regex` module then decides what the lines say (`match`): signatures can come from
+users, so a search that takes too long is given up.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +19,12 @@ from typing import NamedTuple
 import regex
 
 from forensics import cache as files
-from forensics.engine.literals import TOKEN, VERSION, Literal, fixed_part, required
+from forensics.engine.expressions import scan_expression
+from forensics.engine.literals import VERSION, Literal, required
 from forensics.engine.scan import Database, Pattern, ScanError
 from forensics.parsers.launchers import ROW
 from forensics.parsers.stacks import HEADERS as STACK_HEADERS
 from forensics.parsers.tracebacks import HEADER, REMOTE_HEADER
-from forensics.patterns import lazy
 from forensics.signatures.schema import EvidenceRule, Signature, SignatureError
 
 LONGEST_NUMBER = 20  # digits of 2**64 - 1; a longer one is no number that a program printed
@@ -69,59 +68,6 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 def is_anchored(pattern: str) -> bool:
     """Whether a rule's regex asks for the beginning of a line."""
     return "^" in pattern.replace("[^", "")
-
-
-_ANY_OF = lazy(r"\.|\[.*\]|\\[dDsSwW]", re.S)  # tokens that stand for one character out of several
-
-
-def scan_expression(pattern: str) -> str:
-    """A rule's pattern as hyperscan wants it, which needs only its beginning to point at a line, or a rare part of it.
-
-    It looks at raw lines, so anchors to the cleaned line fall away, and the bound of a word at the beginning, where a
-    colour's escape ends in a letter. So do repetitions at the end: hyperscan would tell
-    of a match at every character of the rest of the line.
-    """
-    whole = fixed_part(pattern.removeprefix("^").removesuffix("$")) or pattern
-    tokens = _unbounded([token for token in TOKEN.findall(whole) if token not in ("^", "$")])
-    whole = "".join(tokens)
-    while (shorter := _without_repetition(tokens)) is not None:
-        tokens = shorter
-    short = "".join(tokens)
-    try:
-        return short if re.search(short, "") is None else whole
-    except re.error:  # syntax that only the `regex` module knows
-        return whole
-
-
-def _unbounded(tokens: Sequence[str]) -> list[str]:
-    """The tokens of an expression without those of its whole branches that ask for the beginning of a word."""
-    kept: list[str] = []
-    depth = 0
-    for token in tokens:
-        depth += (token == "(") - (token == ")")
-        if token != r"\b" or (kept and not (depth == 0 and kept[-1] == "|")):
-            kept.append(token)
-    return kept
-
-
-def _without_repetition(tokens: list[str]) -> list[str] | None:
-    """The tokens of an expression with the last one, where it is a repetition, down to its least count; else None."""
-    end = len(tokens)
-    while end and tokens[end - 1] == ")":
-        end -= 1
-    closing = tokens[end:]
-    if end > 1 and tokens[end - 1] == "?" and tokens[end - 2][0] in "*+?{":
-        end -= 1  # a lazy one
-    if end < 2 or not _ANY_OF.fullmatch(tokens[end - 2]):
-        return None
-    atom, times = tokens[end - 2 : end]
-    if times[0] == "{" and "," in times:
-        least = int(times[1 : times.index(",")])
-    elif times in ("*", "+", "?"):
-        least = int(times == "+")
-    else:
-        return None
-    return [*tokens[: end - 2], *[atom][:least], *([f"{{{least}}}"] if least > 1 else []), *closing]
 
 
 class Matcher:

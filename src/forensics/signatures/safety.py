@@ -65,7 +65,7 @@ def unscannable(pattern: str) -> str | None:
 
     if required([pattern])[0] is not None:
         return None
-    from forensics.engine.matcher import scan_expression
+    from forensics.engine.expressions import scan_expression
     from forensics.engine.scan import Database, Pattern, ScanError
 
     try:
