@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import regex
 
+from forensics.engine.expressions import scan_expression
 from forensics.engine.literals import WINDOW, Literal, fixed_part, required, window
 from forensics.signatures.schema import load_catalogue
 
@@ -41,6 +42,17 @@ def test_no_example_of_the_catalogue_is_missed_for_want_of_a_literal() -> None:
                     line,
                 )
     assert checked > 300
+
+
+def test_no_example_of_the_catalogue_is_missed_for_what_is_scanned_instead_of_a_rule() -> None:
+    rules = [(s, r.pattern) for s in load_catalogue().values() for r in s.evidence if r.source == "log" and r.pattern]
+    checked = 0
+    for (signature, pattern), literals in zip(rules, required([p for _, p in rules]), strict=True):
+        for line in (line for example in signature.examples for line in example.log.split("\n")):
+            if not literals and regex.search(pattern, line, regex.ASCII):
+                checked += 1
+                assert regex.search(scan_expression(pattern), line, regex.ASCII), (pattern, line)
+    assert checked > 100
 
 
 @pytest.mark.parametrize(
