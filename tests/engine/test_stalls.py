@@ -249,9 +249,33 @@ def test_the_rank_that_ended_first_is_told_beside_such_a_silence(
     assert silence.endswith(said or "if they are in one, the run hung")
 
 
-def test_a_short_log_that_no_buffer_wrote_holds_nothing_back(tmp_path: Path) -> None:
-    """A line a minute for an hour is less than a buffer: the program wrote each at once."""
-    lines = steps(60, every=60.0)
-    assert first(diagnose(tmp_path, {"slurm-12.out": [*lines, limit(3600 + 4300)]})).name == "silent-hang"
-    padded = steps(60, every=60.0, pad=" " * 60)
-    assert first(diagnose(tmp_path, {"slurm-12.out": [*padded, limit(3600 + 4300)]})).name == "scheduler-time-limit"
+@pytest.mark.parametrize(
+    ("pad", "root"),
+    [
+        pytest.param(0, "silent-hang", id="shorter-than-any-buffer"),
+        pytest.param(60, "silent-hang", id="no-multiple-of-a-page-and-shorter-than-python's"),
+        pytest.param(85, "scheduler-time-limit", id="as-long-as-python's"),
+    ],
+)
+def test_a_log_that_no_buffer_wrote_holds_nothing_back(tmp_path: Path, pad: int, root: str) -> None:
+    """A line a minute for an hour: less than a buffer, or with ends where none was full, was written line by line."""
+    lines = steps(60, every=60.0, pad=" " * pad)
+    assert first(diagnose(tmp_path, {"slurm-12.out": [*lines, limit(3600 + 4300)]})).name == root
+
+
+@pytest.mark.parametrize(
+    ("cut", "root"), [("\n", "silent-hang"), ("", "scheduler-time-limit")], ids=["whole-line", "cut-line"]
+)
+def test_a_log_of_its_own_that_ends_in_mid_line_may_have_been_held_back(tmp_path: Path, cut: str, root: str) -> None:
+    text = "\n".join(steps(60, every=60.0, pad=" " * 60)) + cut
+    (tmp_path / "train.log").write_text(text, "utf-8")
+    assert first(diagnose(tmp_path, {"slurm-12.out": [limit(3600 + 4300)]})).name == root
+
+
+@pytest.mark.parametrize(("in_turns", "root"), [(True, "silent-hang"), (False, "scheduler-time-limit")])
+def test_ranks_that_write_in_turns_hold_back_no_more_than_the_file(tmp_path: Path, in_turns: bool, root: str) -> None:
+    """Two hours are a zone's, 1000 s are not, unless each rank had its own full buffer."""
+    rows = [(n, rank, line) for rank in range(8) for n, line in enumerate(steps(60, every=5.0, prefix=f"{rank}: "))]
+    lines = [line for *_, line in (sorted(rows) if in_turns else rows)]
+    found = diagnose(tmp_path, {"slurm-12.out": [*lines, limit(300 + 2 * 3600 + 1000)]})
+    assert first(found).name == root

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forensics.engine.stalls import CLOCK_SLACK, ZONES, held
+from forensics.engine.rhythm import held
+from forensics.engine.stalls import CLOCK_SLACK, ZONES
 from forensics.engine.steps import StepClock
 from forensics.model import RunData
 

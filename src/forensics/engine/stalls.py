@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 from forensics.engine import behind
 from forensics.engine.collectives.last_words import Words, last_words
 from forensics.engine.collectives.observations import spoken, vote
 from forensics.engine.kernel import FACT as KERNEL_LOG
+from forensics.engine.rhythm import LEAST, Rhythm, rhythms
 from forensics.engine.steps import StepClock
 from forensics.files import buffered
 from forensics.model import Evidence, Identity, Kind, Observation, RunData, Source
@@ -23,14 +22,7 @@ from forensics.signatures.schema import Signature
 SILENT, TEARDOWN = "silent-hang", "teardown-hang"
 LIMIT, FINISHED = "scheduler-time-limit", "run-finished"
 SAID_SURELY = 0.8  # weight from which on a line about the end is of the run, and not of a part of it
-# Seconds: a silence is at least this long; what is printed this long before a stop may be about it already.
-LEAST, BEFORE_STOP = 300.0, 5.0
-FEWEST = 8  # intervals between records from which on their rhythm is known
-TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual intervals, and longest ones
-# Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
-# killed takes it along, so that a log may end that much too early.
-_BUFFER, _BUFFERS = 8192, 1.5
-_SMALLEST_BUFFER = 4096  # bytes: a page, which C's streams take for a file or pipe (glibc, st_blksize)
+BEFORE_STOP = 5.0  # seconds: what is printed this long before a stop may be about it already
 TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are looked through
 LOGS = 512  # logs whose ends are read
 # Hours by which hosts' clocks are ahead of UTC anywhere (IANA time zones): containers print UTC, schedulers the host's
@@ -39,15 +31,6 @@ ZONES = (*range(1, 15), 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
 # What may be silent for long by itself, where it runs for the first time; seconds for which that is believed.
 SLOW, SLOW_FOR = ("evaluating", "compiling", "preparing data", "loading"), 3 * 3600.0
 CLOCK_SLACK = 90.0  # seconds, as in causes
-
-
-@dataclass(frozen=True, slots=True)
-class _Rhythm:
-    """How often one writer recorded a step, in seconds. limit: what a silence must exceed."""
-
-    usual: float
-    longest: float
-    limit: float
 
 
 def told(
@@ -75,7 +58,8 @@ def told(
         o.evidence[0].file for o in found if o.signature in catalogue and catalogue[o.signature].verdict == "failed"
     }  # a traceback bears no times
     told_to_end = [o for o in found if _stops(catalogue.get(o.signature)) and not o.timed]
-    last = _last_sign(data, found, stop, clock, raised, _interrupts(data, told_to_end, clock))
+    cut = _cuts(found, stop, _interrupts(data, told_to_end, clock))
+    last = _last_sign(data, stop, clock, raised, cut)
     if last is None:
         return found
     lasted = stop.time - last
@@ -86,10 +70,10 @@ def told(
         if sure and lasted > 2 * LEAST and stop.signature == LIMIT:
             return [*found, _teardown(sure[-1], stop, lasted)]
         return found
-    rhythms = [r for r in _rhythms(data, clock, attempt) if lasted > r.limit]
-    if not rhythms:
+    known = [r for r in rhythms(data, clock, attempt, cut) if lasted > r.limit]
+    if not known:
         return found
-    rhythm = min(rhythms, key=lambda r: r.limit)
+    rhythm = min(known, key=lambda r: r.limit)
     if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
         who = _who_ended_apart(behind.apart(_ends(clock, attempt, {s.path: s for s in data.sources})))
         return [_with_doubt(o, lasted, who) if o is stop else o for o in found]
@@ -170,28 +154,6 @@ def _hangs(signature: Signature | None) -> bool:
     )  # fmt: skip
 
 
-def _rhythms(data: RunData, clock: StepClock, attempt: int) -> Iterable[_Rhythm]:
-    """The rhythm of each writer (file and rank) of an attempt that recorded steps with times."""
-    sizes = {s.path: s.size for s in data.sources if s.kind is Kind.LOG}
-    for source, marks in clock.marks.items():
-        if source not in sizes:
-            continue
-        records: dict[int | None, list[tuple[float, int]]] = defaultdict(list)
-        for mark in marks:
-            of = mark.attempt if mark.attempt is not None else clock.attempt.get(source) or 0
-            if mark.time is not None and of == attempt:
-                records[mark.rank].append((mark.time, mark.step))
-        for rows in records.values():
-            moves = [(b - a, n - m) for (a, m), (b, n) in pairwise(rows) if b >= a and n > m]
-            if len(moves) < FEWEST:
-                continue
-            stride = median(n for _, n in moves)  # a large file is read in parts: what lies between them is no pause
-            gaps = [seconds for seconds, n in moves if n <= stride]
-            usual, longest = median(seconds for seconds, _ in moves), max(gaps)
-            kept = held(len(marks), sizes[source])
-            yield _Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
-
-
 def _interrupts(data: RunData, stops: Iterable[Observation], clock: StepClock) -> dict[str, int]:
     """Log -> where the traceback begins (byte) with which a stop ended its process; it bears no time of its own."""
     places = {(o.evidence[0].file, o.evidence[0].line) for o in stops}
@@ -205,28 +167,29 @@ def _interrupts(data: RunData, stops: Iterable[Observation], clock: StepClock) -
     return found
 
 
+def _cuts(found: Iterable[Observation], stop: Observation, interrupts: Mapping[str, int]) -> dict[str, int]:
+    """Log -> where the words about a stop begin (bytes): by their times, or by `interrupts` where they bear none."""
+    cut = dict(interrupts)
+    for o in found:  # what is printed because of the stop
+        e = o.evidence[0]
+        if e.offset is None or o.time is None or stop.time is None:
+            continue
+        if o.time >= stop.time - BEFORE_STOP:
+            cut[e.file] = min(e.offset, cut.get(e.file, e.offset))
+    return cut
+
+
 def _last_sign(
-    data: RunData,
-    found: Sequence[Observation],
-    stop: Observation,
-    clock: StepClock,
-    raised: Collection[str],
-    interrupts: Mapping[str, int],
+    data: RunData, stop: Observation, clock: StepClock, raised: Collection[str], cut: Mapping[str, int]
 ) -> float | None:
     """The time of the last line of any log before the stop; None where that cannot be told.
 
-    raised: files in which something failed, which may be told at length without a time. interrupts: where the words
-    begin (bytes) in which a log tells of the stop without a time.
+    raised: files in which something failed, which may be told at length without a time. cut: as `_cuts` gives it.
     """
     kernels = {fact.source for fact in data.facts if fact.name == KERNEL_LOG}
     logs = [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
     if stop.time is None or len(logs) > LOGS or any(s.gap is not None for s in logs):
         return None
-    cut = dict(interrupts)
-    for o in found:  # what is printed because of the stop
-        e = o.evidence[0]
-        if e.offset is not None and o.time is not None and o.time >= stop.time - BEFORE_STOP:
-            cut[e.file] = min(e.offset, cut.get(e.file, e.offset))
     times: list[float] = []
     farthest: dict[bool, int] = {}  # whether its file bears times -> the last step
     for source in logs:
@@ -329,7 +292,7 @@ def _final(clock: StepClock, attempt: int) -> tuple[int, str, int | None]:
 
 
 def _silent(
-    stop: Observation, last: float, rhythm: _Rhythm, clock: StepClock, attempt: int, logs: Mapping[str, Source]
+    stop: Observation, last: float, rhythm: Rhythm, clock: StepClock, attempt: int, logs: Mapping[str, Source]
 ) -> Observation:
     ends = _ends(clock, attempt, logs)
     odd = behind.apart(ends)
@@ -385,14 +348,6 @@ def _teardown(end: Observation, stop: Observation, lasted: float) -> Observation
         timed=True,
         note=note,
     )
-
-
-def held(amount: float, size: float) -> float:
-    """How much of a log's records, or seconds, a buffer may hold back. amount: of those in a file of `size` bytes.
-
-    A file that no full buffer went to is of a program that writes its lines at once.
-    """
-    return _BUFFERS * _BUFFER * amount / size if size >= _SMALLEST_BUFFER else 0.0
 
 
 def spell(seconds: float) -> str:

@@ -1,0 +1,88 @@
+"""How often a run recorded its steps, and how much of a log its program may not have written yet when it was killed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from forensics.engine import behind
+from forensics.engine.steps import StepClock
+from forensics.files import buffered
+from forensics.model import Kind, RunData, Source
+
+LEAST = 300.0  # seconds: a silence is at least this long
+FEWEST = 8  # intervals between records from which on their rhythm is known
+TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual intervals, and longest ones
+# Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
+# killed takes it along, so that a log may end that much too early.
+_BUFFER, _BUFFERS = 8192, 1.5
+_SMALLEST_BUFFER = 4096  # bytes: a page, which C's streams take for a file or pipe (glibc, st_blksize)
+# Python writes what it has kept at the end of the last line that fits into its buffer (io.TextIOWrapper): what it wrote
+# first is shorter than that by no more than a line. Lines of records are no longer than this (bytes).
+_LINE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often one writer recorded a step, in seconds. limit: what a silence must exceed."""
+
+    usual: float
+    longest: float
+    limit: float
+
+
+def rhythms(data: RunData, clock: StepClock, attempt: int, cut: Mapping[str, int]) -> Iterable[Rhythm]:
+    """The rhythm of each writer (file and rank) of an attempt that recorded steps with times.
+
+    cut: log -> where the words about the run's end begin (bytes), which others than its program may have written.
+    """
+    logs = {s.path: s for s in data.sources if s.kind is Kind.LOG}
+    for path, marks in clock.marks.items():
+        if path not in logs:
+            continue
+        records: dict[int | None, list[tuple[float, int]]] = defaultdict(list)
+        for mark in marks:
+            of = mark.attempt if mark.attempt is not None else clock.attempt.get(path) or 0
+            if mark.time is not None and of == attempt:
+                records[mark.rank].append((mark.time, mark.step))
+        at_once = _at_once(logs[path], cut.get(path))
+        # Each rank of a shared file has a buffer of its own, but where their records stand between each other.
+        shared = len(records) > 1 and behind.in_turns([mark.rank for mark in marks])
+        for rows in records.values():
+            moves = [(b - a, n - m) for (a, m), (b, n) in pairwise(rows) if b >= a and n > m]
+            if len(moves) < FEWEST:
+                continue
+            stride = median(n for _, n in moves)  # a large file is read in parts: what lies between them is no pause
+            gaps = [seconds for seconds, n in moves if n <= stride]
+            usual, longest = median(seconds for seconds, _ in moves), max(gaps)
+            kept = 0.0 if at_once else held(len(rows) if shared else len(marks), logs[path].size)
+            yield Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
+
+
+def _at_once(source: Source, cut: int | None) -> bool:
+    """Whether a log is longer than a full buffer of C's and shorter than one of Python's: no buffer was written.
+
+    cut: where what others wrote below it begins, bytes.
+    """
+    written = source.size if cut is None else min(cut, source.size)
+    if not _SMALLEST_BUFFER < written < _BUFFER - _LINE:
+        return False
+    if written < source.size:
+        return True  # the program's last line is whole
+    try:
+        with buffered(source.file) as stream:
+            stream.seek(written - 1)
+            return stream.read(1) == b"\n"
+    except (OSError, ValueError):
+        return False
+
+
+def held(amount: float, size: float) -> float:
+    """How much of a log's records, or seconds, a buffer may hold back. amount: of those in a file of `size` bytes.
+
+    A file that no full buffer went to is of a program that writes its lines at once.
+    """
+    return _BUFFERS * _BUFFER * amount / size if size >= _SMALLEST_BUFFER else 0.0
