@@ -279,3 +279,66 @@ def test_ranks_that_write_in_turns_hold_back_no_more_than_the_file(tmp_path: Pat
     lines = [line for *_, line in (sorted(rows) if in_turns else rows)]
     found = diagnose(tmp_path, {"slurm-12.out": [*lines, limit(300 + 2 * 3600 + 1000)]})
     assert first(found).name == root
+
+
+def logged(upto: int, every: float = 5.0, zone: str = "") -> list[str]:
+    """As Python's logging prints its time, or with a zone."""
+    return [line.replace(" INFO", f",123{zone} INFO") for line in steps(upto, every)]
+
+
+ZONE = 5 * 3600 + 40  # seconds: five hours are a zone's, 40 s a pause
+
+
+@pytest.mark.parametrize(
+    ("ends", "silent", "zone", "ranks"),
+    [
+        pytest.param([300, 300, 296, 300], ZONE, "", (2,), id="a-zone-may-explain-it"),
+        pytest.param([300, 300, 296, 300], ZONE, "Z", (2,), id="their-zone-is-known-and-the-stop's-is-not"),
+        pytest.param([300, 300, 299, 300], ZONE, "", None, id="one-record"),
+        pytest.param([300, 300, 300, 300], ZONE, "", None, id="trained-until-the-limit"),
+        pytest.param([300, 300, 300, 300], ZONE, "Z", None, id="trained-until-the-limit-in-a-known-zone"),
+        pytest.param([300, 300, 304, 300], ZONE, "", None, id="ahead"),
+        pytest.param([300, 300, 296, 296], ZONE, "", None, id="half-of-them"),
+        pytest.param([300, 300, 296, 300], 40, "", None, id="the-limit-right-behind"),
+        pytest.param([300, 0, 0, 0], ZONE, "", None, id="rank-0-alone-logs"),
+    ],
+)
+def test_a_rank_that_the_others_waited_for_is_named_whatever_the_zone(
+    tmp_path: Path, ends: Sequence[int], silent: float, zone: str, ranks: tuple[int, ...] | None
+) -> None:
+    files = {f"rank{rank}.log": logged(end, zone=zone) for rank, end in enumerate(ends)}
+    found = diagnose(tmp_path, files | {"slurm-12.out": [limit(1500 + silent)]})
+    root = first(found)
+    if ranks is None:
+        assert (found.verdict, root.name) == (Verdict.INTERRUPTED, "scheduler-time-limit")
+        return
+    assert (found.verdict, root.name, root.ranks) == (Verdict.HUNG, "silent-hang", ranks)
+    assert root.confidence < 0.6
+    assert "Rank 2 ended first, at step 296" in root.notes[0]
+    assert [f.name for f in found.findings if f.explained_by == root.id] == ["scheduler-time-limit"]
+
+
+def test_records_that_come_faster_than_a_stop_kills_all_ranks_name_none(tmp_path: Path) -> None:
+    files = {f"rank{rank}.log": logged(end, every=1.0) for rank, end in enumerate([300, 300, 296, 300])}
+    found = diagnose(tmp_path, files | {"slurm-12.out": [limit(300 + ZONE)]})
+    assert first(found).name == "scheduler-time-limit"
+
+
+def test_a_log_that_a_buffer_may_have_cut_is_behind_by_nothing(tmp_path: Path) -> None:
+    files = {f"rank{rank}.log": steps(end, every=5.0) for rank, end in enumerate([300, 300, 296, 300])}
+    found = diagnose(tmp_path, files | {"slurm-12.out": [limit(1500 + ZONE)]})
+    assert first(found).name == "scheduler-time-limit"
+
+
+@pytest.mark.parametrize(("last", "root"), [(296, "silent-hang"), (300, "scheduler-time-limit")])
+def test_a_heartbeat_that_goes_on_beside_ranks_that_wait(tmp_path: Path, last: int, root: str) -> None:
+    files = {f"rank{rank}.log": logged(end) for rank, end in enumerate([300, 300, last, 300])}
+    alive = [f"{clock(60 * n)} launcher: all processes alive" for n in range(CUT // 60)]
+    assert first(diagnose(tmp_path, files | {"launch.log": [*alive, limit(CUT)]})).name == root
+
+
+def test_a_rank_behind_is_no_culprit_once_the_end_was_said(tmp_path: Path) -> None:
+    files = {f"rank{rank}.log": logged(end) for rank, end in enumerate([300, 300, 296, 300])}
+    files["rank0.log"] += [f"{clock(1501)},123 INFO Training complete"]
+    found = diagnose(tmp_path, files | {"slurm-12.out": [limit(1500 + ZONE)]})
+    assert all(f.name != "silent-hang" for f in found.findings)

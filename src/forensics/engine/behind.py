@@ -18,6 +18,7 @@ from forensics.model import Source
 # before a launch blocks, which is a step or a few of any model worth several ranks; a rank that ended long before had
 # other reasons to be silent (its log was cut, or nobody waited for it).
 FARTHEST = 16
+RECORDS = 2  # that others made since, where a rank stopped clearly before them
 PAGE = 4096  # bytes: what is held back in a buffer, or lost with a host's cache, begins at a multiple of this
 FEWEST_TURNS = 0.5  # part of a shared file's records that follow one of another rank, where none is held back
 
@@ -27,7 +28,8 @@ class End:
     """Where the records of a rank end.
 
     before: the last but one step; stride: between its records; time: of its last record, seconds; whole: whether its
-    log shows that nothing of it was held back in a buffer when it was killed.
+    log shows no sign that something of it was held back in a buffer when it was killed; at_once: whether it shows that
+    nothing was.
     """
 
     step: int
@@ -37,6 +39,7 @@ class End:
     file: str
     line: int | None
     whole: bool
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,24 @@ def apart(ends: Mapping[int, End]) -> Apart | None:
         if not due or not end.whole or end.time is None or first is None or end.time >= first:
             return None
     return Apart(farthest, step, usual, ahead=False, one_record=False)
+
+
+def clearly(odd: Apart, ends: Mapping[int, End], least: float) -> bool:
+    """Whether ranks stopped while the others made several more records, and each was written at once.
+
+    That alone shows that the others came to wait for them, whatever is known of when the run was stopped: a stop from
+    outside ends all ranks within `least` seconds of each other, and none goes on for long without its peers.
+    """
+    if odd.ahead or odd.one_record or not all(ends[rank].at_once for rank in odd.ranks):
+        return False
+    own = [ends[rank] for rank in odd.ranks]
+    rest = [end for end in ends.values() if end.step == odd.usual]
+    stride = max(end.stride for end in (*own, *rest))
+    stopped = max((end.time for end in own if end.time is not None), default=None)
+    went_on = min((end.time for end in rest if end.time is not None), default=None)
+    if stopped is None or went_on is None:
+        return False
+    return odd.usual - odd.step >= RECORDS * stride and went_on - stopped > least
 
 
 def behind_in_calls(last: Sequence[Mapping[int, int]]) -> tuple[int, ...]:

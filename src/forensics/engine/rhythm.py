@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ _SMALLEST_BUFFER = 4096  # bytes: a page, which C's streams take for a file or p
 # Python writes what it has kept at the end of the last line that fits into its buffer (io.TextIOWrapper): what it wrote
 # first is shorter than that by no more than a line. Lines of records are no longer than this (bytes).
 _LINE = 1024
+_TAIL = 2048  # bytes: a few lines
+# Times as logging.Formatter prints them unless told otherwise; its handlers flush after each record.
+_OF_LOGGING = re.compile(rb"\d\d:\d\d:\d\d,\d{3}(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def rhythms(data: RunData, clock: StepClock, attempt: int, cut: Mapping[str, int
             of = mark.attempt if mark.attempt is not None else clock.attempt.get(path) or 0
             if mark.time is not None and of == attempt:
                 records[mark.rank].append((mark.time, mark.step))
-        at_once = _at_once(logs[path], cut.get(path))
+        at_once = written_at_once(logs[path], cut.get(path))
         # Each rank of a shared file has a buffer of its own, but where their records stand between each other.
         shared = len(records) > 1 and behind.in_turns([mark.rank for mark in marks])
         for rows in records.values():
@@ -62,22 +66,29 @@ def rhythms(data: RunData, clock: StepClock, attempt: int, cut: Mapping[str, int
             yield Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
 
 
-def _at_once(source: Source, cut: int | None) -> bool:
-    """Whether a log is longer than a full buffer of C's and shorter than one of Python's: no buffer was written.
+def written_at_once(source: Source, cut: int | None = None) -> bool:
+    """Whether a log shows that its program wrote each line at once; False where nothing tells.
 
+    It does where it is shorter than a full buffer; where it is longer than one of C's, ends with a whole line elsewhere
+    than C's would, and is shorter than one of Python's; or where Python's logging wrote its last lines, and kept none.
     cut: where what others wrote below it begins, bytes.
     """
     written = source.size if cut is None else min(cut, source.size)
-    if not _SMALLEST_BUFFER < written < _BUFFER - _LINE:
-        return False
-    if written < source.size:
-        return True  # the program's last line is whole
+    if source.size < _SMALLEST_BUFFER:
+        return source.size > 0
+    start = max(0, written - _TAIL)
     try:
         with buffered(source.file) as stream:
-            stream.seek(written - 1)
-            return stream.read(1) == b"\n"
+            stream.seek(start)
+            tail = stream.read(written - start)
     except (OSError, ValueError):
         return False
+    if not tail.endswith(b"\n"):
+        return False
+    if _SMALLEST_BUFFER < written < _BUFFER - _LINE and written % _SMALLEST_BUFFER:
+        return True
+    lines = [line for line in tail[tail.find(b"\n") + 1 :].splitlines() if line.strip()]
+    return bool(lines) and all(_OF_LOGGING.search(line[:_LINE]) for line in lines)
 
 
 def held(amount: float, size: float) -> float:

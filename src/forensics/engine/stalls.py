@@ -11,7 +11,7 @@ from forensics.engine import behind
 from forensics.engine.collectives.last_words import Words, last_words
 from forensics.engine.collectives.observations import spoken, vote
 from forensics.engine.kernel import FACT as KERNEL_LOG
-from forensics.engine.rhythm import LEAST, Rhythm, rhythms
+from forensics.engine.rhythm import LEAST, Rhythm, rhythms, written_at_once
 from forensics.engine.steps import StepClock
 from forensics.files import buffered
 from forensics.model import Evidence, Identity, Kind, Observation, RunData, Source
@@ -44,7 +44,8 @@ def told(
     wait already, where the last lines tell of an evaluation or the like and three hours have not passed, or where a
     file cannot be read. Where the clocks may differ by a time zone that would explain the silence, it is only a note of
     the stop. Ranks that ended before all others, by their records of steps or by the calls in NCCL's log, are named,
-    where they are a minority.
+    where they are a minority. Where the others clearly came to wait for them, that is made of it, at a lower weight,
+    also where clocks do not tell, or logs go on that record no steps.
     """
     found = list(found)
     stops = [o for o in found if _stops(catalogue.get(o.signature)) and o.timed and o.time is not None]
@@ -62,33 +63,58 @@ def told(
     last = _last_sign(data, stop, clock, raised, cut)
     if last is None:
         return found
-    lasted = stop.time - last
-    ends = [o for o in found if o.signature == FINISHED and o.time is not None and abs(last - o.time) <= LEAST
-            and (o.identity.attempt or 0) == attempt]  # fmt: skip
+    ends = [o for o in found if o.signature == FINISHED and o.time is not None and (o.identity.attempt or 0) == attempt
+            and (last.of_any is None or abs(last.of_any - o.time) <= LEAST)]  # fmt: skip
+    lasted = stop.time - last.of_any if last.of_any is not None else None
     if ends:
         sure = [o for o in ends if o.weight >= SAID_SURELY and o.timed]
-        if sure and lasted > 2 * LEAST and stop.signature == LIMIT:
+        if sure and lasted is not None and lasted > 2 * LEAST and stop.signature == LIMIT:
             return [*found, _teardown(sure[-1], stop, lasted)]
         return found
-    known = [r for r in rhythms(data, clock, attempt, cut) if lasted > r.limit]
+    known = sorted(rhythms(data, clock, attempt, cut), key=lambda r: r.limit)
     if not known:
         return found
-    rhythm = min(known, key=lambda r: r.limit)
-    if not stop.zone_known and any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES):
-        who = _who_ended_apart(behind.apart(_ends(clock, attempt, {s.path: s for s in data.sources})))
-        return [_with_doubt(o, lasted, who) if o is stop else o for o in found]
-    hang = _silent(stop, last, rhythm, clock, attempt, {s.path: s for s in data.sources})
+    rhythm = known[0]
+    ranks = _ends(clock, attempt, {s.path: s for s in data.sources}, cut)
+    odd = behind.apart(ranks)
+    silent = lasted is not None and lasted > rhythm.limit
+    zones = lasted is not None and silent and not stop.zone_known and _may_be_zones(lasted, rhythm)
+    doubt = zones or not silent
+    if doubt:
+        before = lasted
+        lasted = stop.time - last.of_steps if last.of_steps is not None else None
+        if not _waited_for(odd, ranks, rhythm, lasted):
+            who = _who_ended_apart(odd)
+            return [_with_doubt(o, before, who) if zones and before and o is stop else o for o in found]
+    hang = _silent(stop, last, rhythm, ranks, odd, _final(clock, attempt), doubt=doubt)
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
     words = _words(hang, data.sources)
     if words is None:
         return [*found, hang]
     slow = words.doing in SLOW
-    if slow and lasted < SLOW_FOR:
+    if slow and (lasted is None or lasted < SLOW_FOR):
         return found
     note = f"{hang.note} The last lines tell of {words.doing}."
-    weight = 0.55 if slow else hang.weight
+    weight = min(0.55, hang.weight) if slow else hang.weight
     return [*found, replace(hang, note=note, weight=weight, evidence=(*hang.evidence, *words.evidence))]
+
+
+def _waited_for(
+    odd: behind.Apart | None, ranks: Mapping[int, behind.End], rhythm: Rhythm, lasted: float | None
+) -> bool:
+    """Whether others waited for the ranks that ended first, whatever is known of when the stop came.
+
+    lasted: since the logs that record steps went silent, by the stop's clock (seconds); None where it tells nothing.
+    """
+    if odd is None or (lasted is not None and lasted <= rhythm.limit):
+        return False
+    return behind.clearly(odd, ranks, max(BEFORE_STOP, rhythm.usual))
+
+
+def _may_be_zones(lasted: float, rhythm: Rhythm) -> bool:
+    """Whether a silence, in seconds, may be a difference between time zones and a pause as the rhythm has them."""
+    return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES)
 
 
 def _with_doubt(stop: Observation, lasted: float, who: str) -> Observation:
@@ -179,10 +205,22 @@ def _cuts(found: Iterable[Observation], stop: Observation, interrupts: Mapping[s
     return cut
 
 
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """When logs ended before a stop, seconds: all, and those that record steps; None by clocks unlike the stop's.
+
+    zone_known: of the clocks by which steps are recorded.
+    """
+
+    of_any: float | None
+    of_steps: float | None
+    zone_known: bool
+
+
 def _last_sign(
     data: RunData, stop: Observation, clock: StepClock, raised: Collection[str], cut: Mapping[str, int]
-) -> float | None:
-    """The time of the last line of any log before the stop; None where that cannot be told.
+) -> _Last | None:
+    """The last lines of logs before the stop; None where they cannot be told.
 
     raised: files in which something failed, which may be told at length without a time. cut: as `_cuts` gives it.
     """
@@ -191,6 +229,8 @@ def _last_sign(
     if stop.time is None or len(logs) > LOGS or any(s.gap is not None for s in logs):
         return None
     times: list[float] = []
+    of_steps: list[float] = []
+    elsewhere = False  # steps are recorded by a clock that states its zone, or does not, unlike the stop's
     farthest: dict[bool, int] = {}  # whether its file bears times -> the last step
     for source in logs:
         end = _end(source.file, cut.get(source.path, source.size), stop.time)
@@ -202,17 +242,27 @@ def _last_sign(
         if end.time is None:
             continue
         many = end.after > 3 + 2 * end.usual and source.path not in raised
-        if step is not None and (end.zone_known != stop.zone_known or many):
+        if step is not None and many:
             return None
         if end.zone_known == stop.zone_known:
             times.append(min(end.time, stop.time) if source.path in cut else end.time)
+            if step is not None:
+                of_steps.append(times[-1])
+        elif step is not None:
+            elsewhere = True
     # Numbers in other files, or without times, that go on farther than the last that bears one.
     others = [n for path in clock.marks if (n := clock.last_in(path)) is not None]
-    if not times or max([*others, 0]) > farthest.get(True, -1):
+    if max([*others, 0]) > farthest.get(True, -1):
+        return None
+    if elsewhere:
+        return None if of_steps else _Last(None, None, not stop.zone_known)
+    if not times:
         return None
     marked = [m.time for path in clock.marks for m in clock.marks[path][-1:] if m.time is not None]
     last = max(times)
-    return None if any(time > last + CLOCK_SLACK for time in marked if time <= stop.time) else last
+    if any(time > last + CLOCK_SLACK for time in marked if time <= stop.time):
+        return None
+    return _Last(last, max(of_steps, default=last), stop.zone_known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +301,8 @@ def _end(file: Path, upto: int, reference: float) -> _End | None:
     return _End(time, known, len(below), usual, any(b"%|" in line for line in below))
 
 
-def _ends(clock: StepClock, attempt: int, logs: Mapping[str, Source]) -> dict[int, behind.End]:
-    """Where the records of each rank end in an attempt."""
+def _ends(clock: StepClock, attempt: int, logs: Mapping[str, Source], cut: Mapping[str, int]) -> dict[int, behind.End]:
+    """Where the records of each rank end in an attempt. cut: as `_cuts` gives it."""
     ends: dict[int, behind.End] = {}
     for source, marks in clock.marks.items():
         here = [
@@ -265,15 +315,17 @@ def _ends(clock: StepClock, attempt: int, logs: Mapping[str, Source]) -> dict[in
         for mark in here:
             of_rank[mark.rank].append(mark)
         if len(of_rank) > 1:
-            whole = behind.in_turns([m.rank for m in here])
+            whole = at_once = behind.in_turns([m.rank for m in here])
         else:
-            whole = bool(of_rank) and _unheld(logs.get(source))
+            log = logs.get(source)
+            whole = bool(of_rank) and _unheld(log)
+            at_once = whole and log is not None and written_at_once(log, cut.get(source))
         for rank, rows in of_rank.items():
             end = rows[-1]
             if rank is not None and (rank not in ends or end.step > ends[rank].step):
                 before = next((m.step for m in reversed(rows) if m.step != end.step), end.step)
                 stride = behind.stride_of([m.step for m in rows])
-                ends[rank] = behind.End(end.step, before, stride, end.time, source, end.line, whole)
+                ends[rank] = behind.End(end.step, before, stride, end.time, source, end.line, whole, at_once)
     return ends
 
 
@@ -292,17 +344,32 @@ def _final(clock: StepClock, attempt: int) -> tuple[int, str, int | None]:
 
 
 def _silent(
-    stop: Observation, last: float, rhythm: Rhythm, clock: StepClock, attempt: int, logs: Mapping[str, Source]
+    stop: Observation,
+    last: _Last,
+    rhythm: Rhythm,
+    ends: Mapping[int, behind.End],
+    odd: behind.Apart | None,
+    final: tuple[int, str, int | None],
+    *,
+    doubt: bool,
 ) -> Observation:
-    ends = _ends(clock, attempt, logs)
-    odd = behind.apart(ends)
+    """The silence before a stop. doubt: whether only a rank that ended clearly before the others shows it.
+
+    ends: where the records of each rank end; final: the farthest record, as `_final` gives it.
+    """
     culprits = odd.ranks if odd is not None and not odd.ahead else ()
     pause = f"no more than {spell(rhythm.longest)} apart" if rhythm.longest else "in one go"
-    note = (
-        f"Steps were recorded every {spell(rhythm.usual)} ({pause}); then no log holds anything for "
-        f"{spell((stop.time or last) - last)}, until the run was stopped."
-    )
-    shown = [_final(clock, attempt)]
+    note = f"Steps were recorded every {spell(rhythm.usual)} ({pause}); then"
+    began = last.of_steps if doubt else last.of_any
+    if began is not None and stop.time is not None:
+        what = "the logs that record them hold nothing" if doubt else "no log holds anything"
+        note += f" {what} for {spell(stop.time - began)}, until the run was stopped."
+        if doubt and not stop.zone_known and _may_be_zones(stop.time - began, rhythm):
+            note += " A part of that may be a difference between time zones."
+    else:
+        note += " the run was stopped, by a clock that may be in another time zone."
+        began = max((end.time for end in ends.values() if end.time is not None), default=None)
+    shown = [final]
     if odd is not None:
         rest = [rank for rank in ends if ends[rank].step == odd.usual]
         shown = [(ends[r].step, ends[r].file, ends[r].line) for r in (*odd.ranks[:2], rest[0])]
@@ -310,12 +377,12 @@ def _silent(
     lines = tuple(Evidence(file, line, None, f"step {step}, the last record") for step, file, line in shown)
     return Observation(
         signature=SILENT,
-        weight=0.8,
+        weight=0.65 if doubt else 0.8,
         evidence=(*lines, stop.evidence[0]),
         identity=Identity(rank=culprits[0] if len(culprits) == 1 else None, attempt=stop.identity.attempt),
         culprits=culprits,
-        time=last,
-        zone_known=stop.zone_known,
+        time=began,
+        zone_known=last.zone_known,
         timed=True,
         step=shown[0][0],
         step_is="last_seen",
