@@ -625,6 +625,14 @@ def test_a_rank_whose_times_are_no_finding(slow: list[float]) -> None:
     assert not seen(ranks([slow, *(about([0.5] * 100, seed=r) for r in range(3))]))
 
 
+@pytest.mark.parametrize(("before", "after", "step"), [(20, 20, 20), (12, 28, 12), (19, 20, None), (28, 12, None)])
+def test_twenty_slow_records_are_enough_after_as_many_in_all_before(before: int, after: int, step: int | None) -> None:
+    times = [about([0.5] * (before + after), seed=r) for r in range(4)]
+    times[2] = about([0.5] * before + [1.1] * after)
+    found = seen(ranks(times)).get("slow-rank")
+    assert (found.step if found else None) == step
+
+
 def test_many_slow_ranks_and_pairs_of_ranks_blame_nobody() -> None:
     slow, usual = about([0.5] * 40 + [0.9] * 60), about([0.5] * 100, seed=7)
     assert "slow-rank" not in seen(ranks([slow, slow, usual, usual]))

@@ -227,14 +227,14 @@ def slow_rank(
     observations: Sequence[Observation],
     *,
     ratio: float = 1.5,
-    records: int = 30,
+    records: int = 20,
     share: float = 0.9,
     few: float = 0.25,
 ) -> tuple[Observation, ...]:
     """Some ranks' steps take longer by their own clocks than those of the others, to the end of the record (TR3).
 
-    ratio: a rank's median step time over that of all ranks, in the last `records` steps that all ranks record, or in
-        the second half of them if that is more (TR3 has 30 % for a mark on a plot; half as long again is plainer).
+    ratio: a rank's median step time over that of all ranks, in the second half of the steps that all ranks record,
+        of at least `records` (TR3 has 30 % for a mark on a plot; half as long again is plainer).
     share: part of these steps in which the rank is above that ratio by itself. few: most ranks that can be the slow
         ones, of three or more; more of them are another kind of machine or of work. Pipeline stages and the like have
         unequal steps from the first one on, so that a rank is blamed only where it was once as fast as the others.
@@ -256,7 +256,7 @@ def slow_rank(
     if len(shared) < 2 * records:
         return ()
     usual = {step: median(of[step] for of in times.values()) for step in shared}
-    late = shared[-max(records, len(shared) // 2) :]
+    late = shared[-(len(shared) // 2) :]
     signs = [sign for s in found if (sign := _slow(s, times[s.rank], usual, shared, late, ratio, share)) is not None]
     signs = signs or _starved(found, times, shared, late, share)
     if not signs or len(signs) > max(1, few * len(times)):
