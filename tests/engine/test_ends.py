@@ -105,6 +105,40 @@ def test_stops_follow_from_the_rank_that_ended_before(tmp_path: Path) -> None:
     assert found.ranks is None  # whoever stopped them may have stopped rank 0 as well
 
 
+def _sends(*ranks: int) -> str:
+    of = f"W0601 02:11:40.281000 2201 {AGENT}:900] Sending process "
+    return "".join(f"{of}{900 + rank} closing signal SIGTERM\n" for rank in ranks)
+
+
+TOLD = (
+    "W0601 02:11:40.100000 2201 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, "
+    "shutting down workers\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "ranks"),
+    [
+        pytest.param(_sends(0, 1, 3), (2,), id="all-of-the-others"),
+        pytest.param(_sends(0, 1), None, id="one-was-dead-before"),
+        pytest.param(TOLD + _sends(0, 1, 3), None, id="the-agent-was-told-to-stop-itself"),
+    ],
+)
+def test_stops_by_the_agent_itself_follow_from_the_rank_that_it_had_found(
+    tmp_path: Path, before: str, ranks: tuple[int, ...] | None
+) -> None:
+    """All in one second: an agent sends its signal to those that live still, and says so of each."""
+    found = root(tmp_path, before + launched((2, 1, 40), (0, -15, 40), (1, -15, 40), (3, -15, 40)))
+    assert found.ranks == ranks
+    if ranks:
+        assert (found.name, found.node) == ("insufficient-evidence", "node-a")
+
+
+def test_two_that_ended_by_themselves_before_the_agent_stopped_the_others(tmp_path: Path) -> None:
+    text = _sends(0, 3) + launched((1, 1, 40), (2, 1, 40), (0, -15, 40), (3, -15, 40))
+    assert root(tmp_path, text).ranks is None
+
+
 def test_tables_of_two_hosts_bear_two_clocks(tmp_path: Path) -> None:
     (tmp_path / "b.log").write_text(launched((1, -6, 41), *aborted([0], 41), host="node-b"))
     found = root(tmp_path, launched((3, 1, 40), *aborted([2], 46)), "a.log")

@@ -2,8 +2,9 @@
 
 torchelastic's table has a row for each worker that an agent found dead, with a time in whole seconds by the agent's
 clock: rows of one host bear one clock, and what bears the same second has no order (the first of them is the one with
-the lowest local rank). srun has a line for the tasks of a host that ended alike, and ends the others after the first
-that failed: its lines stand in the order in which it learned of them.
+the lowest local rank), but for those that the agent says it stopped when it had found the first. srun has a line for
+the tasks of a host that ended alike, and ends the others after the first that failed: its lines stand in the order in
+which it learned of them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from forensics.model import Evidence, Observation
 from forensics.patterns import lazy
 
 ABORTED, KILLED, STOPPED = -6, -9, -15  # as Python writes an end by SIGABRT, SIGKILL and SIGTERM
+TOLD_TO_END, STOPS_WORKERS = "external-sigterm", "sigterm-to-children"
 SRUN_SAYS = "srun: error: "
 _SRUN = lazy(
     r"srun: error: [^\s:]{1,255}: tasks? [\d,\[\]-]{1,400}: "
     r"(?:Exited with exit code (?P<code>\d{1,3})\b|(?P<signal>Aborted|Killed|Terminated)\b)"
 )
+# An agent does so to the workers that live still when it has found one dead (SubprocessContext.close), and says of each
+# that it does.
+_SENT = lazy(r"(?:Sending process \d+ closing signal|Closing process \d+ via signal) SIGTERM")
 _SIGNALS = {"Aborted": ABORTED, "Killed": KILLED, "Terminated": STOPPED}
 
 
@@ -37,6 +42,7 @@ class End:
     time: float | None  # seconds since the epoch; None from srun
     node: str | None
     told: Evidence
+    sent: bool = False  # it was alive when its agent sent it SIGTERM, as that one says
 
     @property
     def by_itself(self) -> bool:
@@ -48,21 +54,33 @@ def ends(observations: Iterable[Observation], attempt: int, world: World) -> tup
 
     Where torchelastic tells of them a task of srun's is an agent.
     """
+    observations = [o for o in observations if (o.identity.attempt or 0) == attempt]
+    sent = _sent(observations)
     found: dict[tuple[int, int], End] = {}
     tasks: dict[tuple[int, int], End] = {}
     for o in observations:
-        if (o.identity.attempt or 0) != attempt:
-            continue
         if o.signature == WORKER_EXIT:
             rank, time = world.of(o), o.time
             if rank is not None:
                 code = int(o.captures["exitcode"])
-                found[rank, code] = End(rank, code, time, o.identity.node, o.evidence[0])
+                told_to = code == STOPPED and o.captures.get("pid") in sent
+                found[rank, code] = End(rank, code, time, o.identity.node, o.evidence[0], told_to)
         elif world.tasks_are_ranks and SRUN_SAYS in o.evidence[0].text and (m := _SRUN.search(o.evidence[0].text)):
             code = _of_srun(m)
             for task in task_list(o):
                 tasks.setdefault((task, code), End(task, code, None, o.identity.node, o.evidence[0]))
     return tuple((found or tasks).values())
+
+
+def _sent(observations: Sequence[Observation]) -> frozenset[str]:
+    """The processes to which an agent says that it sent SIGTERM; none where all may have been told to end."""
+    if any(o.signature == TOLD_TO_END for o in observations):
+        return frozenset()
+    return frozenset(
+        o.captures["pid"]
+        for o in observations
+        if o.signature == STOPS_WORKERS and "pid" in o.captures and _SENT.search(o.evidence[0].text)
+    )
 
 
 def _of_srun(m: re.Match[str]) -> int:
@@ -84,6 +102,8 @@ def _follows(other: End, first: End) -> bool:
     """Whether a worker ended after another one, and as those do that are told to, or that lost it."""
     if other.code not in (ABORTED, KILLED, STOPPED) and not other.by_itself:
         return False
+    if other.sent and other.node == first.node:
+        return True
     if other.time is None and first.time is None:
         return other.code < 0 and other.told.is_below(first.told)
     if other.time is None or first.time is None:
