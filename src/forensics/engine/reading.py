@@ -40,6 +40,7 @@ from forensics.parsers import (
     gpu_query,
     json_logs,
     kernel,
+    kube_conditions,
     kube_events,
     metric_lines,
     pods,
@@ -198,6 +199,7 @@ def _read_one_log(
         signs, form = kernel.refine(source, head, found.observations, reference=reference)
         signs = tuple(pods.refine(source, head, signs)) if pods.may_tell(head, signs) else signs
         signs = tuple(kube_events.refine(source, head, signs))
+        signs = tuple(kube_conditions.refine(source, head, signs))
         signs = tuple(docker.refine(source, head, signs))
         signs, raised = gathered.placed(source, signs, raised) if gathered.may_tell(head) else (signs, raised)
         starts = sorted({(hit.line, hit.offset) for hit in scan.hits if hit.pattern == STACK})
