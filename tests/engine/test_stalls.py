@@ -342,3 +342,38 @@ def test_a_rank_behind_is_no_culprit_once_the_end_was_said(tmp_path: Path) -> No
     files["rank0.log"] += [f"{clock(1501)},123 INFO Training complete"]
     found = diagnose(tmp_path, files | {"slurm-12.out": [limit(1500 + ZONE)]})
     assert all(f.name != "silent-hang" for f in found.findings)
+
+
+def date(seconds: float) -> str:
+    """As `date` prints it on a host in UTC."""
+    return f"Mon Aug 10 {clock(seconds)[11:]} UTC 2026"
+
+
+@pytest.mark.parametrize(
+    ("script", "root"),
+    [
+        pytest.param([date(0), limit(900 + ZONE), date(900 + ZONE + 5)], "silent-hang", id="date-at-both-ends"),
+        pytest.param([date(0), limit(900 + ZONE)], "scheduler-time-limit", id="at-the-start-alone"),
+        pytest.param([limit(900 + ZONE), date(900 + ZONE + 5)], "scheduler-time-limit", id="at-the-end-alone"),
+        pytest.param([date(0), limit(900 + ZONE), date(940)], "scheduler-time-limit", id="the-stop-in-another-zone"),
+        pytest.param(
+            [f"{clock(5 * 3600)} begins", limit(900 + ZONE), f"{clock(900 + ZONE + 5)} ends"],
+            "scheduler-time-limit",
+            id="the-script-in-another-zone",
+        ),
+        pytest.param(
+            [f"{clock(0)} INFO torchrun", limit(900 + ZONE), f"end: {clock(900 + ZONE + 5)}"],
+            "scheduler-time-limit",
+            id="lines-of-two-writers",
+        ),
+        pytest.param(
+            [f"{clock(0)} begins", limit(900 + ZONE), limit(900 + ZONE + 1).replace("JOB 12", "STEP 12.0")],
+            "scheduler-time-limit",
+            id="the-scheduler's-own-lines",
+        ),
+    ],
+)
+def test_the_clock_of_the_stop_by_a_log_that_goes_on_to_it(tmp_path: Path, script: list[str], root: str) -> None:
+    """All ranks ended at one step: only the clocks tell whether they trained until the limit."""
+    found = diagnose(tmp_path, per_rank([LAST] * 4) | {"slurm-12.out": script})
+    assert first(found).name == root

@@ -11,6 +11,7 @@ from forensics.engine import behind
 from forensics.engine.collectives.last_words import Words, last_words
 from forensics.engine.collectives.observations import spoken, vote
 from forensics.engine.kernel import FACT as KERNEL_LOG
+from forensics.engine.one_clock import spanned
 from forensics.engine.rhythm import LEAST, Rhythm, rhythms, written_at_once
 from forensics.engine.steps import StepClock
 from forensics.files import buffered
@@ -78,14 +79,17 @@ def told(
     ranks = _ends(clock, attempt, {s.path: s for s in data.sources}, cut)
     odd = behind.apart(ranks)
     silent = lasted is not None and lasted > rhythm.limit
-    zones = lasted is not None and silent and not stop.zone_known and _may_be_zones(lasted, rhythm)
+    # What records no steps may bear the stop's clock and not the run's.
+    since = [stop.time - time for time in (last.of_any, last.of_steps) if time is not None]
+    zones = silent and not stop.zone_known and any(_may_be_zones(seconds, rhythm) for seconds in since)
+    zones = zones and not _of_one_clock(data, found, stop, clock)
     doubt = zones or not silent
     if doubt:
-        before = lasted
         lasted = stop.time - last.of_steps if last.of_steps is not None else None
         if not _waited_for(odd, ranks, rhythm, lasted):
             who = _who_ended_apart(odd)
-            return [_with_doubt(o, before, who) if zones and before and o is stop else o for o in found]
+            every = last.of_any == last.of_steps
+            return [_with_doubt(o, max(since), who, every=every) if zones and o is stop else o for o in found]
     hang = _silent(stop, last, rhythm, ranks, odd, _final(clock, attempt), doubt=doubt)
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
@@ -117,13 +121,36 @@ def _may_be_zones(lasted: float, rhythm: Rhythm) -> bool:
     return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES)
 
 
-def _with_doubt(stop: Observation, lasted: float, who: str) -> Observation:
+def _of_one_clock(data: RunData, found: Iterable[Observation], stop: Observation, clock: StepClock) -> bool:
+    """Whether a log that records no steps shows that the stop is told by the clock of those that do."""
+    records = {source for source, marks in clock.marks.items() if marks}
+    began = min((w.first_time for w in data.writers if w.source in records and w.first_time is not None), default=None)
+    if began is None or stop.time is None:
+        return False
+    places = [(e.file, e.offset) for o in found if o.time is not None for e in o.evidence[:1] if e.offset is not None]
+    for source in _logs(data):
+        if source.path not in records:
+            about_it = {offset for file, offset in places if file == source.path}
+            if spanned(source, began, stop.time, about_it):
+                return True
+    return False
+
+
+def _logs(data: RunData) -> list[Source]:
+    """The logs of a run but for kernels'."""
+    kernels = {fact.source for fact in data.facts if fact.name == KERNEL_LOG}
+    return [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
+
+
+def _with_doubt(stop: Observation, lasted: float, who: str, *, every: bool) -> Observation:
     """A stop, with a note of the silence before it that may be one, or a difference between time zones.
 
-    who: a sentence on the ranks that ended apart from the others, as `_who_ended_apart` gives it.
+    who: a sentence on the ranks that ended apart from the others, as `_who_ended_apart` gives it. every: whether it is
+    all logs that are silent, and not only those that record steps.
     """
+    which = "No log" if every else "No log that records steps"
     note = (
-        f"No log holds anything for the {spell(lasted)} before it, unless their clock and the one of this line are in "
+        f"{which} holds anything for the {spell(lasted)} before it, unless their clock and the one of this line are in "
         "different time zones; if they are in one, the run hung"
     )
     note += f".{who}".removesuffix(".") if who else ""
@@ -224,8 +251,7 @@ def _last_sign(
 
     raised: files in which something failed, which may be told at length without a time. cut: as `_cuts` gives it.
     """
-    kernels = {fact.source for fact in data.facts if fact.name == KERNEL_LOG}
-    logs = [s for s in data.sources if s.kind is Kind.LOG and s.path not in kernels]
+    logs = _logs(data)
     if stop.time is None or len(logs) > LOGS or any(s.gap is not None for s in logs):
         return None
     times: list[float] = []
