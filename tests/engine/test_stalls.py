@@ -263,6 +263,13 @@ def test_a_log_that_no_buffer_wrote_holds_nothing_back(tmp_path: Path, pad: int,
     assert first(diagnose(tmp_path, {"slurm-12.out": [*lines, limit(3600 + 4300)]})).name == root
 
 
+@pytest.mark.parametrize(("silent", "root"), [(900, "scheduler-time-limit"), (2400, "silent-hang")])
+def test_a_longer_log_is_not_silent_for_what_may_be_an_evaluation(tmp_path: Path, silent: int, root: str) -> None:
+    """Python's logging writes each line at once, so that a buffer explains no silence at all."""
+    found = diagnose(tmp_path, {"slurm-12.out": [*logged(LAST, every=20.0), limit(LAST * 20 + silent)]})
+    assert first(found).name == root
+
+
 @pytest.mark.parametrize(
     ("cut", "root"), [("\n", "silent-hang"), ("", "scheduler-time-limit")], ids=["whole-line", "cut-line"]
 )

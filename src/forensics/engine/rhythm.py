@@ -15,6 +15,8 @@ from forensics.files import buffered
 from forensics.model import Kind, RunData, Source
 
 LEAST = 300.0  # seconds: a silence is at least this long
+# Seconds that an evaluation or a save takes of which no line tells: a longer log shows no silence shorter than that.
+UNTOLD = 1800.0
 FEWEST = 8  # intervals between records from which on their rhythm is known
 TIMES_USUAL, TIMES_LONGEST = 10.0, 2.0  # a silence is longer than so many usual intervals, and longest ones
 # Python and C keep this much of what a program prints to a file or pipe until they write it (bytes): a process that is
@@ -31,10 +33,14 @@ _OF_LOGGING = re.compile(rb"\d\d:\d\d:\d\d,\d{3}(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How often one writer recorded a step, in seconds. limit: what a silence must exceed."""
+    """How often one writer recorded a step, in seconds.
+
+    pause: how long it may be silent by its rhythm and its buffer; limit: what a silence must exceed to be one.
+    """
 
     usual: float
     longest: float
+    pause: float
     limit: float
 
 
@@ -62,8 +68,9 @@ def rhythms(data: RunData, clock: StepClock, attempt: int, cut: Mapping[str, int
             stride = median(n for _, n in moves)  # a large file is read in parts: what lies between them is no pause
             gaps = [seconds for seconds, n in moves if n <= stride]
             usual, longest = median(seconds for seconds, _ in moves), max(gaps)
-            kept = 0.0 if at_once else held(len(rows) if shared else len(marks), logs[path].size)
-            yield Rhythm(usual, longest, max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, kept * usual))
+            kept = usual * held(len(rows) if shared else len(marks), logs[path].size)
+            pause = max(LEAST, TIMES_USUAL * usual, TIMES_LONGEST * longest, 0.0 if at_once else kept)
+            yield Rhythm(usual, longest, pause, max(pause, min(kept, UNTOLD)))
 
 
 def written_at_once(source: Source, cut: int | None = None) -> bool:

@@ -72,7 +72,7 @@ def told(
         if sure and lasted is not None and lasted > 2 * LEAST and stop.signature == LIMIT:
             return [*found, _teardown(sure[-1], stop, lasted)]
         return found
-    known = sorted(rhythms(data, clock, attempt, cut), key=lambda r: r.limit)
+    known = sorted(rhythms(data, clock, attempt, cut), key=lambda r: (r.limit, r.pause))
     if not known:
         return found
     rhythm = known[0]
@@ -118,7 +118,7 @@ def _waited_for(
 
 def _may_be_zones(lasted: float, rhythm: Rhythm) -> bool:
     """Whether a silence, in seconds, may be a difference between time zones and a pause as the rhythm has them."""
-    return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.limit for hours in ZONES)
+    return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.pause for hours in ZONES)
 
 
 def _of_one_clock(data: RunData, found: Iterable[Observation], stop: Observation, clock: StepClock) -> bool:
