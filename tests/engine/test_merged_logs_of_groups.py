@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from forensics.engine.pipeline import Options, analyse
 from forensics.model import Finding, Role
 
@@ -72,3 +74,28 @@ def test_a_store_of_either_spelling_tells_who_waits_for_rank_0(tmp_path: Path) -
 def test_one_rank_alone_may_be_at_fault_itself(tmp_path: Path) -> None:
     error = "Wait timeout after 600000ms, keys: /default_pg/0//cuda//0"
     assert root(tmp_path, out="[rank0]: ready\n" + ID.format(rank=1, error=error) + "\n").ranks is None
+
+
+TERMINATED = {
+    "2.6": "[PG ID 3 PG GUID {guid}({name}) Rank {number}] Process group watchdog thread terminated with exception: ",
+    "2.4": "[PG {guid} ({name}) Rank {number}] Process group watchdog thread terminated with exception: ",
+    "2.3": "[PG {guid} Rank {number}] NCCL watchdog thread terminated with exception: ",
+}
+
+
+@pytest.mark.parametrize("version", TERMINATED)
+def test_the_line_of_a_watchdogs_end_names_its_group(tmp_path: Path, version: str) -> None:
+    def ended(ranks: Iterable[int], guid: int, name: str, seq: int, first: int, step: int = 1) -> str:
+        head = "[rank{rank}]:[E311 09:33:02.957362266 ProcessGroupNCCL.cpp:1895] "
+        return "".join(
+            (head + TERMINATED[version] + CAUGHT).format(
+                rank=rank, number=(rank - first) // step, guid=guid, name=name, seq=seq
+            )
+            + "\n"
+            for rank in ranks
+        )
+
+    text = ended((4, 5, 7), 15, "tp", 40211, 4) + ended((0, 1, 2, 3), 22, "dp", 412, 0)
+    found = root(tmp_path, train=text)
+    assert (found.name, found.ranks) == ("collective-timeout", (6,))
+    assert "in group 15 at #40211" in found.notes[0]
