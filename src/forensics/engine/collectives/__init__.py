@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from forensics.engine.collectives.ages import earlier, last_step_lines, progress_of
+from forensics.engine.collectives.batches import at_the_end
 from forensics.engine.collectives.births import unborn
 from forensics.engine.collectives.logs import Logs, fingerprints, lagging, read_logs, silent
 from forensics.engine.collectives.observations import vote
@@ -74,7 +75,8 @@ def desync(
     observations of `stack-dump` (parsers.stacks).
     present: ranks that left a file or a line of any kind. One that spoke and reports no timeout is rather missing than
     one whose log may be lost.
-    metrics: of all logs, rows of model.METRICS_COLUMNS; their times tell whether training went on after the dumps.
+    metrics: of all logs, rows of model.METRICS_COLUMNS; their times tell whether training went on after the dumps, and
+    their last steps whether an epoch was over.
     hosts: rank -> the host on which it ran, where one is known.
     """
     ranks = collectives["rank"].unique().to_list() if collectives.height else []
@@ -83,7 +85,10 @@ def desync(
     highest = max((*heard, *dumped), default=-1)
     everyone = frozenset(world) if world else frozenset(range(highest + 1) if highest < MAX_RANKS else heard | dumped)
     attempts: list[int | None] = [*sorted({a for o in observations if (a := o.identity.attempt) is not None})] or [None]
-    logs = {attempt: read_logs(_of(attempt, observations), _of(attempt, tracebacks)) for attempt in attempts}
+    logs = {}
+    for attempt in attempts:
+        signs = _of(attempt, observations)
+        logs[attempt] = read_logs(signs, _of(attempt, tracebacks), at_the_end(signs, metrics))
     # A dump is written over at each attempt: what is left is of the last one that had trouble.
     of_dumps = next((attempt for attempt in reversed(attempts) if logs[attempt].trouble), attempts[-1])
     progress = progress_of(metrics) if metrics is not None and collectives.height else {}

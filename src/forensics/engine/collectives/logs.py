@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from forensics.engine.collectives.batches import have_fewer
 from forensics.engine.collectives.groups import by_group, crossed, default_name, missing, of_timeouts
 from forensics.engine.collectives.observations import (
     fix_of_ahead,
@@ -62,6 +63,7 @@ class Logs:
     raised: frozenset[int]  # ranks with an exception of their own, not one about a peer
     stuck: frozenset[int] = frozenset()  # ranks whose watchdog hangs itself
     finished: Mapping[int, Observation] = field(default_factory=dict)  # ranks that say that they reached the end
+    batches: Mapping[int, int] = field(default_factory=dict)  # rank -> how many it has, where the fewest have run out
 
     @property
     def trouble(self) -> bool:
@@ -76,7 +78,10 @@ class Logs:
         return epoch not in theirs or theirs[epoch] > steps >= 0
 
     def finished_before(self, ranks: Collection[int], others: Collection[int]) -> bool:
-        """Whether each of `ranks` says that an epoch is over which none of `others` has finished, or in fewer steps."""
+        """Whether each of `ranks` says that an epoch is over which none of `others` has finished, or in fewer steps.
+
+        Or whether it has fewer batches than all of these, and has just come to the end of them.
+        """
 
         def ahead(rank: int) -> bool:
             return any(
@@ -84,10 +89,17 @@ class Logs:
                 for epoch, steps in self.epochs.get(rank, {}).items()
             )
 
+        if have_fewer(self.batches, [*ranks], [*others]):
+            return True
         return bool(ranks) and bool(others) and all(ahead(rank) for rank in ranks)
 
 
-def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Traceback]) -> Logs:
+def read_logs(
+    observations: Sequence[Observation],
+    tracebacks: Sequence[Traceback],
+    batches: Mapping[int, int] = MappingProxyType({}),
+) -> Logs:
+    """batches: `batches.at_the_end` of these observations."""
     timed_out: dict[int, Observation] = {}
     closed: dict[int, Observation] = {}
     finished: dict[int, Observation] = {}
@@ -120,7 +132,7 @@ def read_logs(observations: Sequence[Observation], tracebacks: Sequence[Tracebac
         for t in tracebacks
         if t.identity.rank is not None and not any(text in t.message for text in PEER)
     }
-    return Logs(tuple(observations), timed_out, closed, epochs, frozenset(raised), frozenset(stuck), finished)
+    return Logs(tuple(observations), timed_out, closed, epochs, frozenset(raised), frozenset(stuck), finished, batches)
 
 
 def fingerprints(logs: Logs) -> list[Observation]:
@@ -181,7 +193,8 @@ def lagging(logs: Logs, everyone: Collection[int]) -> list[Observation]:
         else:
             unknown[rank].append(o)
     apart = [_stuck_apart(group, ranks, unknown) for group, ranks in sorted(stuck.items())]
-    found = [o for o in apart if o is not None]
+    found = [_out_of_data(o, ranks, logs) for o, ranks in zip(apart, (r for _, r in sorted(stuck.items())), strict=True)
+             if o is not None]  # fmt: skip
     found += _behind_in_logs(logs, stuck, unknown, len(everyone))
     if found or stuck:
         return found
@@ -189,8 +202,17 @@ def lagging(logs: Logs, everyone: Collection[int]) -> list[Observation]:
     firsts = {rank: min(lines, key=lambda o: int(o.captures["seq"])) for rank, lines in unknown.items()}
     if len({o.captures["seq"] for o in firsts.values()}) == 1:
         one = _stuck_apart(None, firsts, unknown)
-        found += [one] if one is not None else []
+        found += [_out_of_data(one, firsts, logs)] if one is not None else []
     return found
+
+
+def _out_of_data(o: Observation, ranks: Collection[int], logs: Logs) -> Observation:
+    """Ranks that are stuck apart from the others, as ranks that ran out of batches where that is what they did."""
+    odd = o.culprits or ()
+    if not odd or not logs.finished_before(odd, [rank for rank in ranks if rank not in odd]):
+        return o
+    note = f"{o.note} {spoken(odd).capitalize()} had come to the end of an epoch that the others had not."
+    return replace(o, signature="uneven-inputs", note=note, fix=())
 
 
 def _stuck_apart(
