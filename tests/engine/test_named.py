@@ -195,3 +195,15 @@ def test_a_host_that_the_output_itself_names_counts_more(tmp_path: Path) -> None
     (files / "wandb-metadata.json").write_text('{"host": "login-1"}')
     (files / "output.log").write_text(OOM.replace("torch.Out", "(Worker pid=7, ip=192.0.2.6) torch.Out"))
     assert root(analyse([str(tmp_path)])).node == "192.0.2.6"
+
+
+@pytest.mark.parametrize(
+    ("variable", "node"),
+    [("HOSTNAME=lora-worker-1", "lora-worker-1"), ("HOSTNAME=other-worker-7", "worker-1"), ("", "worker-1")],
+)
+def test_a_pod_is_called_as_its_environment_says(tmp_path: Path, variable: str, node: str) -> None:
+    for n in range(2):
+        own = variable.replace("worker-1", f"worker-{n}")
+        text = f"RANK={n}\nWORLD_SIZE=2\n{own}\n{STEPS}{ERROR if n == 1 else ''}"
+        (tmp_path / f"lora-worker-{n}.log").write_text(text)
+    assert root(analyse([str(tmp_path)])).node == node

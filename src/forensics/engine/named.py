@@ -18,6 +18,7 @@ from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.kernel import namesakes
 from forensics.host_words import NUMBERED
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
+from forensics.parsers import run_pods
 from forensics.parsers.run_files import whereabouts
 from forensics.patterns import lazy
 
@@ -100,7 +101,10 @@ def _outputs(data: RunData) -> dict[str, Identity]:
 
 
 def _whole_names(data: RunData) -> dict[str, Identity]:
-    """Path -> identity of `job-worker-2.log`, read as worker-2, whose lines call the host job-worker-2."""
+    """Path -> identity of `job-worker-2.log`, read as worker-2, whose lines call the host job-worker-2.
+
+    So does the environment that a pod prints: `HOSTNAME=job-worker-2`.
+    """
     said: dict[str, set[str]] = defaultdict(set)
     for o in data.observations:
         if o.identity.node is not None:
@@ -108,8 +112,12 @@ def _whole_names(data: RunData) -> dict[str, Identity]:
     found = {}
     for source in data.sources:
         short = source.identity.node
+        if short is None:
+            continue
         others = said.get(source.path, set()) - {short}
-        if short is None or len(others) != 1:
+        if not others and source.kind is Kind.LOG and f"-{short}.".lower() in source.path.lower():
+            others = {*run_pods.named_in(source)} - {short}
+        if len(others) != 1:
             continue
         (host,) = others
         if host.lower().endswith(f"-{short.lower()}") and _is_word_of(host.lower(), source.path.lower()):
