@@ -406,3 +406,25 @@ def test_who_was_killed_for_its_hosts_memory_may_have_been_evicted_for_it(tmp_pa
     files = {"train.log": steps(), "kern.log": kernel + "\n", "events.txt": EVENTS.format(pod="train-0")}
     found = diagnosed(tmp_path, files)
     assert not any("nothing ties this pod" in f.why for f in found.of_role(Role.CONTEXT))
+
+
+UNREACHED = {
+    "pair": "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect to ({host}, 29500).",
+    "socket": "[W612 00:10:00.1 socket.cpp:697] [c10d] The client socket has failed to connect to [{host}]:29500 (errno: 111 - Connection refused).",
+}
+NO_LIBRARY = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"
+
+
+@pytest.mark.parametrize("said", UNREACHED.values(), ids=UNREACHED)
+def test_logs_are_called_after_hosts_of_which_others_name_one(tmp_path: Path, said: str) -> None:
+    files = {f"b{n}.log": f"torchrun --node_rank {n} --nnodes 3\n" + raised(said.format(host="b0")) for n in range(2)}
+    files["b2.log"] = "torchrun --node_rank 2 --nnodes 3\n" + raised(NO_LIBRARY)
+    found = root(tmp_path, files)
+    assert (found.name, found.node) == ("missing-shared-library", "b2")
+
+
+def test_another_host_says_nothing_of_how_logs_are_called(tmp_path: Path) -> None:
+    said = UNREACHED["pair"].format(host="gpu-b07")
+    files = {f"b{n}.log": f"torchrun --node_rank {n} --nnodes 3\n" + raised(said) for n in range(2)}
+    files["b2.log"] = "torchrun --node_rank 2 --nnodes 3\n" + raised(NO_LIBRARY)
+    assert root(tmp_path, files).node is None

@@ -33,6 +33,11 @@ _DIGIT = lazy(r"\d")
 _FIRST_WORD = lazy(r"[A-Za-z]{2,}[-_](?=[A-Za-z]{1,10}$)")
 # What stands behind the host in the name of a file: `hgx-21.local_rank0.log`.
 _LOCAL = lazy(r"[._-]local[_-]?rank[_-]?\d", re.I)
+# Where processes meet: "connect to (gpu-b08, 29500)", "[gpu-b08]:29500" of torch's sockets, and launchers' options.
+_MEETING = lazy(
+    r"\((?P<paired>[A-Za-z][\w.-]{0,62}), \d{4,5}\)|\[(?P<bracketed>[A-Za-z][\w.-]{0,62})\]:\d{4,5}\b"
+    r"|(?:master[_-]addr|rdzv[_-]endpoint|MASTER_ADDR)[= ](?P<option>[A-Za-z][\w.-]{0,62})"
+)
 
 
 def of_hosts(data: RunData) -> dict[str, Identity]:
@@ -52,7 +57,8 @@ def of_hosts(data: RunData) -> dict[str, Identity]:
         if len(groups) > 1 and "/" not in "".join(groups) and _called_as_machines(groups, data):
             return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
         named = len(groups) > 1 and _repeated(groups)
-        if len(groups) > 1 and not named and _alike(groups) and _call_themselves(groups, data):
+        called = _call_themselves(groups, data) or _meet_at(groups, data)
+        if len(groups) > 1 and not named and _alike(groups) and called:
             return {s.path: replace(s.identity, node=name) for name, own in groups.items() for s in own}
         if len(groups) > 1 and _are_hosts(groups, data, named):
             return {s.path: _on(name, s.identity, named) for name, own in groups.items() for s in own}
@@ -78,6 +84,22 @@ def _call_themselves(groups: Mapping[str, Sequence[Source]], data: RunData) -> b
         if o.signature in (ANNOUNCED, WORKER_EXIT) and o.identity.node and o.evidence[0].file in of_path
     }
     return bool(said) and all(name == host for name, host in said) and _at_once(groups, data)
+
+
+def _meet_at(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
+    """Whether processes of several of these logs meet at a host that one of them is called after.
+
+    It stands in their launchers' options and in what c10d says of its store.
+    """
+    of_path = {s.path: name for name, own in groups.items() for s in own}
+    met: dict[str, set[str]] = defaultdict(set)
+    for o in data.observations:
+        if (log := of_path.get(o.evidence[0].file)) is not None:
+            for m in _MEETING.finditer(o.evidence[0].text):
+                met[label(m["paired"] or m["bracketed"] or m["option"])].add(log)
+    # Whoever cannot reach it names it, and seldom the host itself.
+    hosts = [name for name in groups if met.get(name.lower(), set()) - {name}]
+    return len(hosts) == 1 and _at_once(groups, data)
 
 
 def _called_as_machines(groups: Mapping[str, Sequence[Source]], data: RunData) -> bool:
