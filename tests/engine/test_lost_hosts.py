@@ -77,6 +77,45 @@ def test_that_ranks_lost_a_host_follows_from_its_end_which_is_noticed_later(
     assert [f.name for f in analyse([str(tmp_path)]).of_role(Role.ROOT)] == roots
 
 
+def of_several(folder: Path, peers: str = "222", silent: str = "") -> Finding:
+    """Hosts a, b and d report an address each, of which nothing says whose it is; the log of host c ends before."""
+    for n, name in enumerate("abcd"):
+        head = f"2026-05-14 09:59:50,000 INFO torchrun --nnodes 4 --node_rank {n} --nproc_per_node 2\n"
+        steps = "".join(
+            f"2026-05-14 10:00:{s:02},000 INFO rank {2 * n} step {s} loss {2 - s / 50:.3f}\n" for s in range(20)
+        )
+        warned = "".join(
+            f"hn{name}:10{local}:20{local} [{local}] transport/net_ib.cc:1360 NCCL WARN NET/IB : Got completion from peer "
+            f"192.0.2.{peers['abd'.index(name)]}<39111> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_{local}\n"
+            for local in range(2)
+            if name != "c"
+        )
+        (folder / f"node{n}").mkdir()
+        (folder / f"node{n}" / "train.log").write_text(head + steps + (silent if name == "c" else warned))
+    return analyse([str(folder)]).of_role(Role.ROOT)[0]
+
+
+def test_several_hosts_that_name_one_address_lost_the_silent_one(tmp_path: Path) -> None:
+    found = of_several(tmp_path)
+    assert (found.name, found.node, found.devices) == ("nccl-network-timeout", "node2", None)
+    assert any("the logs of node2 end without a word" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("peers", "silent"),
+    [
+        ("223", ""),
+        (
+            "222",
+            "2026-05-14 10:00:21,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+        ),
+    ],
+    ids=["two addresses", "it has words of its own"],
+)
+def test_else_none_of_several_hosts_is_named(tmp_path: Path, peers: str, silent: str) -> None:
+    assert not any("end without a word" in note for note in of_several(tmp_path, peers, silent).notes)
+
+
 def test_the_process_that_jax_lost_is_the_one_that_does_not_say_so(tmp_path: Path) -> None:
     ended = (
         "F0514 10:02:48.100000 140001 client.h:80] Terminating process because the JAX distributed service detected "

@@ -168,6 +168,7 @@ class _Findings:
         clocked, how = self._clocked(c, key, rank)
         about_itself = c.signature.culprit not in ("none", "silent")  # and not of those who wait for another
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and about_itself
+        unresolved = unresolved and not c.lost_host  # processes of other hosts report the loss of one
         blamed = [o.identity for o in c.observations if o.culprits != ()] if unresolved else []
         locals_ = _numbers(who.local_rank for who in blamed) or None
         devices = _numbers(who.device for who in blamed) if locals_ is None else None

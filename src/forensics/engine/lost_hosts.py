@@ -1,8 +1,9 @@
-"""Which of two hosts was lost, where every process of one reports a broken connection and the other one falls silent.
+"""Which host was lost, where every process of another reports a broken connection and this one falls silent.
 
 Who reports that a peer is gone is not where it happened. Of two hosts each names the other, so that addresses alone
 say nothing of which end is to blame; but where the logs of the far one stop without a word, it is that one. Where they
-go on or have words of their own, or are not there, the place is not known.
+go on or have words of their own, or are not there, the place is not known. Where several hosts report one address, of
+which nothing says whose it is, it is that of the only host whose logs report nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def settle(
     """Give each root that reports a lost peer the host that was lost, or say that the reporting one is none."""
     for c in top:
         signs = [o for o in c.observations if o.signature in GONE | GIVEN_UP]
-        if len(signs) < len(c.observations) or (ends := _ends(signs, data, nodes, world)) is None:
+        if len(signs) < len(c.observations):
+            continue
+        ends = _ends(signs, data, nodes, world) or _one_of_many(signs, data)
+        if ends is None:
             continue
         if ends.far is not None and _falls_silent(ends.far, c, signs, found, data, nodes, world):
             c.lost_host, c.ranks = ends.far, None
@@ -72,6 +76,19 @@ def _ends(signs: Sequence[Observation], data: RunData, nodes: Mapping[int, str],
     return _Ends(hosts.get(mine, mine), others.pop()) if len(others) == 1 else None
 
 
+def _one_of_many(signs: Sequence[Observation], data: RunData) -> _Ends | None:
+    """The ends of connections of several hosts to one address, where the logs of one host alone tell of none."""
+    peers = {o.captures.get("peer", "").partition("<")[0].strip("[]").lower() for o in signs}
+    homes = {s.path: s.identity.node for s in data.sources if s.identity.node}
+    telling = {home for o in signs if (home := homes.get(o.evidence[0].file))}
+    near = {host for o in signs if (host := reporter(o))}
+    # A log may be called otherwise than its host calls itself: each host of a log is one that reports, or is silent.
+    silent = {home for home in set(homes.values()) - telling if label(home) not in {label(host) for host in near}}
+    if len(peers) != 1 or "" in peers or len(near) < FEWEST or len(telling) != len(near) or len(silent) != 1:
+        return None
+    return _Ends(", ".join(sorted(near)), silent.pop())
+
+
 def _name(peer: str | None) -> str | None:
     """A peer's host as a line names it; None for an address."""
     return peer if peer is not None and peer[:1].isalpha() and ":" not in peer else None
@@ -89,14 +106,19 @@ def _falls_silent(
     """Whether the logs of a host's ranks are there, tell of no failure or end, and stop before its loss is reported."""
     mine = {rank for rank, host in nodes.items() if label(host) == label(far)}
     ends: dict[int, float] = {}
+    of_host: list[float] = []  # of logs that hold what all of its processes print
     for writer in data.writers:
-        rank, attempt = writer.identity.rank, writer.identity.attempt
-        if rank in mine and attempt in (None, c.attempt) and writer.last_time is not None:
+        rank, node, attempt = writer.identity.rank, writer.identity.node, writer.identity.attempt
+        if attempt not in (None, c.attempt) or writer.last_time is None:
+            continue
+        if rank in mine:
             ends[rank] = max(writer.last_time, ends.get(rank, writer.last_time))
+        elif rank is None and node and label(node) == label(far):
+            of_host.append(writer.last_time)
     times = [o.time for o in signs if o.time is not None]
-    if not mine or ends.keys() != mine or not times:
+    if not mine or not times or (ends.keys() != mine and not of_host):
         return False
-    return max(ends.values()) <= max(times) + CLOCKS and not _speaks(far, mine, c, found, world)
+    return max([*ends.values(), *of_host]) <= max(times) + CLOCKS and not _speaks(far, mine, c, found, world)
 
 
 def _is_failure(c: Candidate) -> bool:
@@ -110,6 +132,7 @@ def _speaks(far: str, mine: Set[int], c: Candidate, found: Iterable[Candidate], 
         and any(
             world.of(o) in mine or (o.identity.node and label(o.identity.node) == label(far))
             for o in other.observations
+            if o.rule is not None or not o.culprits  # what others' lines say of a rank is no word of its own
         )
         for other in found
     )
