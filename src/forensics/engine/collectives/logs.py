@@ -203,7 +203,29 @@ def lagging(logs: Logs, everyone: Collection[int]) -> list[Observation]:
     if len({o.captures["seq"] for o in firsts.values()}) == 1:
         one = _stuck_apart(None, firsts, unknown)
         found += [_out_of_data(one, firsts, logs)] if one is not None else []
+    elif firsts.keys() == everyone and (odd := _one_call_apart(unknown)) is not None:
+        one = _stuck_apart(None, firsts, unknown)
+        found += [replace(one, weight=0.6)] if one is not None and one.culprits == (odd,) else []
     return found
+
+
+def _one_call_apart(lines: Mapping[int, Sequence[Observation]]) -> int | None:
+    """The one rank that is a call ahead or behind of all others, which wait in the same call; None where there is none.
+
+    lines: rank -> its timeouts. Those before torch 2.3 name no group. A rank that waits in a smaller group, which may
+    count otherwise, waits for others all the same, and these are in the one call that it did not make. A rank that
+    tells of several numbers may be several, each of a group of its own.
+    """
+    calls = {rank: {(int(o.captures["seq"]), o.captures.get("op"), o.captures.get("numel")) for o in own}
+             for rank, own in lines.items()}  # fmt: skip
+    if len(calls) < FEWEST or any(len(told) != 1 for told in calls.values()):
+        return None
+    seqs = {rank: next(iter(told))[0] for rank, told in calls.items()}
+    _, odd = vote(seqs)
+    if len(odd) != 1:
+        return None
+    others = set().union(*(told for rank, told in calls.items() if rank != odd[0]))
+    return odd[0] if len(others) == 1 and abs(seqs[odd[0]] - next(iter(others))[0]) == 1 else None
 
 
 def _out_of_data(o: Observation, ranks: Collection[int], logs: Logs) -> Observation:
