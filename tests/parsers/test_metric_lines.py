@@ -222,6 +222,11 @@ FORMATS = {
     "open mpi": ("[1,3]<stdout>:step 4 loss 1.5", 4, [("loss", 1.5)], {"rank": 3}),
     "torchrun tee is a local rank": ("[default5]:step 4 loss 1.5", 4, [("loss", 1.5)], {"rank": 5}),
     "rank in words": ("2026-01-22 11:00:03 rank 6 | step 2/200 | loss 10.5", 2, [("loss", 10.5), ("total_steps", 200)], {"rank": 6}),
+    "batch behind a clock": ("2026-05-05 10:00:10 batch 40 loss 1.5", 40, [("loss", 1.5)], {}),
+    "batch of a rank behind a clock": ("2026-05-05 10:00:10,123 nb rank1 batch 40 train_loss=1.5", 40, [("loss", 1.5)], {}),
+    "batch of a rank in brackets": ("2026-05-05 10:00:10 [rank 1] batch 40 loss 1.5", 40, [("loss", 1.5)], {"rank": 1}),
+    "size of a batch behind a clock": ("2026-05-05 10:00:10 batch 32 step 7 loss 1.5", 7, [("loss", 1.5)], {}),
+    "size of a batch behind a number": ("2026-05-05 10:00:10 lr 0.1 batch 32 loss 1.5", None, [("lr", 0.1), ("loss", 1.5)], {}),
     "cri": ("2026-07-01T10:00:11.488894797Z stdout F step=1 loss=10.7381", 1, [("loss", 10.7381)], {}),
     "thousands": ("step: 3  loss: 12,345.5  tps: 1,234,567", 3, [("loss", 12345.5), ("throughput", 1234567)], {}),
 }  # fmt: skip

@@ -83,6 +83,8 @@ _BAR_RE = re.compile(
 _TORCHTUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|Loss: ", re.A)
 # How loops of one's own count the batches of an epoch.
 _BATCH = frozenset({"batch", "batch_idx", "minibatch", "mini-batch", "batch idx"})
+_WRITER = re.compile(r"(?i:\brank)[ :=]{0,2}\d{1,6}\b", re.A)
+_BEHIND_WRITER = re.compile(r"^.{0,60}\brank\d{1,6}\W{1,3}", re.A)
 # `[1,  2000] loss: 2.173`, ESPnet's `3epoch:train:801-900batch:` and DCGAN's `[3/25][50/1583]`
 _COUNTED = re.compile(
     r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] |\b(?P<epoch2>\d+)epoch:train:\d+-(?P<step2>\d+)batch: "
@@ -393,6 +395,12 @@ def _opening(text: str, at: int, end: int) -> str:
     return text[start : first.start() if first else end]
 
 
+def _leads(text: str, at: int, start: int) -> bool:
+    """Whether a number is the first one of a message, behind a clock and the rank of who writes."""
+    clocks = list(_CLOCK.finditer(text, at, max(at, min(start, at + 80))))
+    return _NUMBER.search(_WRITER.sub("", text[clocks[-1].end() if clocks else at : start])) is None
+
+
 def _read_keyed(text: str, at: int) -> Reading | None:
     """`key value`, `key: value`, `key=value` with any separator, and positions such as `[0][415/1736]` or a bar's."""
     if _DICT.search(text, at):  # a run's summary, a configuration: read as a dict or not at all
@@ -408,6 +416,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     first_value, before_it = -1, ""
     last_value = (0, 0, False)
     step_key = ""
+    may_be_size = False  # the step is a `batch 32`, which one that is called so puts right
     batches = False  # the step counts the batches of a pass over held-out data
     minimised = False  # one of the parts may be the loss
     measured = False  # a loss under a name of one's own
@@ -436,9 +445,11 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         counts = after_epoch and (_OF.match(text, end) or (left.strip() == "][" and text[end : end + 1] == "]"))
         if name == "step" or (not key and digits and counts):
             better = key.lower().replace(" ", "_") in ("global_step", "num_updates", "training/global_step")
-            if digits and ("step" not in fields or (better and step_key not in ("global_step", "num_updates"))):
+            if digits and (
+                "step" not in fields or may_be_size or (better and step_key not in ("global_step", "num_updates"))
+            ):
                 fields["step"] = Field("step", start, end)
-                step_key = key.lower().replace(" ", "_")
+                step_key, may_be_size = key.lower().replace(" ", "_"), False
                 batches = not key or _PASS.fullmatch(key) is not None
                 fields.pop("total", None)
                 if key and not after_epoch and (of := _OF.match(text, end)):
@@ -448,8 +459,14 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         elif name == "epoch":
             fields.setdefault("epoch", Field("epoch", start, end))
             after_epoch = True
-        elif key.lower() in _BATCH and digits and "step" not in fields and ("epoch" in fields or m is numbers[0]):
+        elif (
+            digits
+            and _BEHIND_WRITER.sub("", key.lower()) in _BATCH
+            and "step" not in fields
+            and ("epoch" in fields or _leads(text, at, start))
+        ):
             fields["step"] = Field("step", start, end)  # `Epoch 7, batch 1850`, `Epoch [1/5], Batch [100/938]`
+            may_be_size = "epoch" not in fields
             after_epoch = False
         elif name is not None and name != "total_steps":
             suffix = text[end : end + 1] in SI and not re.match(r"\w", text[end + 1 : end + 2])
