@@ -123,15 +123,69 @@ BOOT = (
 MIDNIGHT = 1_778_716_800  # of 2026-05-14 in UTC, seconds since the epoch
 
 
+CORRUPT = RAISED.format(error="[rank1]: PIL.UnidentifiedImageError: cannot identify image file '/data/a.jpg'")
+
+
+def since_boot(boot: str, message: str = BUS) -> str:
+    epoch = MIDNIGHT + 3600 * int(boot[:2]) + 60 * int(boot[3:5])
+    return BOOT.format(boot=boot, epoch=epoch, message=message)
+
+
 @pytest.mark.parametrize(
     ("boot", "root"),
     [
-        ("06:55:00", "python-exception"),  # 07:35 UTC: 09:35 and 10:35 in the zones that come nearest
+        ("06:55:00", "corrupt-sample"),  # 07:35 UTC: 09:35 and 10:35 in the zones that come nearest
         ("05:25:00", "gpu-fell-off-bus"),  # 06:05 UTC: 10:05 in a zone four hours ahead
         ("04:00:00", "gpu-fell-off-bus"),  # 04:40 UTC: 10:10 in India
     ],
 )
 def test_a_message_that_no_zone_brings_to_the_run_is_not_the_runs(tmp_path: Path, boot: str, root: str) -> None:
-    epoch = MIDNIGHT + 3600 * int(boot[:2]) + 60 * int(boot[3:5])
-    found = diagnosed(tmp_path, BOOT.format(boot=boot, epoch=epoch, message=BUS), steps() + KEY_ERROR)
-    assert names(found, Role.ROOT) == [root]
+    found = diagnosed(tmp_path, since_boot(boot), steps() + CORRUPT)
+    assert names(found, Role.ROOT)[0] == root
+
+
+@pytest.mark.parametrize("message", [BUS, KILLED, SEGFAULT])
+@pytest.mark.parametrize("boot", ["06:55:00", "05:25:00", "04:00:00"])
+def test_a_clock_of_another_zone_ties_no_message_to_an_error_that_does_not_follow_from_it(
+    tmp_path: Path, boot: str, message: str
+) -> None:
+    found = diagnosed(tmp_path, since_boot(boot, message), steps() + KEY_ERROR)
+    assert names(found, Role.ROOT) == ["python-exception"]
+
+
+def test_a_clock_of_another_zone_ties_a_message_to_an_error_that_follows_from_it(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, since_boot("05:25:00"), steps() + CUDA_ERROR)
+    assert "gpu-fell-off-bus" in names(found, Role.ROOT)
+
+
+def test_the_time_of_a_line_above_dates_no_message(tmp_path: Path) -> None:
+    dated = since_boot("06:55:00").splitlines()[0]
+    found = diagnosed(tmp_path, f"{dated}\n[ 3610.1] {KILLED}\n", steps() + KEY_ERROR)
+    assert names(found, Role.ROOT) == ["python-exception"]
+
+
+AT = "[Thu May 14 10:{minute}:06 2026] {message}\n"  # by the clock of the run, whose last step is logged at 10:07:48
+
+
+@pytest.mark.parametrize("message", [KILLED, SEGFAULT])
+def test_a_kill_that_the_run_logged_on_past_is_no_cause_of_what_its_code_raised(tmp_path: Path, message: str) -> None:
+    found = diagnosed(tmp_path, AT.format(minute="07", message=message), steps() + KEY_ERROR)
+    assert names(found, Role.ROOT) == ["python-exception"]
+
+
+@pytest.mark.parametrize(
+    ("minute", "log"),
+    [("08", KEY_ERROR), ("07", KEY_ERROR + LAUNCHER.format(code=-9, pid=4001))],
+    ids=["below the last step", "a process was killed"],
+)
+def test_a_kill_stands_where_the_run_may_miss_that_process(tmp_path: Path, minute: str, log: str) -> None:
+    found = diagnosed(tmp_path, AT.format(minute=minute, message=KILLED), steps() + log)
+    assert "host-oom-cgroup" in names(found, Role.ROOT)
+
+
+def test_a_rank_whose_log_breaks_off_may_be_the_one_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text("".join(steps(20)))
+    (tmp_path / "rank_1.log").write_text(steps() + KEY_ERROR)
+    (tmp_path / "dmesg.txt").write_text(AT.format(minute="04", message=KILLED))
+    found = analyse([str(tmp_path)], Options(cache=False))
+    assert "host-oom-cgroup" in names(found, Role.ROOT)

@@ -18,6 +18,7 @@ from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere, in_words_of_kernel
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
 from forensics.engine.kernel.owners import CARD, HOST, KNOWN, PROCESS, VICTIM
+from forensics.engine.order import SAME_CLOCK
 from forensics.engine.peers import GONE
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import (
@@ -112,6 +113,12 @@ OTHER_PROCESS = "it concerns {process}, and the run has an error of its own"
 NO_RANKS_PROCESS = "it concerns {process}, and no rank of the run says that its own GPU failed"
 IN_NO_ZONE = (
     "in whatever zone the clocks are, it was not written while the run was there, which has an error of its own"
+)
+BEFORE_UNTIED = (
+    "by its clock it was written {apart} before the first sign of the run, whose own error does not follow from it"
+)
+NO_KILL_SHOWN = (
+    "the run logged steps past it and shows no process that was killed, and its own error does not follow from it"
 )
 BEFORE_ALL = "it was written {apart} before the first sign of the run, and no rank says that its GPU failed"
 
@@ -222,6 +229,8 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
         return None
     if beside and _undated(c, others, steps) and not _shown(c, others):
         return UNDATED
+    if beside and _killed_beside(c, others, steps):
+        return NO_KILL_SHOWN
     causes = _own_errors(others)
     trouble = {o.signature.name for o in others if not _of_who_raised(o, causes)}
     minor = c.signature.severity in ("warning", "info") or c.signature.verdict not in ENDS_A_RUN
@@ -241,21 +250,36 @@ def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: 
 def _undated(c: Candidate, others: Sequence[Candidate], steps: StepClock) -> bool:
     """Whether a candidate has no time, rank or process of the run, and the run ended of its own error.
 
-    What is dated is told by its time (`_outside`, `_long_before`): without one, a line may be of weeks ago.
+    What is dated is told by its time (`_outside`, `_long_before`): without one of its own, a line may be of weeks ago,
+    or of weeks after the one above it.
     """
     pids = {o.captures["pid"] for o in c.observations if "pid" in o.captures}
-    if c.ranks or any(o.time is not None for o in c.observations):
+    if c.ranks or any(o.time is not None and o.timed for o in c.observations):
         return False
     if any(o.captures.get("pid") in pids for other in others for o in other.observations):
         return False
-    last = max(o.attempt for o in others)
     timed = any(m.time is not None for marks in steps.marks.values() for m in marks)
-    return any(
-        o.attempt == last
-        and not o.recovered
-        and (_follows_from_nothing(o) or (timed and o.signature.name in _BY_SCHEDULERS))
-        for o in _own_errors(others)
-    )
+    return any(_follows_from_nothing(o) or (timed and o.signature.name in _BY_SCHEDULERS) for o in _last_errors(others))
+
+
+def _last_errors(others: Sequence[Candidate]) -> list[Candidate]:
+    """The errors of its own of which the last attempt that had trouble ended."""
+    last = max((o.attempt for o in others), default=0)
+    return [o for o in _own_errors(others) if o.attempt == last and not o.recovered]
+
+
+def _killed_beside(c: Candidate, others: Sequence[Candidate], steps: StepClock) -> bool:
+    """Whether a process that was killed, or crashed, is none that trained: the run went on and ended of its own code.
+
+    A rank that is killed logs no step any more, and the others, which wait for it, raise nothing of their own code.
+    """
+    if c.signature.name not in KILLED or c.ranks or not (times := _times(c)) or _shown(c, others):
+        return False
+    if not any(_follows_from_nothing(o) and o.attempt == c.attempt for o in _last_errors(others)):
+        return False
+    logs = [[m.time for m in marks if m.time is not None and m.by(c.attempt)] for marks in steps.marks.values()]
+    ends = [max(log) for log in logs if log]
+    return bool(ends) and min(ends) > max(times) + SAME_CLOCK
 
 
 def _follows_from_nothing(c: Candidate) -> bool:
@@ -462,8 +486,16 @@ def _outside(c: Candidate, span: Span, others: Sequence[Candidate], found: Seque
         return None  # a process that a rank names was alive when the kernel ended it, whatever the clocks say
     # A log that states no zone may be hours off one that does.
     same = all(o.zone_known == span.zone_known for o in c.observations)
-    if span.first - max(times) > (CLOCK_SLACK if same else OLDER):
-        return (BEFORE if beside else BEFORE_ALL).format(apart=in_words(span.first - max(times)))
+    apart = span.first - max(times)
+    if apart > (CLOCK_SLACK if same else OLDER):
+        return (BEFORE if beside else BEFORE_ALL).format(apart=in_words(apart))
+    if (
+        beside
+        and apart > CLOCK_SLACK
+        and any(map(_follows_from_nothing, _last_errors(others)))
+        and not _shown(c, others)
+    ):
+        return BEFORE_UNTIED.format(apart=in_words(apart))
     return IN_NO_ZONE if beside and not _in_some_zone(c, times, span) else None
 
 
