@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -77,6 +79,19 @@ def test_a_message_that_training_outlives_is_context(name: str) -> None:
 @pytest.mark.parametrize("name", ["oom", "store-error", "rank-segfault"])
 def test_the_last_message_counts_though_earlier_ones_were_outlived(name: str) -> None:
     assert judge([seen(name, 10), seen(name, 20), seen(name, 50)], TRAINING)[0] == [name]
+
+
+@pytest.mark.parametrize("name", ["oom", "store-error", "rank-segfault"])
+def test_a_message_above_all_times_of_its_file_is_no_later_than_those_below(name: str) -> None:
+    assert judge([seen(name, 2), seen(name, 50, time=90.0, timed=True)], TRAINING)[0] == [name]
+
+
+def test_a_message_that_one_log_outlives_without_a_time_says_nothing_of_another_that_ends_of_it() -> None:
+    rows = [*TRAINING, *steps_of("b.log", [(n, n) for n in range(1, 20)], 60.0)]
+    ended = seen("oom", 25, "b.log", 90.0, timed=True)
+    assert judge([ended, seen("oom", 20)], rows)[0] == ["oom"]
+    assert judge([replace(ended, evidence=(Evidence("b.log", 10, 100, "x"),)), seen("oom", 20)], rows)[0] == []
+    assert judge([replace(ended, evidence=(Evidence("b.err", 1, 0, "x"),)), seen("oom", 20)], rows)[0] == []
 
 
 def test_two_more_steps_do_not_make_a_death_undone() -> None:

@@ -103,7 +103,7 @@ def grouped(observations: Iterable[Observation], catalogue: Mapping[str, Signatu
     result = []
     for (name, attempt, subject, _, _), together in groups.items():
         signature = catalogue[name]
-        together.sort(key=lambda o: (o.time if o.time is not None else float("inf"), o.evidence[0].line or 0))
+        together = _in_order(together)
         for members in by_place(together) if name == GENERIC_EXCEPTION else [together]:
             ranks, everywhere = _blamed(signature, members, world)
             times = [o.time for o in members if o.time is not None]
@@ -111,6 +111,23 @@ def grouped(observations: Iterable[Observation], catalogue: Mapping[str, Signatu
                 Candidate(signature, attempt, members, ranks, everywhere, min(times, default=None), subject=subject)
             )
     return result
+
+
+def _in_order(observations: Sequence[Observation]) -> list[Observation]:
+    """Observations in the order of their times. One above the first time of its file comes before that one.
+
+    Those of files without any time come last.
+    """
+    first: dict[str, float] = {}
+    for o in observations:
+        if o.time is not None:
+            first[o.evidence[0].file] = min(o.time, first.get(o.evidence[0].file, o.time))
+
+    def key(o: Observation) -> tuple[float, int]:
+        time = o.time if o.time is not None else first.get(o.evidence[0].file, float("inf"))
+        return time, o.evidence[0].line or 0
+
+    return sorted(observations, key=key)
 
 
 def sum_up_without(c: Candidate, signs: Sequence[Observation], world: World) -> None:

@@ -64,7 +64,7 @@ def was_over(c: Candidate, finished: Iterable[Candidate], steps: StepClock, worl
     if c.signature.name == EXIT_STATUS:
         return False
     ends = _Ends(finished)
-    first = list({o.evidence[0].file: o for o in reversed(c.observations)}.values())
+    first = list({o.evidence[0].file: o for o in reversed(_in_lines(c))}.values())
     return ends.known and all(
         any(
             later(o, f)
@@ -91,7 +91,13 @@ def later(after: Observation, before: Observation, *, same_file: bool = False) -
 
 
 def last_of_each_file(c: Candidate) -> list[Observation]:
-    return list({o.evidence[0].file: o for o in c.observations}.values())
+    """The signs of a candidate that stand lowest in each file; its clock may have been set back above them."""
+    return list({o.evidence[0].file: o for o in _in_lines(c)}.values())
+
+
+def _in_lines(c: Candidate) -> list[Observation]:
+    """The signs of a candidate in the order of their lines, those of one place in the order of their times."""
+    return sorted(c.observations, key=lambda o: o.evidence[0].line or 0)
 
 
 def _is_grave(o: Observation, c: Candidate) -> bool:

@@ -193,7 +193,7 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
         return "training went on afterwards"
     if all(_thread_was_missed(o, run) for o in c.observations) or _worker_was_missed(c, run):
         return None
-    if steps.goes_on_after(last, world.of(last)):
+    if steps.goes_on_after(last, world.of(last)) and not any(_may_be_last(o, last, run) for o in last_of_each_file(c)):
         return "training goes on below it in the same log: it was handled, or the program was started again"
     if absolved(c, [f for f in run.finished if f.attempt == c.attempt], steps, world):
         return "the run reached its end afterwards, so it was handled"
@@ -207,23 +207,27 @@ def _survived(c: Candidate, run: _Run, *, suffers: bool) -> str | None:
     return None
 
 
+def _may_be_last(o: Observation, last: Observation, run: _Run) -> bool:
+    """Whether a sign below which its own log holds no more steps may have come after the one that is sorted last.
+
+    Those without a time stand behind all others. A file without steps may be another stream of the same process.
+    """
+    if o is last or (o.timed and last.timed) or not run.steps.marks.get(o.evidence[0].file):
+        return False
+    return not run.steps.goes_on_after(o, run.world.of(o))
+
+
 def _said_beside(c: Candidate) -> bool:
     """Whether the program went on after the last sign in each file, and no sign is of what ended it."""
     if any(o.rule is None or o.in_traceback for o in c.observations):
         return False
-    return all(WENT_ON in o.captures for o in _lowest(c))
-
-
-def _lowest(c: Candidate) -> list[Observation]:
-    """The signs of a candidate that stand lowest in each file: what bears no time may be sorted behind them."""
-    found = sorted(c.observations, key=lambda o: o.evidence[0].line or 0)
-    return list({o.evidence[0].file: o for o in found}.values())
+    return all(WENT_ON in o.captures for o in last_of_each_file(c))
 
 
 def _ends_below(end: Candidate, c: Candidate) -> bool:
     """Whether one candidate is a failure of which a sign stands below all those of another in one file."""
     ends = end.signature.verdict == "failed" and end.signature.kind in ("cause", "symptom")
-    lasts = _lowest(c)
+    lasts = last_of_each_file(c)
     return ends and end.attempt == c.attempt and any(_follows(o, last) for o in end.observations for last in lasts)
 
 
