@@ -71,3 +71,23 @@ def test_a_lost_disk_is_the_cause_of_the_file_system_that_takes_no_writes(tmp_pa
 def test_a_lost_disk_that_the_run_did_not_write_to_is_beside_it(tmp_path: Path, error: str) -> None:
     found = diagnosed(tmp_path, "".join(NVME.splitlines(keepends=True)[:3]), steps(60) + error)
     assert "storage-io-error" in names(found, Role.CONTEXT)
+
+
+LAUNCH_FAILED = RAISED.format(line="loss.backward()", error="RuntimeError: HIP error: unspecified launch failure")
+RING = (
+    "May 14 {at} n17 kernel: amdgpu 0000:83:00.0: amdgpu: ring comp_1.0.0 timeout, signaled seq=1201, emitted seq=1203\n"
+    "May 14 {at} n17 kernel: amdgpu 0000:83:00.0: amdgpu: GPU reset begin!\n"
+)
+
+
+def test_a_hang_for_which_the_driver_resets_a_card_is_why_the_launch_failed(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, RING.format(at="10:08:01"), steps(40) + LAUNCH_FAILED)
+    assert names(found, Role.ROOT) == ["gpu-hang"]
+    assert "gpu-kernel-exception" in names(found, Role.CASCADE)
+
+
+def test_a_hang_that_training_went_on_after_is_not(tmp_path: Path) -> None:
+    dated = "2026-05-14T{at}+00:00 n17 kernel: " + RING.splitlines()[0].partition("kernel: ")[2] + "\n"
+    log = (steps(200) + LAUNCH_FAILED).replace("2026-05-14 ", "2026-05-14T").replace(" step", "Z step")
+    assert names(diagnosed(tmp_path, dated.format(at="10:08:01"), log), Role.ROOT) == ["gpu-kernel-exception"]
+    assert names(diagnosed(tmp_path, dated.format(at="10:40:01"), log), Role.ROOT) == ["gpu-hang"]
