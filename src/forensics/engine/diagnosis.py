@@ -658,6 +658,8 @@ def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:
     times = [t for w in data.writers for t in (w.first_time, w.last_time) if t is not None]  # some clocks go back
     attempts = {s.identity.attempt for s in data.sources if s.identity.attempt is not None}
     attempts |= {o.identity.attempt for o in data.observations if o.identity.attempt is not None}
+    if data.metrics.height and isinstance(recorded := data.metrics["attempt"].max(), int):
+        attempts.add(recorded)  # one that nothing but its steps tells of
     return RunSummary(
         path=data.path,
         world_size=world.known_size,
