@@ -542,6 +542,27 @@ def test_settings_that_are_printed_again_while_it_trains_begin_no_attempt(tmp_pa
     assert analyse([str(tmp_path)], Options(threads=1)).run.attempts == 1
 
 
+@pytest.mark.parametrize(
+    ("hour", "first", "attempts"),
+    [
+        (20, 1, 2),
+        (8, 1, 1),  # at once: a fold, or a trial of a sweep
+        (20, 12, 1),  # it counts on
+    ],
+)
+def test_a_run_with_another_seed_that_is_appended_hours_later_is_a_new_attempt(
+    tmp_path: Path, hour: int, first: int, attempts: int
+) -> None:
+    def head(seed: int, at: int) -> list[str]:
+        settings = f"args: Namespace(lr=0.001, seed={seed})"
+        return [f"2026-11-20 {at:02d}:01:00 {text}" for text in (settings, "Loading dataset from /data/x")]
+
+    again = [line.replace(":00:", ":02:") for line in stepped(first, 40, hour)]
+    (tmp_path / "train.log").write_text("\n".join([*head(1, 8), *stepped(1, 11, 8), *head(2, hour), *again]) + "\n")
+    found = analyse([str(tmp_path)], Options(threads=1))
+    assert (found.verdict, found.run.attempts) == (Verdict.HEALTHY, attempts)
+
+
 def of_pod(n: int, *end: str) -> list[str]:
     """What one of several pods wrote: a start without a time, steps with the times of all, and how it ended."""
     head = f"[pod/llm-worker-{n}/pytorch] "

@@ -2,8 +2,9 @@
 
 A file holds several attempts where output is appended (`tee -a`), where a scheduler requeues the job, or where a
 launcher restarts its workers. A boundary needs a death, a line with which a launcher says that it starts or restarts
-processes, a program that introduces itself again and counts from its first step, or one that counts from there right
-below words for a stop: resumes at the beginning, epochs, evaluation loops and progress bars that begin anew are none.
+processes, a program that introduces itself again and counts from its first step (with other numbers, only after a long
+pause), or one that counts from there right below words for a stop: resumes at the beginning, epochs, evaluation loops
+and progress bars that begin anew are none.
 """
 
 from __future__ import annotations
@@ -450,6 +451,7 @@ class _Attempt:
     failed: bool = False  # what ends a run, if it is the run's, stands in it
     raised: bool = False  # an exception stands below its last step
     stopped: bool = False  # so do words for a stop
+    alike: Event | None = None  # so does the first introduction with other numbers
     stepped: float | None = None  # when that was
     interval: float = 0.0  # the longest one between two steps
 
@@ -477,11 +479,18 @@ class _Attempt:
         return self.lines > 0 and self.falls_back(e) and self.first is not None and (e.step or 0) <= self.first
 
     def came_back(self, e: Event) -> bool:
-        """Whether it counts anew below an exception, after a pause that is far longer than any before.
+        """Whether it counts anew below an exception, or an introduction, after a pause far longer than any before.
 
-        An exception that a loop catches at the end of an epoch is followed by the next one at once.
+        An exception that a loop catches at the end of an epoch is followed by the next one at once; so is a fold or a
+        trial of a sweep, whose settings are printed again with other numbers.
         """
-        if not self.raised or e.time is None or self.stepped is None or self.lines < FEWEST_STEPS or self.resets:
+        if (
+            not (self.raised or self.alike)
+            or e.time is None
+            or self.stepped is None
+            or self.lines < FEWEST_STEPS
+            or self.resets
+        ):
             return False
         return self.counts_anew(e) and e.time - self.stepped > max(PAUSE, PAUSES * self.interval)
 
@@ -510,7 +519,7 @@ class _Attempt:
             return
         if self.stopped and not self.dead:
             self.sign = None  # it was outlived, and what was printed below it is no start
-        self.again, self.raised, self.stopped = None, False, False
+        self.again, self.alike, self.raised, self.stopped = None, None, False, False
         if e.time is not None:
             self.interval = max(self.interval, e.time - self.stepped) if self.stepped is not None else 0.0
             self.stepped = e.time
@@ -584,6 +593,8 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
         elif e.kind == "alike":  # with other settings, where one fails and is called again
             if at.lines and at.dead and not at.since:
                 begin(e)
+            elif at.lines and at.alike is None:
+                at.alike = e
         elif e.kind == "start":
             if pending is not None:
                 begin(e)
@@ -614,7 +625,9 @@ def boundaries(stream: Sequence[Event]) -> list[Boundary]:
             begin(first)
         elif at.again is not None and at.counts_anew(e):
             begin(at.again)
-        elif at.came_back(e) or (at.broke_off(e) and not _loops(stream, n, at)):
+        elif at.came_back(e):
+            begin(at.alike or e)
+        elif at.broke_off(e) and not _loops(stream, n, at):
             begin(e)
         if e.kind == "step":
             at.count(e)
