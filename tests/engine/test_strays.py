@@ -143,3 +143,42 @@ def test_records_count_once_however_many_ranks_print_them() -> None:
     assert counts_on([f"[rank{i}]: batch {n}" for n in range(5) for i in range(8)])
     assert counts_on([f"train: {n * 10}%|## | {n}/10 [00:0{n}<00:09]" for n in range(6)])
     assert not counts_on([f"[05/17 10:0{n}:00 trainer]: saying hello" for n in range(9)])
+
+
+MINUTES = [f"2026-05-17 10:{s // 6:02d}:{s % 6}0 INFO step {s} loss {4 - s * 0.01:.3f}" for s in range(36)]
+
+
+def beside(folder: Path, sign: str, *program: str) -> Diagnosis:
+    """A sign in the log of something else than the program."""
+    (folder / "watch.log").write_text(f"{sign}\n")
+    return told(folder, *program)
+
+
+@pytest.mark.parametrize("at", ["", "2026-05-17 10:02:05 "], ids=["no time", "amid the steps"])
+@pytest.mark.parametrize("stray", STRAYS)
+def test_what_another_log_says_is_no_cause_of_an_error_of_the_program_that_trained(
+    stray: str, at: str, tmp_path: Path
+) -> None:
+    found = beside(tmp_path, at + STRAYS[stray], *MINUTES, raised(INDEX))
+    assert roots(found) == ["python-exception"]
+    assert stray in [f.name for f in found.of_role(Role.CONTEXT)]
+
+
+@pytest.mark.parametrize(
+    ("at", "program"),
+    [
+        ("2026-05-17 10:05:45 ", [*MINUTES, raised(INDEX)]),
+        ("", [raised(INDEX)]),
+        ("", [*MINUTES, raised("AttributeError: 'NoneType' object has no attribute 'shape'")]),
+        ("", [*MINUTES, raised("ValueError: nothing to read")]),
+        ("", [*MINUTES, raised("KeyError: '/backup/a.pt'")]),
+        ("", [*MINUTES, raised("OSError: [Errno 5] Input/output error")]),
+        ("", [*MINUTES, "WARNING could not save: [Errno 28] No space left on device", raised(INDEX)]),
+    ],
+    ids=["at the end", "before any step", "got nothing", "a check", "names the same", "of a disk", "met it itself"],
+)
+def test_what_another_log_says_stands_where_the_program_may_have_ended_of_it(
+    at: str, program: list[str], tmp_path: Path
+) -> None:
+    found = beside(tmp_path, at + STRAYS["disk-full"], *program)
+    assert "disk-full" in roots(found)

@@ -3,7 +3,9 @@
 A shell that misses a command, a copy that finds a disk full, an upload that is refused: none of these ends the process
 that trains. They explain an exception that they can bring about, or that names what they name. An error of the
 program's own code explains itself where the program went on below them, though nothing that it printed is a record of
-metrics: it counts batches, its clock runs on, it says that it goes on without.
+metrics: it counts batches, its clock runs on, it says that it goes on without. In a log of its own, such as that of a
+health check or of a job's script, it says nothing of a program that trained on past it by the clock, or that trained
+and ended of what no tool brings about.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import replace
 
 from forensics.engine.graph import brings_about
 from forensics.engine.steps import RECORDS, StepClock
-from forensics.engine.survival import GENERIC_EXCEPTION, WENT_ON
+from forensics.engine.survival import ELSEWHERE, GENERIC_EXCEPTION, WENT_ON
 from forensics.engine.whose import LAUNCHERS_OWN
 from forensics.files import buffered
 from forensics.model import Kind, Observation, Source, Traceback
@@ -66,6 +68,7 @@ _PATH = re.compile(r"(?:[a-z0-9]{2,6}:/)?/[^\s'\":,;()]{3,}")
 _FRAME = re.compile(r"^.{0,200}?\bFile \"")
 _NAMED = ("node", "program", "name", "path", "host")  # captures of what a sign is about
 NOTHING = "NoneType"  # what a call that failed gave back
+_OF_PEERS = frozenset({"nccl", "collectives"})  # areas of what other ranks raise as one is gone
 
 
 def told(
@@ -98,7 +101,12 @@ def told(
         if (source := logs.get(o.evidence[0].file)) is not None
         and _is_beside(o, catalogue)
         and o.evidence[0].line == last[_kind(o)]
-        and (how := _how(o, raised[source.path], named[source.path], source, steps, catalogue)) is not None
+        and (
+            how := _how(o, raised[source.path], named[source.path], source, steps, catalogue)
+            if source.path in raised
+            else _how_elsewhere(o, raised, named, logs, steps, catalogue)
+        )
+        is not None
         else o
         for o in found
     ]
@@ -138,11 +146,10 @@ def _how(
         with buffered(source.file) as stream:
             stream.seek(at.offset)
             lines = _lines(stream.read(min(first - at.offset, READ)))[1:]
-            stream.seek(first)
-            stack = _lines(stream.read(last - first + 1)) + [t.message for t in below]
     except (OSError, ValueError):
         return None
-    if _names_the_same(o, stack):
+    stack = _stack(below, source)
+    if stack is None or _names_the_same(o, stack):
         return None
     if counts_on(lines):
         return "it counted on below"
@@ -152,6 +159,71 @@ def _how(
         return "its clock ran on below"
     spared = any(_GOES_ON.search(line) for line in lines[:NEAR]) and not any(NOTHING in t.message for t in below)
     return "it said that it goes on" if spared else None
+
+
+def _how_elsewhere(
+    o: Observation,
+    raised: Mapping[str, Sequence[Traceback]],
+    named: Mapping[str, Sequence[Observation]],
+    logs: Mapping[str, Source],
+    steps: StepClock,
+    catalogue: Mapping[str, Signature],
+) -> str | None:
+    """ELSEWHERE for a sign in a log without steps, where the run trained in others and ended there of its own errors.
+
+    None where it may have ended of what the sign brings about, or have been without what it tells of from the start.
+    """
+    if steps.marks.get(o.evidence[0].file):
+        return None
+    own: list[Traceback] = []
+    for file, stacks in raised.items():
+        of_attempt = [t for t in stacks if o.identity.attempt in (None, t.identity.attempt)]
+        for t in of_attempt:
+            if _is_own(t, o, named[file], catalogue):
+                own.append(t)
+            elif not _is_of_peers(t, named[file], catalogue):
+                return None
+        if of_attempt and any(n.signature in brings_about(o.signature, catalogue) for n in named[file]):
+            return None
+        stack = _stack(of_attempt, logs.get(file)) if of_attempt else []
+        if stack is None or _names_the_same(o, stack):
+            return None
+    return ELSEWHERE if own and all(_trained_past(t, o, steps) for t in own) else None
+
+
+def _trained_past(t: Traceback, o: Observation, steps: StepClock) -> bool:
+    """Whether the log of an error holds steps above it, for minutes below a sign in another log, if that has a time.
+
+    Without one it may be of the last moment: then the error is of a kind that a program does not choose for it.
+    """
+    above = [m for m in steps.marks.get(t.header.file, ()) if m.line is not None and m.line < (t.header.line or 0)]
+    if o.time is None or not o.timed:
+        name = t.exception.rpartition(".")[2]
+        return len(above) >= RECORDS and name not in _OF_CHECKS and NOTHING not in t.message
+    if o.zone_known != t.zone_known:
+        return False
+    times = [m.time for m in above if m.time is not None and m.time > o.time]
+    return len(times) >= RECORDS and max(times) >= o.time + MINUTE
+
+
+def _is_of_peers(t: Traceback, named: Sequence[Observation], catalogue: Mapping[str, Signature]) -> bool:
+    """Whether an exception is known, and is what a rank meets as another one is gone."""
+    first, last = t.header.line or 0, t.final.line or 0
+    known = {n.signature for n in named if first <= (n.evidence[0].line or 0) <= last}
+    return bool(known) and all(catalogue[n].area in _OF_PEERS for n in known)
+
+
+def _stack(tracebacks: Sequence[Traceback], source: Source | None) -> list[str] | None:
+    """The lines from the first of some tracebacks of a file to the last, and their messages; None if not readable."""
+    first, last = tracebacks[0].header.offset, tracebacks[-1].final.offset
+    if source is None or first is None or last is None or last - first > STACK:
+        return None
+    try:
+        with buffered(source.file) as stream:
+            stream.seek(first)
+            return _lines(stream.read(last - first + 1)) + [t.message for t in tracebacks]
+    except (OSError, ValueError):
+        return None
 
 
 def _lines(data: bytes) -> list[str]:

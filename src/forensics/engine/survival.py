@@ -49,6 +49,7 @@ DEATHS = (
 STEPS_AFTER_DEATH = 5
 TRIAL_FINISHED = "trial-finished"
 WENT_ON = "went_on"  # capture of what was said beside a program: how that went on, until an error of its own
+ELSEWHERE = "the run counted on in another log"  # what it says where that error stands in another file
 # Lines that only a new process prints.
 _STARTS = ("worker-group-restarted", "run-started")
 # Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by
@@ -225,10 +226,17 @@ def _said_beside(c: Candidate) -> bool:
 
 
 def _ends_below(end: Candidate, c: Candidate) -> bool:
-    """Whether one candidate is a failure of which a sign stands below all those of another in one file."""
-    ends = end.signature.verdict == "failed" and end.signature.kind in ("cause", "symptom")
+    """Whether one candidate is a failure of which a sign stands below all those of another in one file.
+
+    Or it is the error with which the run ended in another one.
+    """
+    if end.signature.verdict != "failed" or end.signature.kind not in ("cause", "symptom") or end.attempt != c.attempt:
+        return False
     lasts = last_of_each_file(c)
-    return ends and end.attempt == c.attempt and any(_follows(o, last) for o in end.observations for last in lasts)
+    if any(_follows(o, last) for o in end.observations for last in lasts):
+        return True
+    raised = any(o.in_traceback or o.signature == GENERIC_EXCEPTION for o in end.observations)
+    return raised and any(last.captures.get(WENT_ON) == ELSEWHERE for last in lasts)
 
 
 def _waited_in_vain(o: Observation) -> bool:
