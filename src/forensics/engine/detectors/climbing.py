@@ -66,12 +66,18 @@ def _climbs(
     at, values = stream.curve("loss")
     if len(values) < before + records or not all(map(math.isfinite, values)):
         return None
+    # No level is lower than the lowest record: this spares healthy runs the search for where the climb begins.
+    end, lowest = median(values[-3:]), min(values)
+    if end < ratio * lowest or end - lowest < least:
+        return None
     if is_sum(values) or is_range_test(stream, at):
         return None
     deviation = noise_of(values[:-records])
+    if end - lowest < noise * deviation:
+        return None
     start = leaves_level(values, len(values) - 1, before, deviation)
     climb = values[start:]
-    level, end = median(values[start - _BEFORE : start]), median(values[-3:])
+    level = median(values[start - _BEFORE : start])
     if len(climb) < records or level <= 0 or end < ratio * level or end - level < max(least, noise * deviation):
         return None
     steps = [b > a for a, b in itertools.pairwise(climb)]
