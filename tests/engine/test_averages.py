@@ -36,7 +36,9 @@ def filling(size: float) -> Callable[[int], float]:
     [
         ("ema_val_loss", "val_loss", learning(4.0, 0.8), 5.0),
         ("val/loss_ema", "eval_loss", learning(4.0, 0.8), 5.0),
+        ("val/cross_entropy_ema", "val/cross_entropy", learning(4.0, 0.8), 5.0),
         ("val_acc_ema", "val_acc", learning(0.2, 0.85), -0.8),
+        ("val/face_mAP_ema", "val/face_mAP", learning(0.2, 0.85), -0.8),
     ],
 )
 def test_an_average_that_is_thrown_back(averaged: str, raw: str, values: list[float], size: float) -> None:

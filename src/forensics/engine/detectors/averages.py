@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,9 +16,8 @@ from forensics.parsers.instruments import raw_names
 if TYPE_CHECKING:
     import polars as pl
 
-# Metrics that fall as a model gets better.
-_FALLS = re.compile(r"(?i)loss|err|ppl|perplexity|nll|ce(?![a-z])|fid(?![a-z])|wer(?![a-z])|cer(?![a-z])|mae|mse")
-
+# Metrics that fall as a model gets better, by their canonical names.
+_FALLING = frozenset({"eval_loss", "eval_perplexity", "eval_wer"})
 _FAR = 0.1  # of the raw metric: smaller distances are the noise of one that hardly moves
 
 
@@ -78,7 +76,7 @@ def average_thrown_back(
     found: list[Stream] = []
     for stream, averaged, raw, both in _beside(metrics):
         found.append(stream)
-        sense = 1.0 if _FALLS.search(averaged) else -1.0
+        sense = -1.0 if _FALLING.isdisjoint(raw_names(averaged)) else 1.0
         jumps = [k for k in range(records, len(both) - 2) if _thrown_back(both, k, sense, records, noise, worse, still)]
         if len(jumps) != 1:
             continue
