@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 # Metrics that fall as a model gets better, by their canonical names.
 _FALLING = frozenset({"eval_loss", "eval_perplexity", "eval_wer"})
+_EQUAL = "{averaged} and {raw} are equal ({now}) at {where}; before it they were {was} and {raw_was}"
+_JUMPS = "{averaged} goes from {was} to {now} at {where}, where {raw} goes on ({raw_was}, then {raw_now})"
 _FAR = 0.1  # of the raw metric: smaller distances are the noise of one that hardly moves
 
 
@@ -37,21 +38,12 @@ def average_lost(
     They differ in the `records` before it and later again: the average was started anew from the raw weights there, as
     a resume without its state does (C16).
     """
-    signs: list[Sign] = []
-    found: list[Stream] = []
-    for stream, averaged, raw, both in _beside(metrics):
-        found.append(stream)
+
+    def find(averaged: str, both: Sequence[_Both]) -> int | None:
         same = [k for k, (_, a, b) in enumerate(both) if abs(a - b) <= 1e-6 * max(abs(a), abs(b))]
-        if len(same) != 1 or same[0] < records or len(both) - same[0] <= 1:
-            continue
-        here, before = both[same[0]], both[same[0] - 1]
-        note = (
-            f"{averaged} and {raw} are equal ({number(here.averaged)}) at {stream.where(here.at)};"
-            f" before it they were {number(before.averaged)} and {number(before.raw)}: the average began anew"
-        )
-        shown = tuple(stream.evidence(i, averaged, raw) for i in (here.at, before.at))
-        signs.append(Sign(stream, here.at, shown, note, averaged))
-    return merge(signs, found, ())
+        return same[0] if len(same) == 1 and records <= same[0] < len(both) - 1 else None
+
+    return _begun_anew(metrics, find, _EQUAL)
 
 
 def average_thrown_back(
@@ -72,22 +64,13 @@ def average_thrown_back(
         change there, as a part of the jump. In the two records after it the distance becomes smaller, but at first not
         what it was: that is a single evaluation which failed. No second record is such a jump.
     """
-    signs: list[Sign] = []
-    found: list[Stream] = []
-    for stream, averaged, raw, both in _beside(metrics):
-        found.append(stream)
+
+    def find(averaged: str, both: Sequence[_Both]) -> int | None:
         sense = -1.0 if _FALLING.isdisjoint(raw_names(averaged)) else 1.0
         jumps = [k for k in range(records, len(both) - 2) if _thrown_back(both, k, sense, records, noise, worse, still)]
-        if len(jumps) != 1:
-            continue
-        here, before = both[jumps[0]], both[jumps[0] - 1]
-        note = (
-            f"{averaged} goes from {number(before.averaged)} to {number(here.averaged)} at {stream.where(here.at)},"
-            f" where {raw} goes on ({number(before.raw)}, then {number(here.raw)}): the average began anew"
-        )
-        shown = tuple(stream.evidence(i, averaged, raw) for i in (here.at, before.at))
-        signs.append(Sign(stream, here.at, shown, note, averaged))
-    return merge(signs, found, ())
+        return jumps[0] if len(jumps) == 1 else None
+
+    return _begun_anew(metrics, find, _JUMPS)
 
 
 def _thrown_back(
@@ -114,12 +97,30 @@ def _thrown_back(
     return gap > after[0] > max(after[1], usual)
 
 
+def _begun_anew(
+    metrics: pl.DataFrame, find: Callable[[str, Sequence[_Both]], int | None], told: str
+) -> tuple[Observation, ...]:
+    """An observation of each average in whose records one is found at which it began anew. told: the note's form."""
+    signs: list[Sign] = []
+    found: list[Stream] = []
+    for stream, averaged, raw, both in _beside(metrics):
+        found.append(stream)
+        if (k := find(averaged, both)) is None:
+            continue
+        here, before = both[k], both[k - 1]
+        note = told.format(
+            averaged=averaged, raw=raw, where=stream.where(here.at), now=number(here.averaged),
+            was=number(before.averaged), raw_now=number(here.raw), raw_was=number(before.raw),
+        )  # fmt: skip
+        shown = tuple(stream.evidence(i, averaged, raw) for i in (here.at, before.at))
+        signs.append(Sign(stream, here.at, shown, f"{note}: the average began anew", averaged))
+    return merge(signs, found, ())
+
+
 def _beside(metrics: pl.DataFrame) -> Iterator[tuple[Stream, str, str, list[_Both]]]:
     """(records, metric of the averaged weights, that of the raw ones, records that hold both and are finite)."""
     names = set(names_where(metrics, bool))
     pairs = {(name, raw) for name in names for raw in raw_names(name) if raw in names and raw != name}
     for averaged, raw in sorted(pairs):
         for stream in streams(metrics, (averaged, raw)):
-            columns = zip(stream.column(averaged), stream.column(raw), strict=True)
-            both = [_Both(i, a, b) for i, (a, b) in enumerate(columns) if a is not None and b is not None]
-            yield stream, averaged, raw, [r for r in both if math.isfinite(r.averaged) and math.isfinite(r.raw)]
+            yield stream, averaged, raw, [_Both(*record) for record in stream.pairs(averaged, raw)]

@@ -46,11 +46,7 @@ def rate_negligible(
 
 def _look(part: Stream, moved: float, records: int, steps: int, gain: float) -> Sign | None:
     at, curve = part.curve("loss")
-    told = [
-        (i, part.steps[i], r, g)
-        for i, (r, g) in enumerate(zip(part.column("lr"), part.column("grad_norm"), strict=True))
-        if r is not None and g is not None and math.isfinite(r) and math.isfinite(g)
-    ]
+    told = [(i, part.steps[i], r, g) for i, r, g in part.pairs("lr", "grad_norm")]
     if min(len(curve), len(told)) < records or not all(map(math.isfinite, curve)) or not from_the_start(part, at):
         return None
     known = [s for _, s, _, _ in told if s is not None]

@@ -493,7 +493,7 @@ def loss_and_gradients_jump(
     def look(before: Stream, after: Stream) -> Sign | None:
         if after.names & RL_NAMES:
             return None
-        old, new = (_pairs_of(part, "loss", "grad_norm") for part in (before, after))
+        old, new = (part.pairs("loss", "grad_norm") for part in (before, after))
         if min(len(old), len(new)) < records:
             return None
         level, spread = _level([v for _, v, _ in old[-records:]])
@@ -532,13 +532,3 @@ def _level(values: Sequence[float]) -> tuple[float, float]:
     """Median and median absolute deviation."""
     middle = median(values)
     return middle, median(abs(v - middle) for v in values)
-
-
-def _pairs_of(part: Stream, one: str, other: str) -> list[tuple[int, float, float]]:
-    """(record, value, value) of the records that hold both metrics as finite numbers."""
-    both = zip(part.column(one), part.column(other), strict=True)
-    return [
-        (i, a, b)
-        for i, (a, b) in enumerate(both)
-        if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
-    ]

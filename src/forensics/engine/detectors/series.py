@@ -79,6 +79,15 @@ class Stream:
         values = self.column(name)
         return [i for i, v in enumerate(values) if v is not None], [v for v in values if v is not None]
 
+    def pairs(self, one: str, other: str) -> list[tuple[int, float, float]]:
+        """(record, value, value) of the records that hold both metrics as finite numbers."""
+        both = zip(self.column(one), self.column(other), strict=True)
+        return [
+            (i, a, b)
+            for i, (a, b) in enumerate(both)
+            if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
+        ]
+
     def by_step(self, name: str) -> Sequence[float | None]:
         """The values of a metric, one a record; those of the same step where blocks of lines give each its own.
 

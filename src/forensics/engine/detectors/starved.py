@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import mean, median
 from typing import TYPE_CHECKING
@@ -39,11 +38,7 @@ def loader_starves(
 
 
 def _starves(stream: Stream, share: float, least: float, records: int) -> Sign | None:
-    told = [
-        (i, data, max(whole, data))
-        for i, (data, whole) in enumerate(zip(stream.column(_DATA), stream.column(_TIME), strict=True))
-        if data is not None and whole is not None and math.isfinite(data + whole) and data >= 0 and whole > 0
-    ]
+    told = [(i, data, max(whole, data)) for i, data, whole in stream.pairs(_DATA, _TIME) if data >= 0 and whole > 0]
     later = told[len(told) // 2 :]
     if len(later) < records:
         return None
