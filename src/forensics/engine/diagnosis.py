@@ -17,7 +17,6 @@ from forensics.engine.cluster import untied
 from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
-from forensics.engine.ends import SRUN_SAYS
 from forensics.engine.environment import environment, printed_versions, saved_progress
 from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.few import Row, few
@@ -35,7 +34,7 @@ from forensics.engine.steps import StepClock
 from forensics.engine.survival import DEATHS, ENDS_A_RUN, MEMORY_KILLS, STEPS_AFTER_DEATH
 from forensics.engine.trials import finished_trials
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
-from forensics.engine.whose import MPI_EXIT, WORKER_EXIT
+from forensics.engine.whose import MPI_EXIT, SRUN_SAYS, WORKER_EXIT
 from forensics.model import (
     UNTIED,
     WAITED_FOR,

@@ -16,17 +16,12 @@ from dataclasses import dataclass
 from forensics.engine.aftermath import GRACE
 from forensics.engine.identity import World, task_list
 from forensics.engine.order import SAME_CLOCK
-from forensics.engine.whose import OF_SIGNALS, WORKER_EXIT
+from forensics.engine.whose import OF_SIGNALS, TASKS_ENDED, WORKER_EXIT
 from forensics.model import Evidence, Observation
 from forensics.patterns import lazy
 
 ABORTED, KILLED, STOPPED = -6, -9, -15  # as Python writes an end by SIGABRT, SIGKILL and SIGTERM
 TOLD_TO_END, STOPS_WORKERS = "external-sigterm", "sigterm-to-children"
-SRUN_SAYS = "srun: error: "
-_SRUN = lazy(
-    r"srun: error: [^\s:]{1,255}: tasks? [\d,\[\]-]{1,400}: "
-    r"(?:Exited with exit code (?P<code>\d{1,3})\b|(?P<signal>Aborted|Killed|Terminated)\b)"
-)
 # An agent does so to the workers that live still when it has found one dead (SubprocessContext.close), and says of each
 # that it does.
 _SENT = lazy(r"(?:Sending process \d+ closing signal|Closing process \d+ via signal) SIGTERM")
@@ -65,7 +60,7 @@ def ends(observations: Iterable[Observation], attempt: int, world: World) -> tup
                 code = int(o.captures["exitcode"])
                 told_to = code == STOPPED and o.captures.get("pid") in sent
                 found[rank, code] = End(rank, code, time, o.identity.node, o.evidence[0], told_to)
-        elif world.tasks_are_ranks and SRUN_SAYS in o.evidence[0].text and (m := _SRUN.search(o.evidence[0].text)):
+        elif world.tasks_are_ranks and (m := TASKS_ENDED.search(o.evidence[0].text)):
             code = _of_srun(m)
             for task in task_list(o):
                 tasks.setdefault((task, code), End(task, code, None, o.identity.node, o.evidence[0]))

@@ -410,7 +410,7 @@ def _more_tasks_than_hosts(observations: Sequence[Observation]) -> bool:
     """
     firsts = [m for o in observations if (m := _FIRST_HOST.search(o.evidence[0].text))]
     for o in observations if firsts else ():
-        m = _NUMBERED_HOST.fullmatch(o.captures.get("node", "")) if "srun: error: " in o.evidence[0].text else None
+        m = _NUMBERED_HOST.fullmatch(o.captures.get("node", "")) if whose.SRUN_SAYS in o.evidence[0].text else None
         tasks = task_list(o) if m is not None else ()
         for first in firsts if m is not None and tasks else ():
             one_scheme = m is not None and (m["before"], m["after"]) == (first["before"], first["after"])

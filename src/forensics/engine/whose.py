@@ -35,10 +35,11 @@ _WORKER_FOLDER = re.compile(r"^(.*\battempt_\d+/\d+)/(?:[^/]+!/)?(?:(?:filtered_
 _STREAM = re.compile(r"^(.*\.(?:std)?)(out|err)$")
 _STREAM_AND_END = re.compile(r"(?:(?:^|(?<=/)|[._-])(?:std)?(?:out|err))?(?:\.(?:log|txt))?$")
 
-# What srun says of tasks that ended with a status; those above this one stand for signals.
-_TASKS_EXITED = re.compile(
-    r"srun: error: (?P<node>[^\s:]{1,255}): tasks? (?P<tasks>[\d,\[\]-]{1,400}): "
-    r"Exited with exit code (?P<code>\d{1,3})\b"
+SRUN_SAYS = "srun: error: "
+# How srun says that tasks of one host ended; a status above OF_SIGNALS stands for a signal.
+TASKS_ENDED = re.compile(
+    rf"{SRUN_SAYS}(?P<node>[^\s:]{{1,255}}): tasks? (?P<tasks>[\d,\[\]-]{{1,400}}): "
+    r"(?:Exited with exit code (?P<code>\d{1,3})\b|(?P<signal>Aborted|Killed|Terminated)\b)"
 )
 OF_SIGNALS = 128
 MPI_EXIT = "mpirun-rank-exited"
@@ -411,7 +412,7 @@ def failed_tasks(tracebacks: Sequence[Traceback], told: Iterable[Observation]) -
     """
     ended: dict[str, list[tuple[int, str, str, int]]] = defaultdict(list)
     for o in told:
-        if (m := _TASKS_EXITED.search(o.evidence[0].text)) and o.evidence[0].line is not None:
+        if (m := TASKS_ENDED.search(o.evidence[0].text)) and m["code"] and o.evidence[0].line is not None:
             ended[o.evidence[0].file].append((o.evidence[0].line, m["node"], m["tasks"], int(m["code"])))
     found: dict[int, Identity] = {}
     for file, lines in ended.items():
