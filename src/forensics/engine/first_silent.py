@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forensics.engine import zones
 from forensics.engine.rhythm import held
-from forensics.engine.stalls import CLOCK_SLACK, ZONES
+from forensics.engine.stalls import CLOCK_SLACK
 from forensics.engine.steps import StepClock
 from forensics.model import RunData
 
@@ -44,7 +45,7 @@ def stopped_first(ranks: Sequence[int] | None, data: RunData, clock: StepClock, 
         return None
     if any(abs(spans[rank].first - span.first) > before / 2 for rank in ranks):
         return None  # they did not begin together either: another clock, or another life
-    if any(abs(before - hours * 3600) <= CLOCK_SLACK for hours in ZONES):
+    if any(abs(before - hours * 3600) <= CLOCK_SLACK for hours in zones.EAST):
         return None  # a host whose clock is in another time zone
     steps = {rank: _last_step(rank, clock, attempt) for rank in ranks}
     own = steps.pop(one)

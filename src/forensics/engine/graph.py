@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from forensics.engine import order
+from forensics.engine import order, zones
 from forensics.engine.candidates import Candidate
 from forensics.engine.hangs import SAME_ZONE
 from forensics.model import Observation
@@ -12,8 +12,6 @@ from forensics.signatures.schema import Signature
 
 # Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
-# Zones lie a multiple of this apart, and at most OFFSETS (seconds).
-ZONES, OFFSETS = 900.0, 26 * 3600.0
 
 
 def may_precede(a: Candidate, b: Candidate) -> bool:
@@ -53,8 +51,8 @@ def _zones_differ(a: Candidate, b: Candidate) -> bool:
 
 def _zones_apart(a: Candidate, b: Candidate) -> bool:
     apart = abs((a.time or 0.0) - (b.time or 0.0))
-    beside = abs((apart + ZONES / 2) % ZONES - ZONES / 2)
-    return SAME_ZONE <= apart <= OFFSETS and beside <= CLOCK_SLACK
+    beside = abs((apart + zones.STEP / 2) % zones.STEP - zones.STEP / 2)
+    return SAME_ZONE <= apart <= zones.SPAN and beside <= CLOCK_SLACK
 
 
 def clocks_in_other_zones(a: Candidate, b: Candidate) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forensics.engine import behind
+from forensics.engine import behind, zones
 from forensics.engine.collectives.last_words import Words, last_words
 from forensics.engine.collectives.observations import spoken, vote
 from forensics.engine.kernel import FACT as KERNEL_LOG
@@ -26,9 +26,6 @@ SAID_SURELY = 0.8  # weight from which on a line about the end is of the run, an
 BEFORE_STOP = 5.0  # seconds: what is printed this long before a stop may be about it already
 TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are looked through
 LOGS = 512  # logs whose ends are read
-# Hours by which hosts' clocks are ahead of UTC anywhere (IANA time zones): containers print UTC, schedulers the host's
-# time, and neither says so.
-ZONES = (*range(1, 15), 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
 # What may be silent for long by itself, where it runs for the first time; seconds for which that is believed.
 SLOW, SLOW_FOR = ("evaluating", "compiling", "preparing data", "loading"), 3 * 3600.0
 CLOCK_SLACK = 90.0  # seconds, as in causes
@@ -81,15 +78,15 @@ def told(
     silent = lasted is not None and lasted > rhythm.limit
     # What records no steps may bear the stop's clock and not the run's.
     since = [stop.time - time for time in (last.of_any, last.of_steps) if time is not None]
-    zones = silent and not stop.zone_known and any(_may_be_zones(seconds, rhythm) for seconds in since)
-    zones = zones and not _of_one_clock(data, found, stop, clock)
-    doubt = zones or not silent
+    of_zones = silent and not stop.zone_known and any(_may_be_zones(seconds, rhythm) for seconds in since)
+    of_zones = of_zones and not _of_one_clock(data, found, stop, clock)
+    doubt = of_zones or not silent
     if doubt:
         lasted = stop.time - last.of_steps if last.of_steps is not None else None
         if not _waited_for(odd, ranks, rhythm, lasted):
             who = _who_ended_apart(odd)
             every = last.of_any == last.of_steps
-            return [_with_doubt(o, max(since), who, every=every) if zones and o is stop else o for o in found]
+            return [_with_doubt(o, max(since), who, every=every) if of_zones and o is stop else o for o in found]
     hang = _silent(stop, last, rhythm, ranks, odd, _final(clock, attempt), doubt=doubt)
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
@@ -118,7 +115,7 @@ def _waited_for(
 
 def _may_be_zones(lasted: float, rhythm: Rhythm) -> bool:
     """Whether a silence, in seconds, may be a difference between time zones and a pause as the rhythm has them."""
-    return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.pause for hours in ZONES)
+    return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.pause for hours in zones.EAST)
 
 
 def _of_one_clock(data: RunData, found: Iterable[Observation], stop: Observation, clock: StepClock) -> bool:

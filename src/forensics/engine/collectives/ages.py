@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from forensics.engine import zones
 from forensics.engine.collectives.logs import PAIRED, STOPS, TIMEOUTS, Logs
 from forensics.engine.collectives.observations import number, plural, spoken
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
@@ -26,10 +27,6 @@ SIGNATURE = "flight-recorder-earlier"
 FAR = 32
 # A logger may be silent for this long more than between any two of its records so far (seconds).
 PAUSE = 60.0
-# Dumps bear UTC, most logs the time of a zone that they do not name. Zones lie a multiple of this apart (seconds).
-ZONES = 900.0
-# No zone's clock is farther ahead of UTC than this (Kiribati's, in seconds): what lies farther apart is so in any zone.
-AHEAD = 14 * 3600.0
 UNKNOWN = " (if the logs are in UTC, as the dumps are)"
 
 
@@ -143,11 +140,13 @@ def _long_before(
     apart = last - newest
     if apart <= CLOCK_SLACK:
         return None
-    beside = apart % ZONES  # how long before `last` in the zone that brings it closest, or after it in the next one
+    # How long before `last` in the zone that brings it closest; or after it, in the next one.
+    beside = apart % zones.STEP
     pause = PAUSE + max(p.pause for p in heard)
     known = _zone_known(logs, tracebacks)
-    sure = known or apart > AHEAD + pause
-    if not ended and not sure and (beside <= CLOCK_SLACK or ZONES - beside <= pause):
+    # Dumps bear UTC, most logs the time of a zone that they do not name.
+    sure = known or apart > zones.AHEAD + pause
+    if not ended and not sure and (beside <= CLOCK_SLACK or zones.STEP - beside <= pause):
         return None
     before = newest < min(p.first for p in heard)
     minutes = f"{apart / 60:,.0f} min before the run's {'end' if ended else 'last step'}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from forensics.engine import whose
+from forensics.engine import whose, zones
 from forensics.engine.finishes import ANYBODYS_END, FINISHED
 from forensics.engine.kernel import FOREIGN, KILLED, elsewhere, in_words_of_kernel
 from forensics.engine.kernel.clock import SAID_BY_PROGRAMS
@@ -46,9 +46,6 @@ TRAINING = re.compile(
 )
 # Seconds after a kernel's message in which a run that suffers by it still records steps, and twice that.
 AFTERWARDS = 600.0
-OFFSETS = 900.0  # offsets from UTC are multiples of so many seconds
-# Hours by which the clocks of the world's zones differ from UTC, in summer as well (tz database, zones in use).
-ZONES = (*range(-12, 15), -9.5, -3.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
 # What makes itself felt in the end of a process, wherever its messages stand; only a run that ended well was spared.
 KILLS_A_PROCESS = frozenset(
     "host-oom host-oom-cgroup sigkill-unknown-sender srun-task-exited child-failed-error dataloader-worker-killed "
@@ -509,7 +506,7 @@ def _in_some_zone(c: Candidate, times: Iterable[float], span: Span) -> bool:
         return True
     ahead = -1 if span.zone_known else 1  # the clock of an unknown zone is the other one's and its offset
     begin, end = span.first - AFTERWARDS, span.last + AFTERWARDS
-    return any(begin <= t + ahead * hours * 3600.0 <= end for t in times for hours in ZONES)
+    return any(begin <= t + ahead * hours * 3600.0 <= end for t in times for hours in zones.OFFSETS)
 
 
 def _has_own_error(c: Candidate, others: Sequence[Candidate]) -> bool:
@@ -636,8 +633,8 @@ def _past(log: Sequence[float], time: float) -> bool:
         return False
     usual = median(b - a for a, b in itertools.pairwise(log))
     gap = after[0] - max(t for t in log if t <= time)
-    off = (log[-1] - time) % OFFSETS
-    return gap <= 3 * usual and min(off, OFFSETS - off) > CLOCK_SLACK
+    off = (log[-1] - time) % zones.STEP
+    return gap <= 3 * usual and min(off, zones.STEP - off) > CLOCK_SLACK
 
 
 def _other_process(c: Candidate) -> str | None:
