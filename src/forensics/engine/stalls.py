@@ -328,12 +328,7 @@ def _ends(clock: StepClock, attempt: int, logs: Mapping[str, Source], cut: Mappi
     """Where the records of each rank end in an attempt. cut: as `_cuts` gives it."""
     ends: dict[int, behind.End] = {}
     for source, marks in clock.marks.items():
-        here = [
-            m
-            for m in marks
-            if (m.attempt if m.attempt is not None else clock.attempt.get(source) or 0) == attempt
-            and m.rank is not None
-        ]
+        here = [m for m in marks if m.rank is not None and clock.attempt_of(source, m) == attempt]
         of_rank = defaultdict(list)
         for mark in here:
             of_rank[mark.rank].append(mark)
@@ -359,7 +354,7 @@ def _final(clock: StepClock, attempt: int) -> tuple[int, str, int | None]:
             (mark.step, source, mark.line)
             for source, marks in clock.marks.items()
             for mark in marks
-            if (mark.attempt if mark.attempt is not None else clock.attempt.get(source) or 0) == attempt
+            if clock.attempt_of(source, mark) == attempt
         ),
         key=lambda end: end[0],
         default=(-1, "", None),

@@ -249,13 +249,17 @@ class StepClock:
                     return False
         return True
 
+    def attempt_of(self, source: str, mark: Mark) -> int:
+        """The attempt of a record: its source's where it names none, and the first where neither does."""
+        return mark.attempt if mark.attempt is not None else self.attempt.get(source) or 0
+
     @cached_property
     def reached(self) -> dict[int, int]:
-        """attempt -> the last step that any of its records bears. What names no attempt is of the first."""
+        """attempt -> the last step that any of its records bears."""
         found: dict[int, int] = {}
         for source, marks in self.marks.items():
             for mark in marks:
-                attempt = mark.attempt if mark.attempt is not None else self.attempt.get(source) or 0
+                attempt = self.attempt_of(source, mark)
                 found[attempt] = max(found.get(attempt, mark.step), mark.step)
         return found
 
@@ -265,7 +269,7 @@ class StepClock:
         found: dict[int, int] = {}
         for source, marks in self.marks.items():
             for mark in marks:
-                attempt = mark.attempt if mark.attempt is not None else self.attempt.get(source) or 0
+                attempt = self.attempt_of(source, mark)
                 found[attempt] = min(found.get(attempt, mark.step), mark.step)
         return found
 
