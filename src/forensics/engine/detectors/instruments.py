@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forensics.engine.detectors.names import has, names_where, quarters
+from forensics.engine.detectors.ranked import correlation
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
 from forensics.parsers.instruments import FROZEN, LOGITS, is_average_precision, is_dead_share
@@ -119,7 +120,7 @@ def logits_grow(
             before, after = quarters(losses[len(losses) // 2 :])
             if first <= 0 or last < growth * first or before <= 0 or after < (1 - gain) * before:
                 continue
-            if _spearman(values) < order:
+            if correlation(values, range(len(values))) < order:
                 continue
             note = (
                 f"{name} grows from about {number(first)} to {number(last)} over {len(values)} records while the loss"
@@ -128,16 +129,6 @@ def logits_grow(
             shown = tuple(part.evidence(i, name, "loss") for i in (at[len(at) // 2], at[0], at[-1]))
             signs.append(Sign(part, at[len(at) // 2], shown, note, name))
     return merge(signs, found, ())
-
-
-def _spearman(values: Sequence[float]) -> float:
-    """Rank correlation of a series with its order; ties keep their order, which is of no weight here."""
-    n = len(values)
-    ranks = sorted(range(n), key=values.__getitem__)
-    place = [0] * n
-    for rank, i in enumerate(ranks):
-        place[i] = rank
-    return 1 - 6 * sum((i - r) ** 2 for i, r in enumerate(place)) / (n * (n * n - 1))
 
 
 def detection_metric_zero(
