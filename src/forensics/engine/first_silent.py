@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from forensics.engine import zones
 from forensics.engine.rhythm import held
-from forensics.engine.stalls import CLOCK_SLACK
 from forensics.engine.steps import StepClock
+from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import RunData
 
 

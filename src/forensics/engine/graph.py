@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from forensics.engine import order, zones
 from forensics.engine.candidates import Candidate
 from forensics.engine.hangs import SAME_ZONE
+from forensics.engine.survival import CLOCK_SLACK
 from forensics.model import Observation
 from forensics.signatures.schema import Signature
-
-# Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
-CLOCK_SLACK = 90.0
 
 
 def may_precede(a: Candidate, b: Candidate) -> bool:

@@ -14,6 +14,7 @@ from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.one_clock import spanned
 from forensics.engine.rhythm import LEAST, Rhythm, rhythms, written_at_once
 from forensics.engine.steps import StepClock
+from forensics.engine.survival import CLOCK_SLACK
 from forensics.files import buffered
 from forensics.model import Evidence, Identity, Kind, Observation, RunData, Source
 from forensics.parsers.prefixes import strip_ansi
@@ -28,7 +29,6 @@ TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are 
 LOGS = 512  # logs whose ends are read
 # What may be silent for long by itself, where it runs for the first time; seconds for which that is believed.
 SLOW, SLOW_FOR = ("evaluating", "compiling", "preparing data", "loading"), 3 * 3600.0
-CLOCK_SLACK = 90.0  # seconds, as in causes
 
 
 def told(

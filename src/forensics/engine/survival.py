@@ -55,6 +55,7 @@ _STARTS = ("worker-group-restarted", "run-started")
 # Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by
 # more than any offset from UTC is known to be older (seconds).
 OLDER = 15 * 3600.0
+# Clocks of hosts and of files of one host differ; an effect may be stamped this much before its cause (seconds).
 CLOCK_SLACK = 90.0
 # Handled this often at one place of the code, an exception is handled there the next time as well.
 HANDLED = 3
