@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from forensics.engine import aftermath, ends
+from forensics.engine import aftermath, worker_ends
 from forensics.engine.borrowed import KILLED, unheard
 from forensics.engine.candidates import OF_CODE, Candidate
 from forensics.engine.first_dead import sees_first
@@ -353,10 +353,10 @@ def aborts_of_peers(live: Sequence[Candidate], signs: Sequence[Observation], wor
     of both is what the aborts stand behind.
     """
     for abort in (c for c in live if c.explained_by is None and aftermath.is_launchers_abort(c)):
-        told = ends.ends(signs, abort.attempt, world)
-        first = ends.first_by_itself(told)
+        told = worker_ends.ends(signs, abort.attempt, world)
+        first = worker_ends.first_by_itself(told)
         others = first is not None and first.rank not in (abort.ranks or ())
-        if not others and not ends.undecided(told):
+        if not others and not worker_ends.undecided(told):
             continue
         reports = [o for o in live if o.attempt == abort.attempt and o.signature.name in REPORTS]
         own = [o for o in live if first is not None and o.ranks == (first.rank,) and is_own_failure(o)]

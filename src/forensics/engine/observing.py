@@ -13,8 +13,8 @@ from forensics.engine import (
     duplicated_ranks,
     faults,
     identity,
-    inputs,
     lfs_pointers,
+    nan_inputs,
     own_sockets,
     powerloss,
     progress,
@@ -70,7 +70,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found = attempts.renumber(identity.in_their_attempts(found, data.sources), placed.launches)
     found = duplicated_ranks.told(found)
     found += uncaught.exceptions(data.tracebacks, found, catalogue)
-    found = inputs.told(found, catalogue)
+    found = nan_inputs.told(found, catalogue)
     found = trials.told(found, trials.came_back(data.sources))
     found = worker_crashes.told(faults.told(raised.told(found, data.tracebacks, catalogue)))
     if any(o.signature in catalogue and catalogue[o.signature].verdict == "interrupted" for o in found):

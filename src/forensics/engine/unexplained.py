@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from forensics.engine.candidates import Candidate
 from forensics.engine.ending import said_before
-from forensics.engine.ends import ABORTED, End, ends, first_by_itself, undecided
 from forensics.engine.identity import World
+from forensics.engine.worker_ends import ABORTED, End, ends, first_by_itself, undecided
 from forensics.model import RunData
 from forensics.rank_ranges import rank_ranges
 from forensics.signatures.schema import Signature

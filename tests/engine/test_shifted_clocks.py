@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forensics.engine.pipeline import Options, analyse
-from forensics.engine.shifted import shifts
+from forensics.engine.shifted_clocks import shifts
 from forensics.model import Finding, Role, Verdict
 
 START = datetime(2026, 8, 10, 9)
