@@ -14,7 +14,6 @@ from forensics.engine import lost_hosts
 from forensics.engine.candidates import Candidate, times_seen
 from forensics.engine.causes import ended_by_a_stop, roots, with_step
 from forensics.engine.cluster import untied
-from forensics.engine.collectives.addresses import common_host
 from forensics.engine.configs import is_setting
 from forensics.engine.ending import broken_off, how_far, how_it_ends, last_words, left_open
 from forensics.engine.environment import environment, printed_versions, saved_progress
@@ -22,8 +21,9 @@ from forensics.engine.faults import STACK as PYTHON_STACK
 from forensics.engine.few import Row, few
 from forensics.engine.finishes import ANYBODYS_END, FINISHED, was_over
 from forensics.engine.first_silent import stopped_first
-from forensics.engine.hangs import is_hang, is_stop
-from forensics.engine.identity import World, task_list
+from forensics.engine.hangs import is_hang
+from forensics.engine.hosts import Hosts
+from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import FOREIGN, KILLED
 from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
@@ -31,10 +31,10 @@ from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
 from forensics.engine.stalls import spell
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import DEATHS, ENDS_A_RUN, MEMORY_KILLS, STEPS_AFTER_DEATH
+from forensics.engine.survival import DEATHS, ENDS_A_RUN, STEPS_AFTER_DEATH
 from forensics.engine.trials import finished_trials
 from forensics.engine.unexplained import INSUFFICIENT, with_stand_in
-from forensics.engine.whose import MPI_EXIT, SRUN_SAYS, WORKER_EXIT
+from forensics.engine.whose import WORKER_EXIT
 from forensics.model import (
     UNTIED,
     WAITED_FOR,
@@ -72,7 +72,6 @@ PROGRESS_LOSSES = 20  # records of one of these that are progress where nothing 
 LATE = 0.8  # what came after others had lost a peer may be an effect as well
 UNLABELLED = "which rank each line is of: no line or file names one"
 ONE_LOG_A_RANK = "keep one log a rank: torchrun --log-dir DIR --redirects 3 --tee 3"
-SRUN_EXIT = "srun-task-exited"
 AFTER_END = "It had said before that it came to its end: it died while it was torn down, and what it had saved is there"
 SENDER = "uid"  # capture: the user on whose request a scheduler stopped the job
 FAULTHANDLER = "PYTHONFAULTHANDLER=1"
@@ -87,7 +86,6 @@ _HOW_MADE = {
     "rank of a card": re.compile(r"^ *nvidia-smi -L and NCCL_DEBUG=INFO \(busId\b"),
     "sender": re.compile(r"^ *the scheduler's record of the job; auditctl\b"),
 }
-_NOTICE = re.compile(r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ")  # slurmstepd/req.c, slurmstepd/mgr.c
 _KERNELS_OWN = re.compile(r"\[ *\d+\.\d{3,6}\] ")  # seconds since boot, as a console and dmesg print them
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
@@ -138,32 +136,27 @@ class _Findings:
         self,
         world: World,
         steps: StepClock,
-        nodes: Mapping[int | None, Mapping[int, str]],  # attempt -> rank -> host; None: in any attempt
-        tables: Mapping[int, str],
+        hosts: Hosts,
         over: Collection[int],
         exits: Sequence[Observation],
-        srun: Sequence[Observation],
     ) -> None:
         self.world = world
         self.steps = steps
-        self.nodes = nodes
-        self.tables = tables
-        self.exited = _only_hosts(srun)
+        self.hosts = hosts
         self.exits = exits  # what launchers say of the end of each process
         self.over = over  # ids of candidates that met processes which had come to their end
 
     def finding(self, c: Candidate, number: int, role: Role, sure: float, ids: Mapping[int, str]) -> Finding:
         key = c.key
         rank = c.ranks[0] if c.ranks and len(c.ranks) == 1 else None
-        if c.ranks and world_rank(key, self.world) not in c.ranks:
-            key = next((o for o in c.observations if world_rank(o, self.world) in c.ranks), key)
+        if c.ranks and self.world.of(key) not in c.ranks:
+            key = next((o for o in c.observations if self.world.of(o) in c.ranks), key)
         # What every rank meets is met at one step: the last rank that says so has the most records before it.
         told = [o for o in c.observations if not is_setting(o)][-1:] if c.everywhere else [key]
         stepped = next(iter(_onsets(c)), None) or key
         # What is harmless is mostly printed at the start, and which steps had passed by then is of no interest.
         if stepped.step is None and told and not is_setting(told[0]) and c.signature.kind != "benign":
             stepped = self._with_last_step(c, told[0], rank)
-        node = self._node(c, key) or self._only_host(c)
         clocked, how = self._clocked(c, key, rank)
         about_itself = c.signature.culprit not in ("none", "silent")  # and not of those who wait for another
         unresolved = c.ranks is None and not c.everywhere and self.world.size != 1 and about_itself
@@ -182,7 +175,7 @@ class _Findings:
             ranks=c.ranks,
             local_ranks=locals_,
             devices=devices,
-            node=node,
+            node=self.hosts.of(c),
             step=stepped.step,
             step_is=stepped.step_is,
             step_unit=stepped.step_unit or ("global step" if stepped.step is not None else None),
@@ -210,7 +203,7 @@ class _Findings:
         if key.timed or key.evidence[0].offset is None:
             return key, "exact"
         for o in self.exits if rank is not None else ():
-            mine = world_rank(o, self.world) == rank and (o.identity.attempt or 0) == c.attempt
+            mine = self.world.of(o) == rank and (o.identity.attempt or 0) == c.attempt
             if mine and o.time is not None and (key.time is None or o.time >= key.time):
                 return o, "reported"
         return key, "last_seen"
@@ -225,133 +218,6 @@ class _Findings:
         steps = (with_step(e, self.steps, self.world, rank) for e in effects)
         return next((e for e in steps if e.step is not None), found)
 
-    def _only_host(self, c: Candidate) -> str | None:
-        """For a root that no sign places: the host of the whole run, or the only one of which srun says that a task
-        exited by itself."""
-        placed = any(o.identity.node for o in c.observations) or any(self._host_in_attempt(r, c) for r in c.ranks or ())
-        if placed or c.explained_by is not None:
-            return None
-        if self.world.whole_host is not None or c.everywhere:
-            return self.world.whole_host
-        if c.signature.name in MEMORY_KILLS and (host := _of_killed_tasks(c)) is not None:
-            return host if set(self.world.nodes) == {host} else None
-        told = self.exited.get(c.attempt)
-        return told[0] if told is not None and self._may_be_on(c, *told) else None
-
-    def _host_in_attempt(self, rank: int, c: Candidate) -> str | None:
-        return _host_of(rank, self.nodes.get(c.attempt, self.nodes[None]))
-
-    def _may_be_on(self, c: Candidate, host: str, task: int | None) -> bool:
-        """Whether nothing says that a candidate is of another host than the one on which a task exited."""
-        if any(task is not None and o.identity.task not in (None, task) for o in c.observations):
-            return False
-        firsts = {rank - local for (node, local), rank in self.world.rank_of.items() if node == host}
-        return not any(rank < first for rank in c.ranks or () for first in firsts)
-
-    def _node(self, c: Candidate, key: Observation) -> str | None:
-        if c.lost_host is not None:
-            return c.lost_host or None
-        # Where all connections that broke end is told before where those are that report it.
-        if c.signature.area == "nccl" and (end := common_host(c.observations)) is not None:
-            return end
-        if c.ranks:
-            if len(machines := _machines_of_pods(c)) == 1:
-                return machines.pop()
-            printed = {self.tables.get(r) for r in c.ranks}
-            if len(printed) == 1 and (host := printed.pop()):  # what a host calls itself, before a file's name
-                return host
-            known = {host for r in c.ranks if (host := self._host_in_attempt(r, c))}
-            own = {
-                o.identity.node
-                for o in c.observations
-                if o.identity.node
-                and (
-                    world_rank(o, self.world) in c.ranks
-                    or (
-                        o.culprits
-                        and {*o.culprits} <= {*c.ranks}
-                        # A rank is on the host whose kernel killed a child of its.
-                        and ("node" in o.captures or o.signature in KILLED)
-                    )
-                )
-            }
-            in_pods = any("pod" in o.captures for o in c.observations)
-            # A pod's processes call the pod their host, and a rank may be started on another one after a failure.
-            both = own if own and (in_pods or len(own) == 1) else known | own
-            borrowed = all(world_rank(o, self.world) is None and not o.culprits for o in c.observations)
-            if not both and (borrowed or c.signature.area == "gpu"):  # a kernel speaks of the cards of its own host
-                both = {o.identity.node for o in c.observations if o.identity.node and o.identity.rank is None}
-            return next(iter(both)) if len(both) == 1 else None
-        named = {o.identity.node for o in c.observations if o.identity.node}
-        if is_stop(c) and not self.world.one_host and named == _hosts_of_notices(c.observations):
-            return None
-        if is_hang(c) and c.signature.area == "collectives" and {*self.nodes[None].values()} - named:
-            return None  # where ranks wait says nothing of where the one is that they wait for
-        if len(named) == 1:
-            return next(iter(named))
-        if named and (host := _printed_host(c.observations)):
-            return host
-        return None  # of several hosts none is proven
-
-
-def _hosts_of_notices(observations: Sequence[Observation]) -> set[str]:
-    """The hosts that Slurm's notices of a job's end name: the first one of the job, whose daemon tells of all of it."""
-    return {o.identity.node for o in observations if o.identity.node and _NOTICE.search(o.evidence[0].text)}
-
-
-def _printed_host(observations: Sequence[Observation]) -> str | None:
-    """The one host that the lines themselves name, where the others are what the same files are called."""
-    by_line = {
-        (o.evidence[0].file, node)
-        for o in observations
-        if (node := o.identity.node) and node in o.evidence[0].text.split(":")
-    }
-    hosts = {node for _, node in by_line}
-    files = {file for file, _ in by_line}
-    return hosts.pop() if len(hosts) == 1 and {o.evidence[0].file for o in observations} <= files else None
-
-
-def _machines_of_pods(c: Candidate) -> set[str]:
-    """The machines on which Kubernetes says that the pods of some signs ran; to its processes a pod is the host."""
-    placed = ((o.identity.node, o.captures["pod"]) for o in c.observations if "pod" in o.captures)
-    return {node for node, pod in placed if node and node != pod and not pod.endswith(f"-{node}")}
-
-
-def _only_hosts(srun: Iterable[Observation]) -> dict[int, tuple[str, int | None]]:
-    """Attempt -> the one host of which srun says that tasks of it exited with a status by themselves.
-
-    With it the task, where it was one alone.
-    """
-    hosts: dict[int, dict[str, set[int | None]]] = {}
-    for o in srun:
-        if o.identity.node and "exitcode" in o.captures:
-            tasks = task_list(o)
-            task = tasks[0] if len(tasks) == 1 else None
-            hosts.setdefault(o.identity.attempt or 0, {}).setdefault(o.identity.node, set()).add(task)
-    found = {}
-    for attempt, told in hosts.items():
-        if len(told) == 1:
-            ((host, exited),) = told.items()
-            found[attempt] = (host, next(iter(exited)) if len(exited) == 1 else None)
-    return found
-
-
-def _of_killed_tasks(c: Candidate) -> str | None:
-    """The one host of which srun says that a signal ended tasks of it, where a memory kill explains that."""
-    told = [o for e in c.explains for o in e.observations if SRUN_SAYS in o.evidence[0].text and o.identity.node]
-    hosts = {
-        o.identity.node for o in told if o.evidence[0].text.endswith(": Killed") or o.captures.get("exitcode") == "137"
-    }
-    return hosts.pop() if len(hosts) == 1 == len({o.identity.node for o in told}) else None
-
-
-def _host_of(rank: int, nodes: Mapping[int, str]) -> str | None:
-    """The host of a rank: as it is known, or that of the ranks on both sides of it, whose hosts hold them in blocks."""
-    if rank in nodes:
-        return nodes[rank]
-    below, above = nodes.get(rank - 1), nodes.get(rank + 1)
-    return below if below == above else None
-
 
 def _onsets(c: Candidate) -> list[Observation]:
     """The observations that bear a step; of numbers that are not finite the one with the first step comes first."""
@@ -360,10 +226,6 @@ def _onsets(c: Candidate) -> list[Observation]:
         units = {o.step_unit or "global step" for o in stepped}
         return sorted(stepped, key=lambda o: o.step or 0) if len(units) == 1 else stepped
     return stepped
-
-
-def world_rank(observation: Observation, world: World) -> int | None:
-    return world.of(observation)
 
 
 def _numbers(values: Iterable[int | None]) -> tuple[int, ...] | None:
@@ -438,14 +300,9 @@ def diagnose(
     finished = [c for c in found if c.signature.name == FINISHED]
     over = {id(c) for c in top if c.signature.name in DEATHS and was_over(c, finished, steps, world)}
     exits = [o for o in data.observations if o.signature == WORKER_EXIT]
-    srun = [o for o in data.observations if o.signature == SRUN_EXIT]
-    attempts = {o.identity.attempt for o in data.observations if o.identity.attempt is not None}
-    anywhere = nodes_of_ranks(data, world)
-    nodes: dict[int | None, Mapping[int, str]] = {None: anywhere}
-    if len(attempts) > 1:  # a rank may be started on another host
-        nodes.update((n, anywhere | nodes_of_ranks(data, world, n)) for n in attempts)
-    lost_hosts.settle(top, found, data, anywhere, world)
-    made = _Findings(world, steps, nodes, hosts_in_tables(data, world), over, exits, srun)
+    hosts = Hosts(data, world)
+    lost_hosts.settle(top, found, data, hosts.of_ranks, world)
+    made = _Findings(world, steps, hosts, over, exits)
     findings = []
     for n, c in enumerate(top, 1):
         rivals = sum(1 for o in top if _rivals(c, o))
@@ -620,37 +477,6 @@ def _advanced_in_few(rows: Sequence[Row]) -> bool:
             losses[row.source] += 1
     most = max((len(seen) for told in (counts, epochs) for seen in told.values()), default=0)
     return most >= PROGRESS_RECORDS or max(losses.values(), default=0) >= PROGRESS_LOSSES
-
-
-def nodes_of_ranks(data: RunData, world: World, attempt: int | None = None) -> dict[int, str]:
-    """rank -> host, where something names both; of one attempt, if any is asked for."""
-    nodes: dict[int, str] = {}
-    for identity in (*(s.identity for s in data.sources), *(o.identity for o in data.observations)):
-        if attempt is not None and identity.attempt != attempt:
-            continue
-        rank = world.global_rank(identity)
-        if rank is not None and identity.node:
-            nodes.setdefault(rank, identity.node)
-    return nodes
-
-
-def hosts_in_tables(data: RunData, world: World) -> dict[int, str]:
-    """rank -> host as launchers print it of workers that failed; without ranks of which tables or lines disagree.
-
-    They are the rows of torchelastic's tables, what an MPI launcher says of a rank that ended, and what srun says of
-    the tasks of a host where a task is a rank.
-    """
-    told: dict[int, set[str]] = {}
-    for o in data.observations if world.tasks_are_ranks else ():
-        for task in task_list(o) if o.identity.node and SRUN_SAYS in o.evidence[0].text else ():
-            told.setdefault(task, set()).add(o.identity.node or "")
-    for o in data.observations:
-        rank = o.identity.rank
-        if o.signature == MPI_EXIT and o.captures.get("rank", "").isdecimal():
-            rank = int(o.captures["rank"])
-        if o.signature in (WORKER_EXIT, MPI_EXIT) and rank is not None and o.identity.node:
-            told.setdefault(rank, set()).add(o.identity.node)
-    return {rank: next(iter(hosts)) for rank, hosts in told.items() if len(hosts) == 1}
 
 
 def _summary_of_run(data: RunData, world: World, running: bool) -> RunSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forensics.engine import attempts, clocks, diagnosis, identity, launched, named, order, scheduling, shifted_clocks
+from forensics.engine import attempts, clocks, hosts, identity, launched, named, order, scheduling, shifted_clocks
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
 from forensics.model import RunData
@@ -41,7 +41,7 @@ def place(data: RunData, catalogue: Mapping[str, Signature]) -> Placed:
     data = identity.place_ranks(data, world)
     data = joins.in_zone_of_victims(data) if kernels else data
     world = identity.know_world(data)  # rows that bore a local rank have shown further ranks
-    nodes = diagnosis.nodes_of_ranks(data, world)
+    nodes = hosts.nodes_of_ranks(data, world)
     measured = clocks.measure(data, nodes) or shifted_clocks.by_spans(data, nodes, catalogue)
     offsets = clocks.known(data, measured, nodes)
     data = clocks.set_right(data, offsets, nodes)
