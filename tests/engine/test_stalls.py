@@ -344,10 +344,11 @@ def test_a_heartbeat_that_goes_on_beside_ranks_that_wait(tmp_path: Path, last: i
     assert first(diagnose(tmp_path, files | {"launch.log": [*alive, limit(CUT)]})).name == root
 
 
-def test_a_rank_behind_is_no_culprit_once_the_end_was_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [(), [f"{clock(60 * n)} launcher: alive" for n in range((1500 + ZONE) // 60)]])
+def test_a_rank_behind_is_no_culprit_once_the_end_was_said(tmp_path: Path, beside: Sequence[str]) -> None:
     files = {f"rank{rank}.log": logged(end) for rank, end in enumerate([300, 300, 296, 300])}
     files["rank0.log"] += [f"{clock(1501)},123 INFO Training complete"]
-    found = diagnose(tmp_path, files | {"slurm-12.out": [limit(1500 + ZONE)]})
+    found = diagnose(tmp_path, files | {"slurm-12.out": [*beside, limit(1500 + ZONE)]})
     assert all(f.name != "silent-hang" for f in found.findings)
 
 

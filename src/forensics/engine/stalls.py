@@ -83,22 +83,32 @@ def told(
     doubt = of_zones or not silent
     if doubt:
         lasted = stop.time - last.of_steps if last.of_steps is not None else None
-        if not _waited_for(odd, ranks, rhythm, lasted):
+        ended = any(o.signature == FINISHED and (o.identity.attempt or 0) == attempt for o in found)
+        if ended or not _waited_for(odd, ranks, rhythm, lasted):
             who = _who_ended_apart(odd)
             every = last.of_any == last.of_steps
             return [_with_doubt(o, max(since), who, every=every) if of_zones and o is stop else o for o in found]
     hang = _silent(stop, last, rhythm, ranks, odd, _final(clock, attempt), doubt=doubt)
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
-    words = _words(hang, data.sources)
+    told_of = _with_words(hang, data.sources, lasted)
+    return found if told_of is None else [*found, told_of]
+
+
+def _with_words(hang: Observation, sources: Sequence[Source], lasted: float | None) -> Observation | None:
+    """The silence, with what the last lines tell of; None where that may take so long by itself.
+
+    lasted: seconds of silence; None where clocks do not tell.
+    """
+    words = _words(hang, sources)
     if words is None:
-        return [*found, hang]
+        return hang
     slow = words.doing in SLOW
     if slow and (lasted is None or lasted < SLOW_FOR):
-        return found
+        return None
     note = f"{hang.note} The last lines tell of {words.doing}."
     weight = min(0.55, hang.weight) if slow else hang.weight
-    return [*found, replace(hang, note=note, weight=weight, evidence=(*hang.evidence, *words.evidence))]
+    return replace(hang, note=note, weight=weight, evidence=(*hang.evidence, *words.evidence))
 
 
 def _waited_for(
