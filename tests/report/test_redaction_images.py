@@ -24,9 +24,10 @@ IMAGES = [
     ("    Image:   zeta/vega:v1", "    Image:   account-1/repo-1:v1"),
 ]  # fmt: skip
 PODS = [
-    ("[lora-vega-7b-worker-0] step 3", "[host-1] step 3"),
-    ("Pod lora-vega-worker-1 was evicted", "Pod host-1 was evicted"),
-    ("pod vega-worker-1 failed", "pod host-1 failed"),
+    ("[lora-vega-7b-worker-0] step 3", "[job-1-worker-0] step 3"),
+    ("Pod lora-vega-worker-1 was evicted", "Pod job-1-worker-1 was evicted"),
+    ("pod vega-worker-1 failed", "pod job-1-worker-1 failed"),
+    ("pods vega-a-worker-1, vega-a-master-0, vega-b-worker-1", "pods job-1-worker-1, job-1-master-0, job-2-worker-1"),
     ("lora-vega-launcher-x7x7x", "host-1"),
     ("lora-vega-node-0-1-x7x7x", "host-1"),
 ]

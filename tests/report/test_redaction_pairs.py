@@ -119,10 +119,10 @@ def test_a_pod_as_kubectl_describes_it() -> None:
         "  serviceAccountName: default",
     ]
     assert Redactor().lines(lines) == (
-        "Name:             host-1",
+        "Name:             job-1-worker-0",
         "Namespace:        namespace-1",
         "Service Account:  user-1",
-        "Node:             host-2/ip-1",
+        "Node:             host-1/ip-1",
         "Labels:           training.kubeflow.org/job-name=job-1",
         "Controlled By:    PyTorchJob/job-1",
         "    Node-Selectors:  cloud.google.com/gke-nodepool=x",

@@ -10,7 +10,7 @@ from forensics.report.redaction.host_errors import DOMAINS, ERRORS, HOSTS_LINES,
 from forensics.report.redaction.host_places import DICTS, IN_DICTS, LISTS, NAME, PLACES, ROWS
 from forensics.report.redaction.memory import Memory, second, telling
 from forensics.report.redaction.shapes import IS
-from forensics.report.redaction.stand_ins import is_stand_in
+from forensics.report.redaction.stand_ins import ROLES, is_stand_in
 from forensics.report.redaction.words import NO_HOSTS, ORDINARY
 
 # In an address any domain is one.
@@ -49,7 +49,7 @@ _POD = lazy(
 # Jobs of Kubernetes call their pods after themselves, a role and numbers: `lora-vega-worker-3` (Kubeflow's operators),
 # `lora-vega-launcher-x7x7x` (MPI), `lora-vega-node-0-0-x7x7x` (JobSet). Of one word before the role it may be a thread.
 _ROLE_POD = lazy(
-    r"(?<![\w./-])(?:(?P<job>[a-z][a-z0-9]*(?:-[a-z0-9]+){1,12})-(?:worker|master|launcher|chief|ps|evaluator)-\d{1,5}"
+    rf"(?<![\w./-])(?:(?P<job>[a-z][a-z0-9]*(?:-[a-z0-9]+){{1,12}})-(?:{ROLES})-\d{{1,5}}"
     r"|[a-z][a-z0-9-]{2,50}-launcher-[bcdfghjklmnpqrstvwxz2456789]{5}"
     r"|[a-z][a-z0-9-]{2,50}-\d{1,5}-\d{1,5}-(?=\d*[a-z])[bcdfghjklmnpqrstvwxz2456789]{5})(?![\w-])",
     re.ASCII,

@@ -108,7 +108,7 @@ class Memory:
         if _PLAIN_HOST.match(short):
             # Of `worker-3.some-job.svc.cluster.local` the domain is what tells, and the name what one needs.
             return bare if full == short else short
-        stand_in = self._hosts.get(full) or self._hosts.get(short) or self.stand_ins.of("host", short)
+        stand_in = self._hosts.get(full) or self._hosts.get(short) or self.stand_ins.of_host(short)
         # Of a name with a domain, "data" or "login" alone are words. One or two letters are a word in any text.
         forms = (full, short) if full == short or any(char in short for char in "-0123456789") else (full,)
         for form in forms:
