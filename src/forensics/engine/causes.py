@@ -25,6 +25,7 @@ explains is a root. The rules, in this order:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -52,6 +53,7 @@ from forensics.engine.steps import StepClock
 from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import QUOTED, Observation
+from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
 # What says that a launcher or a scheduler started the run again, or that it goes on from where it was.
@@ -59,6 +61,10 @@ AUTOMATIC = frozenset({"worker-group-restarted", "worker-restart", "run-resumed"
 
 # Areas of what a program, its settings and its data bring about: it is mended before the next start by hand.
 OF_PROGRAMS = frozenset({"code", "config", "data"})
+# What a program's own exception says of when it was raised.
+_AT_STEP = lazy(
+    r"\b(?:at|in|on|during|after) (?:the )?(?:global |training )?(?:step|iteration|iter)[ =:#]{1,2}(\d{1,12})\b", re.I
+)
 OF_STARTS = frozenset({"module-not-found", "import-name-missing", "arguments-rejected", "command-not-found"})
 
 
@@ -372,7 +378,10 @@ def roots(linked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def with_step(observation: Observation, steps: StepClock, world: World, rank: int | None) -> Observation:
-    """The observation with the last step that the run had recorded before it, where it names none itself."""
+    """The observation with the last step that the run had recorded before it, where it names none itself.
+
+    A step that stands in the text of an exception counts where it lies between that record and the next one but one.
+    """
     if observation.step is not None:
         return observation
     of = rank if rank is not None else world.of(observation)
@@ -385,4 +394,7 @@ def with_step(observation: Observation, steps: StepClock, world: World, rank: in
             observation if observation.epoch is not None else replace(observation, epoch=steps.last_epoch(observation))
         )
     epoch = found.epoch if observation.epoch is None else observation.epoch
+    told = _AT_STEP.search(observation.evidence[0].text) if observation.signature == GENERIC_EXCEPTION else None
+    if told is not None and 0 < int(told[1]) - found.step <= 2 * steps.interval(observation.evidence[0].file):
+        return replace(observation, step=int(told[1]), step_is="exact", step_unit=found.unit, epoch=epoch)
     return replace(observation, step=found.step, step_is="last_seen", step_unit=found.unit, epoch=epoch)

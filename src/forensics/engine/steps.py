@@ -94,6 +94,12 @@ class StepClock:
             return above[-1] if above else None
         return max((records[-1][1] for records in self.epochs.values()), default=None)
 
+    def interval(self, file: str) -> int:
+        """Steps from the record before the last one of a file to that; 0 where there is none, or it is not behind."""
+        marks = self.marks.get(file, ())
+        before = next((mark.step for mark in reversed(marks) if mark.step != marks[-1].step), None)
+        return 0 if before is None else max(0, marks[-1].step - before)
+
     def learns_after(self, observation: Observation, least: int = 5) -> bool:
         """True where `least` losses or more follow an event in its file, and all of them are finite."""
         evidence = observation.evidence[0]
