@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from forensics.parsers import prefixes
 from forensics.parsers.instruments import is_instrument, name_of
+from forensics.parsers.metric_lines.heads import end_of_head
 from forensics.parsers.metric_lines.pieces import LONGEST
 from forensics.parsers.names import HELD_OUT, canonical, factor, is_objective
 from forensics.parsers.severity import MESSAGES
@@ -91,9 +92,11 @@ _COUNTED = re.compile(
     r"|^\[(?P<epoch3>\d+)/\d+\] ?\[(?P<step3>\d+)/\d+\]",
     re.A,
 )
-# A loop's own counter in front of all: `[ 660] train_loss=0.31`, `[0140/2000] loss: 0.31`, `140 train_loss=0.31`.
+# A loop's own counter in front of all: `[ 660] train_loss=0.31`, `[0140/2000] loss: 0.31`, `140 train_loss=0.31`,
+# `Train [140/2000] Loss: 0.31`.
 _LEADING = re.compile(
-    r"\s*(?:\[ *(?P<step>\d+)(?: ?/ ?(?P<total>\d+))?\]:?|(?P<step2>\d+)(?:/(?P<total2>\d+))?[:,]?) +(?=[A-Za-z|])",
+    r"\s*(?:(?:[Tt]rain(?:ing)?:? )?\[ *(?P<step>\d+)(?: ?/ ?(?P<total>\d+))?\]:?"
+    r"|(?P<step2>\d+)(?:/(?P<total2>\d+))?[:,]?)(?: +[|-])? +(?=[A-Za-z])",
     re.A,
 )
 _KERAS = re.compile(r" *(\d+)/(\d+) (?:\[=|━|- \d)", re.A)
@@ -373,10 +376,16 @@ def _read_message(text: str, at: int) -> Reading | None:
     return _read_sentence(text[:end], start) or _read_keyed(text[:end], start)
 
 
-def _leading(text: str, at: int, first_value: int) -> re.Match[str] | None:
-    """The counter in front of a message. A number without brackets is one where the first key follows it at once."""
-    m = _LEADING.match(text, at)
-    if m is None or m["step"]:
+def _leading(text: str, at: int, message: int, first_value: int) -> re.Match[str] | None:
+    """The counter in front of a message, which begins behind a logger's head where there is one.
+
+    A number without brackets is one where the first key follows it at once. Behind a head that of a process or a rank
+    may stand: a counter names its total there.
+    """
+    m = _LEADING.match(text, message)
+    if m is None or (message > at and not (m["total"] or m["total2"])):
+        return None
+    if m["step"]:
         return m
     between = text[m.end() : first_value]
     return m if len(_key(between)[0]) == len(between.strip().rstrip(":= \"'->")) else None
@@ -413,6 +422,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     bar_start, bar_end = bar.span() if bar else (-1, -1)
     after_epoch = False
     last = at
+    message = end_of_head(text, at)
     first_value, before_it = -1, ""
     last_value = (0, 0, False)
     step_key = ""
@@ -435,7 +445,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         timed = not (bar or open_bar or keras) and (name == "throughput" or key.lower() in _PACES)
         if (per_step := _PER_STEP.match(text, end) if timed else None) is not None:
             name = "step_time"
-        if key in ("Train", "train") and explicit:
+        if key in ("Train", "train") and explicit and start >= message:  # NeMo's head names `train:88` of the source
             if re.match(r"\]?\s*\[", text[end : end + 4]):
                 name = "epoch"
             elif left.rstrip().endswith("[") and _OF.match(text, end):
@@ -490,8 +500,8 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         return None
     start, end, explicit = last_value
     alone = False
-    if explicit and end - at < _KEY_REACH and not text[end:].strip().rstrip("."):
-        before = text[at:start]
+    if explicit and end - message < _KEY_REACH and not text[end:].strip().rstrip("."):
+        before = text[message:start]
         alone = len(_key(before)[0]) == len(before.strip().rstrip(":= \"'->"))
     kind = "line"
     if bar is not None and "step" not in fields:
@@ -503,10 +513,10 @@ def _read_keyed(text: str, at: int) -> Reading | None:
     if tune := _TORCHTUNE.match(text[at:]):
         fields["step"] = Field("step", at + tune.start("step"), at + tune.end("step"))
         fields["epoch"] = Field("epoch", at + tune.start("epoch"), at + tune.end("epoch"))
-    if "step" not in fields and "epoch" not in fields and (counted := _COUNTED.search(text[at:])):
+    if "step" not in fields and "epoch" not in fields and (counted := _COUNTED.search(text[message:])):
         for role in ("step", "epoch"):
             begin, stop = next(counted.span(f"{role}{form}") for form in ("", "2", "3") if counted[f"{role}{form}"])
-            fields[role] = Field(role, at + begin, at + stop)
+            fields[role] = Field(role, message + begin, message + stop)
     if open_bar:
         which = "n" if open_bar.group("n") else "n2"
         fields["step"] = Field("step", open_bar.start(which), open_bar.end(which))
@@ -515,7 +525,7 @@ def _read_keyed(text: str, at: int) -> Reading | None:
         fields["step"] = Field("step", *keras.span(1))
     if "step" not in fields and (word := _STEP_WORD.search(text, at)):
         fields["step"] = Field("step", word.start(1), word.end(1))
-    if not {"step", "epoch"} & fields.keys() and (leading := _leading(text, at, first_value)):
+    if not {"step", "epoch"} & fields.keys() and (leading := _leading(text, at, message, first_value)):
         for role in ("step", "total"):
             group = role if leading["step"] else f"{role}2"
             if leading[group]:
