@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 # Before the titles, and before each row, may stand the label of the process: `0: `, `[default0]:`, `node-1  | `.
 _COLUMN_HEADER = lazy(
     rb"^(?P<label>(?:[^\s|:]{1,80} *[:|] ?|\[[^\]\n]{1,80}\](?:<\w{1,10}>)?:? ?|\([^()\n]{1,80}\) ?)??)"
-    rb"(?P<titles>[ \t]*(?:Epoch +GPU_mem(?: +[A-Za-z_]\w*){2,12}"
+    rb"(?P<titles>[ \t]*(?:Epoch +(?:GPU|gpu)_mem(?: +[A-Za-z_]\w*){2,12}"
     rb"|[A-Za-z_]\w*(?:[ \t]*\|[ \t]*[A-Za-z_]\w*){2,12}))[ \t\r]*$",
     re.M,
 )
+# The terms of YOLO's loss, and their sum, before v6.2 called them losses.
+_YOLO = {"box": "loss_part", "giou": "loss_part", "obj": "loss_part", "cls": "loss_part", "total": "loss"}
 _ITERATION = lazy(rb"\*{4,} Iteration (\d{1,15}) \*{4,}")
 
 
@@ -92,9 +94,10 @@ def nulls(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl
 
 
 def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl.DataFrame]:
-    """Tables whose header names the columns: Ultralytics' (box, cls, dfl loss an epoch) and OpenAI Baselines' (kl, ..).
+    """Tables whose header names the columns: YOLO's (box, cls, .. loss an epoch) and OpenAI Baselines' (kl, ..).
 
-    Ultralytics prints the terms of its loss and not their sum, which is what it optimises: `loss` is the sum.
+    YOLOv5 from v6.0 on and Ultralytics print the terms of the loss and not their sum, which is what they optimise:
+    `loss` is the sum.
     """
     import polars as pl
 
@@ -103,7 +106,8 @@ def columns(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[
         line, counted = first_line, 0
         for header in _COLUMN_HEADER.finditer(data):
             titles = header.group("titles").decode("utf-8", "replace").replace("|", " ").split()
-            names = [canonical(title) for title in titles]
+            known = _YOLO if titles[0] == "Epoch" else {}
+            names = [known.get(title.lower()) or canonical(title) for title in titles]
             if not set(names) & ANCHORS or (names[0] in ("step", "epoch") and b"|" in header.group("titles")):
                 continue  # the latter are read by `tables`
             line += data.count(b"\n", counted, header.end())

@@ -58,7 +58,9 @@ _HEADER = (
 )
 _RULE = r"(?-u:-{12,}[ \t\r]*$)"
 # Headers of tables whose columns `notices.columns` knows.
-_TITLES = r"[ \t]Epoch +GPU_mem |vf_loss "
+_TITLES = r"[ \t]Epoch +(?:GPU|gpu)_mem |vf_loss "
+# What evaluations of detectors begin with, for `detections.evaluations`.
+_EVALUATED = r"[ \t]Class +Images +[TLI]|copypaste: "
 # Headers of tables that count in their first column, for `tables.titled`.
 COUNTER_TITLE = r"(?:global[ _])?(?:step|iter|iteration|epoch)s?"
 BARS = "|│┃"
@@ -83,18 +85,23 @@ class Pieces(NamedTuple):
     starts: Sequence[int]  # number of the first line of each window
     titled: bool  # whether there may be tables that `notices.columns` knows
     counted: bool  # whether there may be tables that count in their first column
+    evaluated: bool  # whether there may be evaluations of detectors
     nulls: bool  # whether there may be losses that are null
 
     @property
     def nothing(self) -> bool:
         """Whether there is nothing to read."""
         frames = (self.likely, self.others, self.bars, self.rare, self.precisions)
-        return not (self.titled or self.counted or self.nulls) and all(frame.is_empty() for frame in frames)
+        return not (self.titled or self.counted or self.evaluated or self.nulls) and all(
+            frame.is_empty() for frame in frames
+        )
 
 
 @cache
 def _any() -> str:
-    return "|".join((_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES, _COUNTED_TITLES))
+    return "|".join(
+        (_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES, _COUNTED_TITLES, _EVALUATED)
+    )
 
 
 def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
@@ -135,6 +142,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         precise=text.str.contains(PRECISION),
         titled=text.str.contains(_TITLES),
         counted=text.str.contains(_COUNTED_TITLES),
+        evaluated=text.str.contains(_EVALUATED),
     )
     likely, others = halves(pieces, marked["likely"])
     return Pieces(
@@ -147,6 +155,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         starts=tuple(first for _, first in windows),
         titled=bool(marked["titled"].any()),
         counted=bool(marked["counted"].any()),
+        evaluated=bool(marked["evaluated"].any()),
         nulls=any(NULL.search(data) for data, _ in windows),
     )
 

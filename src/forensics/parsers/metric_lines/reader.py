@@ -31,8 +31,9 @@ _VALUE = (
     r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
     r"|(?i:nan|inf(?:inity)?)(?![A-Za-z_]))"
 )
-# A number that is no part of a name (`Acc@1`, `mtp_1`), of a unit in a key (`lr(1e-4):`) or of the words around it.
-_NUMBER = re.compile(rf"(?<![\w.@])((?>{_VALUE}))(?!\)\s*[:=])(?!\s+iterations)", re.A)
+# A number that is no part of a name (`Acc@1`, `mtp_1`, `mAP@.5:.95`), of a unit in a key (`lr(1e-4):`) or of the words
+# around it.
+_NUMBER = re.compile(rf"(?<![\w.@])(?<!@\.5:)(?<!@0\.5:)((?>{_VALUE}))(?!\)\s*[:=])(?!\s+iterations)", re.A)
 _PAIR = re.compile(
     rf"""["']([^"'{{}}]{{1,80}})["']\s*:\s*(?:np\.float\d+\(|tensor\()?["']?({_VALUE})(?=["')\s,}}]|/\d{{1,12}}["'])""",
     re.A,
