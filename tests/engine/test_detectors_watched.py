@@ -189,3 +189,15 @@ def test_batches_of_epochs_are_told_as_such(tmp_path: Path) -> None:
     steps = [f"step {n} loss: {2 - n / 500:.4f}\n" for n in range(1, 501)]
     (tmp_path / "x.log").write_text("".join(steps))
     assert "step 500" in analyse([str(tmp_path)], Options(threads=1)).summary
+
+
+# --- nothing predicted ------------------------------------------------------------------------------------------------
+
+
+def test_evaluations_that_find_nothing_while_the_loss_falls() -> None:
+    falling = [2 / (1 + i / 4) for i in range(12)]
+    assert "no-detections" in seen({"loss": falling, "predictions": [0.0] * 6})
+    assert "no-detections" not in seen({"loss": falling, "predictions": [0.0] * 4})
+    assert "no-detections" not in seen({"loss": [2.0] * 12, "predictions": [0.0] * 6})
+    assert "no-detections" not in seen({"loss": falling, "predictions": [0.0] * 6, "bbox/AP": [None] * 6 + [0.0, 3.1]})
+    assert "no-detections" in seen({"loss": falling, "predictions": [0.0] * 6, "bbox/AP": [NAN] * 6})

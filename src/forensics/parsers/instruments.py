@@ -29,6 +29,8 @@ _IOU = r"(?:50|75|0?[.](?:50?|75))"
 _DETECTION = lazy(
     rf"(?i)(?:^|[/_.])(?:(?:bbox|segm|coco|val|box)_)?m?ap(?:[_@-]?{_IOU})?(?:[:_-](?:95|0?[.]95))?(?:\([bmp]\))?$"
 )
+# How many detections an evaluation counts, where it says that there are none (`metric_lines.detections`).
+PREDICTIONS = "predictions"
 _UPDATES = lazy(r"(?i)update[a-z_/]*ratio|(?:^|/)update_to_weight")
 # F1 as the mean over classes: `val_f1_macro`, and scikit-learn's `macro avg/f1-score`.
 MACRO_F1 = lazy(r"(?i)(?:^|[/_. ])(?:f1(?:[_-]?score)?[/_. -]?macro|macro(?:[_ ]?avg)?[/_. -]f1(?:[_-]?score)?)$")

@@ -140,6 +140,7 @@ REGISTRY: Mapping[str, Detector] = {
         instruments.dead_units,
         instruments.logits_grow,
         instruments.detection_metric_zero,
+        instruments.nothing_predicted,
     )
 }
 

@@ -13,7 +13,7 @@ from forensics.engine.detectors.names import has, names_where, quarters
 from forensics.engine.detectors.ranked import correlation
 from forensics.engine.detectors.series import RL_NAMES, Sign, Stream, merge, number, segments, streams
 from forensics.model import Observation
-from forensics.parsers.instruments import FROZEN, LOGITS, is_average_precision, is_dead_share
+from forensics.parsers.instruments import FROZEN, LOGITS, PREDICTIONS, is_average_precision, is_dead_share
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,6 +131,42 @@ def logits_grow(
     return merge(signs, found, ())
 
 
+def _loss_fell(metrics: pl.DataFrame, records: int, gain: float) -> bool:
+    """Whether every training loss of `records` and more is lower by `gain` of itself in its last quarter."""
+    total = "loss" if has(metrics, "loss") else "loss_part"
+    fell = []
+    for stream in (s for s in streams(metrics, (total,)) if not s.names & RL_NAMES):
+        _, curve = stream.curve(total)
+        if len(curve) >= records and all(map(math.isfinite, curve)):
+            first, last = quarters(curve)
+            fell.append(first > 0 and last < (1 - gain) * first)
+    return bool(fell) and all(fell)
+
+
+def nothing_predicted(
+    metrics: pl.DataFrame, observations: Sequence[Observation], *, evaluations: int = 5, gain: float = 0.2
+) -> tuple[Observation, ...]:
+    """Evaluations count no prediction and none gives an average precision, although the training loss has fallen.
+
+    evaluations: the fewest; the first ones may well find nothing. gain: as for `detection_metric_zero`.
+    """
+    if not has(metrics, PREDICTIONS) or not _loss_fell(metrics, evaluations, gain):
+        return ()
+    precisions = names_where(metrics, is_average_precision)
+    signs: list[Sign] = []
+    found = streams(metrics, (PREDICTIONS, *precisions))
+    for stream in found:
+        if any(v is not None and math.isfinite(v) for name in precisions for v in stream.column(name)):
+            return ()
+        at, counts = stream.curve(PREDICTIONS)
+        if len(counts) < evaluations or any(counts):
+            continue
+        note = f"{len(at)} evaluations find nothing at all, and the training loss has fallen"
+        shown = tuple(stream.evidence(i, PREDICTIONS) for i in (at[0], at[-1]))
+        signs.append(Sign(stream, at[0], shown, note, PREDICTIONS))
+    return merge(signs, found, ())
+
+
 def detection_metric_zero(
     metrics: pl.DataFrame, observations: Sequence[Observation], *, evaluations: int = 5, gain: float = 0.2
 ) -> tuple[Observation, ...]:
@@ -143,14 +179,7 @@ def detection_metric_zero(
     names = names_where(metrics, is_average_precision)
     if not names:
         return ()
-    total = "loss" if has(metrics, "loss") else "loss_part"
-    fell = []
-    for stream in (s for s in streams(metrics, (total,)) if not s.names & RL_NAMES):
-        _, curve = stream.curve(total)
-        if len(curve) >= evaluations and all(map(math.isfinite, curve)):
-            first, last = quarters(curve)
-            fell.append(first > 0 and last < (1 - gain) * first)
-    if not fell or not all(fell):
+    if not _loss_fell(metrics, evaluations, gain):
         return ()
     signs: list[Sign] = []
     found: list[Stream] = []

@@ -7,8 +7,11 @@
     copypaste: AP,AP50,AP75,APs,APm,APl
     copypaste: 21.4473,29.4910,23.2137,8.9807,21.3006,31.7864
 
+    No predictions from the model!
+
 The columns are those of YOLO's `val.py` (`Targets`, later `Labels`, since v6.2 `Instances`) and of `get_desc` of
-Ultralytics' validators; the lines are written by `print_csv_format` of detectron2/evaluation/testing.py.
+Ultralytics' validators; the lines are written by `print_csv_format` of detectron2/evaluation/testing.py. The sentence
+is that of `COCOEvaluator` and `LVISEvaluator`, once for each task (boxes, masks).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from forensics.parsers.instruments import is_average_precision
+from forensics.parsers.instruments import PREDICTIONS, is_average_precision
 from forensics.parsers.metric_lines import to_float
 from forensics.parsers.metric_lines.rows import KEY_PER_PIECE, Context, shaped
 from forensics.patterns import lazy
@@ -30,17 +33,21 @@ _ALL = lazy(rb"\ball +\d{1,9} +(?P<objects>\d{1,12})(?P<values>(?: +[-+.\deEnaN]
 _ROW_WITHIN = 3  # lines below the header, where something else may have been printed
 _COPIED = lazy(rb"copypaste: (?P<said>[^\r\n]{1,2000})")
 _TASK = "Task: "
+_NONE = lazy(rb"No predictions from the model!")
 
 _Row = tuple[int, int, str, float]  # line, place in it, name, value
 
 
 def evaluations(windows: Sequence[tuple[bytes, int]], context: Context) -> Iterator[pl.DataFrame]:
-    """The average precisions of whole evaluations; one over no objects says nothing, nor does NaN."""
+    """The average precisions of whole evaluations, and where they say that nothing is predicted.
+
+    An evaluation over no objects says nothing, nor does NaN.
+    """
     import polars as pl
 
     rows: list[_Row] = []
     for data, first in windows:
-        rows += [*_of_tables(data, first), *_of_copied(data, first)]
+        rows += [*_of_tables(data, first), *_of_copied(data, first), *_of_none(data, first)]
     if rows:
         types = {"line": pl.Int64, "order": pl.Int64, "name": pl.String, "value": pl.Float64}
         frame = pl.DataFrame(rows, schema=types, orient="row").with_columns(sub=pl.lit(0, pl.Int64))
@@ -94,6 +101,14 @@ def _of_copied(data: bytes, first: int) -> Iterator[_Row]:
         else:
             yield from _told(line, names, said.split(","))
             names = []
+
+
+def _of_none(data: bytes, first: int) -> Iterator[_Row]:
+    line, counted = first, 0
+    for m in _NONE.finditer(data):
+        line += data.count(b"\n", counted, m.start())
+        counted = m.start()
+        yield line, 0, PREDICTIONS, 0.0
 
 
 def _told(line: int, names: Sequence[str], values: Sequence[str], objects: int = 1) -> Iterator[_Row]:

@@ -60,7 +60,7 @@ _RULE = r"(?-u:-{12,}[ \t\r]*$)"
 # Headers of tables whose columns `notices.columns` knows.
 _TITLES = r"[ \t]Epoch +(?:GPU|gpu)_mem |vf_loss "
 # What evaluations of detectors begin with, for `detections.evaluations`.
-_EVALUATED = r"[ \t]Class +Images +[TLI]|copypaste: "
+_EVALUATED = r"[ \t]Class +Images +[TLI]|copypaste: |No predictions from the model!"
 # Headers of tables that count in their first column, for `tables.titled`.
 COUNTER_TITLE = r"(?:global[ _])?(?:step|iter|iteration|epoch)s?"
 BARS = "|│┃"
