@@ -39,3 +39,29 @@ def test_other_data_raise_it_a_little(tmp_path: Path, later: float) -> None:
 
 def test_a_loss_that_comes_back_is_not_lost(tmp_path: Path) -> None:
     assert analyse([str(log(tmp_path, 5.2, back=True))], Options(threads=1)).verdict != "diverged"
+
+
+def early(folder: Path, later: float, *, wanders: float = 0.0) -> Path:
+    """From ln 50257 down to 4.4 in 60 records, and then for 90 at a level of `later`."""
+    draw = random.Random(7)
+    lines = []
+    for i in range(150):
+        loss = 2.2 + 8.7 * math.exp(-i / 42) + wanders * math.sin(i / 4)
+        if i >= 60:
+            loss += (later - loss) * min((i - 60) / 15, 1.0)
+        lines.append(f"iter {10 * i}: loss {loss + draw.gauss(0, 0.05):.4f}, time 212ms, mfu 38.11%\n")
+    (folder / "train.log").write_text("".join(lines))
+    return folder
+
+
+def test_a_loss_that_is_lost_while_it_still_falls_steeply(tmp_path: Path) -> None:
+    found = analyse([str(early(tmp_path, 7.6))], Options(threads=1))
+    assert found.verdict == "diverged" and found.findings[0].name == "loss-divergence"
+    assert 590 <= (found.findings[0].step or 0) <= 650
+
+
+@pytest.mark.parametrize(("later", "wanders"), [(5.2, 0.0), (6.6, 1.2)])
+def test_a_small_rise_after_a_steep_fall_or_one_of_a_curve_that_wanders_as_far(
+    tmp_path: Path, later: float, wanders: float
+) -> None:
+    assert analyse([str(early(tmp_path, later, wanders=wanders))], Options(threads=1)).verdict == "healthy"

@@ -47,6 +47,8 @@ _ENDING = 25
 _SLOW = 0.85  # how sure a rise is that takes longer than an instability does
 # Of the level that the run began at: where a slow rise ends at least, and how far down the run had come before it.
 _ABOVE, _LEARNED = 1.25, 0.6
+# Records to either side over which a curve may wander: half of the width that levels are taken over.
+_WANDER = 5
 # A rise over how far the loss usually jumps from one epoch to the next: means and sums that begin anew with each epoch
 # rise again and again.
 _OVER_TEETH = 3.0
@@ -96,10 +98,13 @@ def spread_about(values: Sequence[float], level: Sequence[float]) -> float:
     return median(abs(v - m) for v, m in zip(values, level, strict=True)) if values else 0.0
 
 
-def roughness(values: Sequence[float]) -> float:
-    """Median distance of values from the middle of their neighbours: the noise, whatever the trend; inf of few."""
-    around = zip(values, values[1:], values[2:], strict=False)
-    return median(abs(b - (a + c) / 2) for a, b, c in around) if len(values) >= 10 else math.inf
+def roughness(values: Sequence[float], reach: int = 1) -> float:
+    """Median distance of values from the middle of those `reach` before and behind them; inf of few.
+
+    It is the noise, whatever the trend; with a longer reach also what a curve wanders within it.
+    """
+    around = zip(values, values[reach:], values[2 * reach :], strict=False)
+    return median(abs(b - (a + c) / 2) for a, b, c in around) if len(values) >= 10 * reach else math.inf
 
 
 def noise_of(values: Sequence[float]) -> float:
@@ -226,8 +231,8 @@ def _diverged(
     plain = low >= ratio * best and (rise >= lost * max(first - best, 0.0) or steep)
     if not plain and (best < _NATS or rise < _NATS):
         return None
-    if far or not plain:  # a level that lags behind a steep fall makes noise of the fall itself
-        spread = min(spread, roughness(curve[: best_at + 1]))
+    # A level that lags behind a steep fall makes noise of the fall itself.
+    spread = min(spread, roughness(curve[: best_at + 1], 1 if far or not plain else _WANDER))
     if rise < noise * spread:
         return None
     if (short or first - best < 0.05 * first) and not far:
