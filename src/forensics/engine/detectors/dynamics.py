@@ -276,8 +276,9 @@ def majority_class(
 ) -> tuple[Observation, ...]:
     """Accuracy stands still in the second half of the record at what one class alone gives.
 
-    Recalls say so (1 for one class and exactly 0 for all others, all that time), the macro F1 (`_of_one`), or an F1 of
-    the positive class that is exactly 0 while most samples are right.
+    Recalls say so (1 for one class and exactly 0 for all others, all that time; where all classes are shown no accuracy
+    need be logged), the macro F1 (`_of_one`), or an F1 of the positive class that is exactly 0 while most samples are
+    right.
     records, evaluations: the fewest accuracies of training batches and of held-out data in that half. flat: range of
         the accuracy there (V6: 0.5 %).
     """
@@ -290,6 +291,9 @@ def majority_class(
     found: list[Stream] = []
     for stream in streams(metrics, ("accuracy", "eval_accuracy", "loss", *recalls, *scores, *binary)):
         if not {"accuracy", "eval_accuracy"} & stream.columns.keys():
+            alone = _recalled_alone(stream, recalls, evaluations)
+            found += [stream] if alone is not None else []
+            signs += [alone] if alone is not None else []
             continue
         found.append(stream)
         told = (
@@ -334,6 +338,20 @@ def _one_class(
         shown = tuple(stream.evidence(i, name, "loss", score) for i in (at[half], at[0], at[-1]))
         return Sign(stream, at[half], shown, note, name)
     return None
+
+
+def _recalled_alone(stream: Stream, recalls: Sequence[str], least: int) -> Sign | None:
+    """The sign that the recalls give by themselves: in the later half of each one is 1 and all others are exactly 0."""
+    curves = {r: stream.curve(r) for r in recalls if r in stream.columns}
+    given = {r: dict(list(zip(*curve, strict=True))[len(curve[0]) // 2 :]) for r, curve in curves.items()}
+    if len(given) < 2 or (found := _one_recalled(given, least)) is None:
+        return None
+    one, none = found
+    records, values = curves[none[0]]
+    start = next(i for k, i in enumerate(records) if not any(values[k:]))
+    note = f"{none[0]} is 0 from {stream.where(start)} on, and {one} 1"
+    shown = tuple(stream.evidence(i, none[0]) for i in dict.fromkeys((start, records[-1])))
+    return Sign(stream, start, shown, note, none[0])
 
 
 def _no_positives(stream: Stream, name: str, scores: Sequence[str], least: int, flat: float) -> Sign | None:

@@ -11,6 +11,7 @@ a bound that only logs without any regularity reach.
     bars        frames of progress bars
     notices     overflow messages, summaries of detection, losses that are null, two tables of known columns
     detections  evaluations of detectors: YOLO's table, detectron2's lines
+    class_reports  scikit-learn's reports of all classes
     tables      tables whose header names the columns, the first of which counts
     neighbours  what only other lines can tell: steps of dicts and blocks, repeated frames, differences
     rows        the rows that all of these make
@@ -120,7 +121,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
     pieces = cut(windows)
     if pieces.nothing:  # loading what would read them takes longer than a short log
         return pl.DataFrame(schema=schema(METRICS_COLUMNS))
-    from forensics.parsers.metric_lines import bars, detections, neighbours, notices, tables, templates
+    from forensics.parsers.metric_lines import bars, class_reports, detections, neighbours, notices, tables, templates
     from forensics.parsers.metric_lines.rows import KEY_PER_LINE, Context
 
     context = Context(
@@ -139,6 +140,7 @@ def _extract_batch(logs: Sequence[LogText], voted: frozenset[str]) -> pl.DataFra
         *(notices.columns(windows, context) if pieces.titled else ()),
         *(notices.nulls(windows, context) if pieces.nulls else ()),
         *(detections.evaluations(windows, context) if pieces.evaluated else ()),
+        *(class_reports.recalls(windows, context) if pieces.reported else ()),
         *(tables.titled(windows, context) if pieces.counted else ()),
     ]
     frames = [frame for frame in frames if not frame.is_empty()]

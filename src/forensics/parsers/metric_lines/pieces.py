@@ -59,6 +59,7 @@ _HEADER = (
 _RULE = r"(?-u:-{12,}[ \t\r]*$)"
 # Headers of tables whose columns `notices.columns` knows.
 _TITLES = r"[ \t]Epoch +(?:GPU|gpu)_mem |vf_loss "
+REPORTED = r"precision +recall +f1-score +support"  # of the tables that `class_reports` reads
 # What evaluations of detectors begin with, for `detections.evaluations`.
 _EVALUATED = r"[ \t]Class +Images +[TLI]|copypaste: |No predictions from the model!"
 # Headers of tables that count in their first column, for `tables.titled`.
@@ -86,21 +87,21 @@ class Pieces(NamedTuple):
     titled: bool  # whether there may be tables that `notices.columns` knows
     counted: bool  # whether there may be tables that count in their first column
     evaluated: bool  # whether there may be evaluations of detectors
+    reported: bool  # whether there may be reports of all classes
     nulls: bool  # whether there may be losses that are null
 
     @property
     def nothing(self) -> bool:
         """Whether there is nothing to read."""
         frames = (self.likely, self.others, self.bars, self.rare, self.precisions)
-        return not (self.titled or self.counted or self.evaluated or self.nulls) and all(
-            frame.is_empty() for frame in frames
-        )
+        tables = (self.titled, self.counted, self.evaluated, self.reported, self.nulls)
+        return not any(tables) and all(frame.is_empty() for frame in frames)
 
 
 @cache
 def _any() -> str:
     return "|".join(
-        (_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES, _COUNTED_TITLES, _EVALUATED)
+        (_LIKELY, COUNTER_STEP, RECORD_STEP, BAR, OVERFLOW, PRECISION, _TITLES, _COUNTED_TITLES, _EVALUATED, REPORTED)
     )
 
 
@@ -143,6 +144,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         titled=text.str.contains(_TITLES),
         counted=text.str.contains(_COUNTED_TITLES),
         evaluated=text.str.contains(_EVALUATED),
+        reported=text.str.contains(REPORTED),
     )
     likely, others = halves(pieces, marked["likely"])
     return Pieces(
@@ -156,6 +158,7 @@ def cut(windows: Sequence[tuple[bytes, int]]) -> Pieces:
         titled=bool(marked["titled"].any()),
         counted=bool(marked["counted"].any()),
         evaluated=bool(marked["evaluated"].any()),
+        reported=bool(marked["reported"].any()),
         nulls=any(NULL.search(data) for data, _ in windows),
     )
 
