@@ -390,6 +390,14 @@ def test_a_loss_at_chance_whose_steps_are_counted_by_epoch() -> None:
     assert "loss-at-chance" not in seen(metrics.with_columns(step=steps))  # it may have begun anew
 
 
+@pytest.mark.parametrize(("epochs", "told"), [(20, True), (14, False)])
+def test_a_loss_at_chance_over_many_epochs_of_a_few_records(epochs: int, told: bool) -> None:
+    steps = pl.Series([200 * (1 + i % 3) for i in range(3 * epochs)], dtype=pl.Int64)
+    metrics = logged({"loss": [2.303] * 3 * epochs})
+    of_epochs = pl.Series([float(1 + i // 3) for i in range(3 * epochs)])
+    assert ("loss-at-chance" in seen(metrics.with_columns(step=steps, epoch=of_epochs))) is told
+
+
 @pytest.mark.parametrize(
     ("other", "epochs", "told"), [("validation", 30, True), ("validation", 12, False), ("eval", 30, False)]
 )

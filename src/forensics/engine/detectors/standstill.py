@@ -129,10 +129,10 @@ def loss_at_chance(
     """From its start the run's loss stands at ln C, that of a model that holds C classes for equally likely (O1).
 
     records, steps: the fewest to judge by (O1 has 200 steps, which a warm-up takes as well); epochs: where each record
-        is an epoch of its own. Without steps, twice as many records, over an epoch or more. close: relative distance
-        of the loss from ln C (O1: 2 %), for the thousand classes and the vocabularies of _CLASSES. closer: that for
-        fewer classes, whose ln C is a loss that language models have too, and for a batch of samples told apart from
-        each other (contrastive losses), where the log says its size.
+        is an epoch of its own, or each epoch has a few. Without steps, twice as many records, over an epoch or more.
+    close: relative distance of the loss from ln C (O1: 2 %), for the thousand classes and the vocabularies of _CLASSES.
+    closer: that for fewer classes, whose ln C is a loss that language models have too, and for a batch of samples told
+        apart from each other (contrastive losses), where the log says its size.
         One record in twenty may lie further off.
     guessing: relative distance of the accuracy from 1/C, where one is logged beside the loss. If that is chance as
         well, C may be any number, the median of the loss has to be `close`, and nine of ten records within `spread`,
@@ -220,7 +220,8 @@ def _long_from_the_start(part: Stream, records: int, steps: int, epochs: int, st
         return len(over) >= stepless and min(rises) >= 0 and over[-1] - over[0] >= 1
     if any(b[0] < a[0] and b[1] <= a[1] for a, b in itertools.pairwise(told)):  # it began anew
         return False
-    return len(told) >= records and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
+    enough = len(told) >= records or told[-1][1] - told[0][1] >= epochs - 1  # the last epoch counts as well
+    return enough and sum(b[0] - a[0] for a, b in itertools.pairwise(told) if b[0] > a[0]) >= steps
 
 
 def _epochs_of_keras(part: Stream, streams_of_run: Sequence[Stream], epochs: int) -> bool:
