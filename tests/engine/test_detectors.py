@@ -1087,6 +1087,11 @@ def test_reward_that_falls_alone_and_for_long() -> None:
     assert told(reward + low) == ["reward-lost"]
     assert told(reward + half) == []
     assert told(reward + low[:60]) == []
+    # Far below where it began, fewer records are enough
+    deep = [value - 270 for value in low]
+    assert told(reward + deep[:40]) == ["reward-lost"]
+    assert told(reward + deep[:25]) == []
+    assert told(reward + deep[:30] + low[:10]) == []  # on its way back
 
 
 def test_value_loss() -> None:

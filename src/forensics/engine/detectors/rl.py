@@ -206,6 +206,7 @@ def policy_collapse(
     stays: int = 20,
     alone: bool = False,
     lost: float = 0.8,
+    ruined: float = 1.5,
 ) -> tuple[Observation, ...]:
     """The reward falls far below its best and stays there, together with entropy, response length or KL.
 
@@ -214,6 +215,8 @@ def policy_collapse(
         a KL five times its median (R1); a fall of the reward alone may be the environment or the data.
     alone: look for that fall alone, without a companion: at least `lost` of all that the reward had risen is gone, for
         a tenth of the record and five times `stays` or more.
+    ruined: part of all that it had risen by which it falls where 1.5 times `stays` do: it ends far below its beginning,
+        which no untrained policy explains.
     """
 
     def look(part: Stream) -> Sign | None:
@@ -242,8 +245,9 @@ def policy_collapse(
             note += f"; {companion}"
         else:
             first = median(reward[:10])
-            fallen = best - low >= lost * (best - first) > 0
-            if not fallen or len(reward) - k < max(5 * stays, len(reward) // 10):
+            gained, fall = best - first, best - low
+            enough = 1.5 * stays if fall >= ruined * gained else 5 * stays
+            if gained <= 0 or fall < lost * gained or len(reward) - k < max(enough, len(reward) // 10):
                 return None
             note += f" for {len(reward) - k} records; it began at {number(first)}"
         return _sign(part, at[k], (at[best_at], at[-1]), note, "reward", 0.9)
