@@ -902,6 +902,13 @@ def test_a_loss_that_jumps_where_a_late_record_is_continued() -> None:
     assert set(resume_at_5200(falling(200, start=9.0, end=2.0), falling(200, start=5.0, end=2.1))) == {"loss_jumps"}
 
 
+def test_a_smaller_part_of_what_was_learned_that_comes_all_the_way_back() -> None:
+    old = [*falling(100, start=11.0, end=2.1), *settled(2.1, 100)]
+    assert set(resume_at_5200(old, [*falling(120, start=4.0, end=2.1), *settled(2.1, 20)])) == {"loss_jumps"}
+    other = [*falling(120, start=4.0, end=2.7), *settled(2.7, 20)]
+    assert "loss_jumps" not in resume_at_5200(old, other)
+
+
 @pytest.mark.parametrize(
     "new",
     [

@@ -43,19 +43,25 @@ def loss_reset(
     resumed: bool,
     least: float = 0.7,
     most: float = math.inf,
+    regained: float = math.inf,
 ) -> tuple[Observation, ...]:
     """The loss jumps up in one record, stays there for 20 records and more, and is learned down again.
 
     resumed: whether a line of any file of the rank says that the run resumed there, or none does. least, most: part of
-        all progress that is gone (C1: 0.7 is the loss of an untrained model). A record with several jumps is silent:
-        folds, tasks and restarts of a schedule look so by design. A loss that does not come down has diverged.
+        all progress that is gone (C1: 0.7 is the loss of an untrained model); from `regained` on where the loss ends at
+        its old level, within a tenth of the jump: that is the task from before, and other data have another.
+    A record with several jumps is silent: folds, tasks and restarts of a schedule look so by design. A loss that does
+    not come down has diverged.
     """
     parts = list(_parts(metrics))
     signs = []
     for part in parts:
         at, curve = part.curve("loss")
         jumps = list(itertools.islice(_jumps(curve), 2))
-        if len(jumps) != 1 or not least <= jumps[0].share < most or not _is_learned_down(curve, jumps[0]):
+        if len(jumps) != 1 or not _is_learned_down(curve, jumps[0]):
+            continue
+        back = median(curve[-5:]) <= jumps[0].before + 0.1 * (jumps[0].now - jumps[0].before)
+        if not (min(least, regained) if back else least) <= jumps[0].share < most:
             continue
         mark = _mark(part, at[jumps[0].at - 1], at[jumps[0].at], observations)
         if (mark is not None) is resumed:

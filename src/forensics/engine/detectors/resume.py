@@ -431,14 +431,17 @@ def loss_jumps(
     learned: float = 1.5,
     least: float = 0.25,
     most: float = 0.7,
+    regained: float = 0.15,
     records: int = 20,
     noise: float = 12.0,
 ) -> tuple[Observation, ...]:
     """After a resume the loss is far higher than before it, and is learned down again from there.
 
     learned: first loss over last loss of the record before, from which on it tells how much was lost: `least` to `most`
-        of all progress (above that the weights are lost: weights_not_restored). factor: else, because the record before
-        begins late in the run or with weights that were trained already, the new loss over the old one.
+        of all progress (above that the weights are lost: weights_not_restored); from `regained` on where the loss ends
+        at its old level, within a tenth of the jump: that is the task from before, and other data have another.
+    factor: else, because the record before begins late in the run or with weights that were trained already, the new
+        loss over the old one.
     records: the fewest before and after; 9 of the first 10 after it lie above the middle of the jump, and the last ones
         have come down by a tenth of it, which other data does not do. noise: the jump in MADs of the loss (P12).
     """
@@ -454,7 +457,8 @@ def loss_jumps(
         if end <= 0 or jump < noise * median(abs(v - median(past)) for v in past):
             return None
         if start >= learned * end:
-            if now < 1.3 * end or not least <= jump / (start - end) < most:
+            back = median(new[-5:]) <= end + 0.1 * jump
+            if now < 1.3 * end or not (regained if back else least) <= jump / (start - end) < most:
                 return None
         elif now < factor * end:
             return None
