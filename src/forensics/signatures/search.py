@@ -13,10 +13,11 @@ SLUG, ALIAS, TITLE, WHY = 4, 4, 2, 1  # what a word is worth by where it stands
 MOST = 12  # entries that are listed
 NEAREST = 5  # of those that bear only some of the words
 _STOP = frozenset("a an and at by for from in is of on or that the this to was with".split())
-_OF_QUESTIONS = frozenset(
-    "am are be been can could did do does get gets getting go goes going got had has have how i it its keep keeps me "
-    "my no not our should some there they up we were what when where which why will you your".split()
-)
+_ASKING = (
+    "am are be become becomes been can could did do does get gets getting go goes going got had has have how i it its "
+    "keep keeps me my no not our should some suddenly there they turn turned turns up we were what when where which "
+    "why will you your"
+).split()
 _WORD = re.compile(r"[a-z0-9]+")
 _PREFIX = 4  # letters of a word that may be the beginning of another
 
@@ -123,6 +124,10 @@ def _words(*texts: str) -> frozenset[str]:
 
 def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+# Texts are compared in the singular, which makes `goe` of `goes`.
+_OF_QUESTIONS = frozenset((*_ASKING, *map(_singular, _ASKING)))
 
 
 def _has(words: Iterable[str], asked: str) -> bool:
