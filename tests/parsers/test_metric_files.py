@@ -367,3 +367,33 @@ def test_a_step_that_says_of_how_many(tmp_path):
     file = written(tmp_path, "m.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     frame, problem = read(file, Source("m.jsonl", file, Kind.METRICS, file.stat().st_size))
     assert problem is None and frame["step"].to_list() == [0, 40, 80, 120, 160]
+
+
+DOWNLOAD = "Wall time,Step,Value\n1741680000.12,0,11.15\n1741680020.12,20,NaN\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("run-version_0-tag-train_loss.csv", "loss"),
+        ("run-.-tag-loss_train.csv", "loss"),
+        ("run-a_b-tag-train_grad_norm (1).csv", "grad_norm"),
+        ("run-tag-tag-val_loss(12).csv", "eval_loss"),
+    ],
+)
+def test_a_scalar_that_tensorboard_gives_to_download(name, metric, tmp_path):
+    assert looks_like_metrics(DOWNLOAD.encode(), name)
+    got, problem = rows(written(tmp_path, name, DOWNLOAD), "line", "step", "time", "name", "value")
+    assert problem is None
+    assert got == [(2, 0, 1741680000.12, metric, 11.15), (3, 20, 1741680020.12, metric, "nan")]
+
+
+@pytest.mark.parametrize("name", ["tb.csv", "run-a-tag-answer.csv", "tag-train_loss.csv"])
+def test_a_download_whose_name_does_not_tell_the_metric(name):
+    assert not looks_like_metrics(DOWNLOAD.encode(), name)
+    assert "does not say which one" in (data_table(DOWNLOAD.encode(), name) or "")
+
+
+def test_other_columns_of_values_are_no_download():
+    text = b"Wall time,Step,Value,Unit\n1741680000.12,0,11.15,C\n"
+    assert not looks_like_metrics(text, "run-a-tag-train_loss.csv")

@@ -3,7 +3,8 @@
 Read are: JSON lines of any logger (LLaMA-Factory's trainer_log.jsonl, mmengine's scalars.json, detectron2's
 metrics.json, verl's {"step": .., "data": {..}}, fairseq's json format with numbers as strings), trainer_state.json,
 a JSON list of records or an object of equally long lists, CSV (Lightning, timm, Ultralytics, Ray, DeepSpeed's
-monitor), and the files of MLflow's store (mlruns/<experiment>/<run>/metrics/<name>, a line `ms value step` each).
+monitor, what TensorBoard gives to download), and the files of MLflow's store (mlruns/<experiment>/<run>/metrics/<name>,
+a line `ms value step` each).
 NaN and Infinity, which strict JSON forbids, are what one looks for and are kept.
 
 A file that is still being written, or whose writer was killed, ends anywhere: what is whole is read and the second
@@ -67,6 +68,10 @@ _STORED_VALUE = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))
 # mlflow/store/tracking/file_store.py: milliseconds since the epoch, value, step (since 1.0); later versions add others.
 _STORED = lazy(rf"(?P<ms>1\d{{12}}) (?P<value>{_STORED_VALUE})(?: (?P<step>-?\d{{1,18}})(?: \S+){{0,3}})?", re.A)
 _FLAT = lazy(r"\{[^{}]*\}")
+# The columns of a scalar that TensorBoard gives to download (tensorboard/plugins/scalar/scalars_plugin.py), and how its
+# page calls the file. The browser writes an underscore for a slash, and counts files of one name.
+_DOWNLOADED = ["wall time", "step", "value"]
+_DOWNLOAD = lazy(r"run-.*-tag-(?P<tag>.+?)(?: ?\(\d{1,4}\))?\.csv")
 
 _T = TypeVar("_T")
 _Row = tuple[
@@ -99,6 +104,8 @@ def looks_like_metrics(head: bytes, name: str) -> bool:
         return flat and bool(found & {"loss", "eval_loss", "grad_norm", "reward"})
     if lower.endswith((".csv", ".tsv")):
         cells = _cells(first)
+        if _is_downloaded(cells):
+            return _downloaded_tag(lower) is not None
         found = {canonical(cell) for cell in (*cells, _monitor(lower) or "")}
         watched = found & _WATCHED or any(map(is_instrument, cells))
         if len(cells) < 2 or not watched or any(to_float(cell) is not None for cell in cells):
@@ -119,6 +126,8 @@ def data_table(head: bytes, name: str) -> str | None:
     cells = _cells(head.decode("utf-8", "replace").lstrip("\ufeff").split("\n", 1)[0].strip())
     if len(cells) < 2 or any(to_float(cell) is not None for cell in cells):
         return None
+    if _is_downloaded(cells):
+        return "a scalar downloaded from TensorBoard whose name does not say which one (run-…-tag-….csv)"
     if not _LOG_COLUMNS.isdisjoint(cell.lower().lstrip("@_") for cell in cells):
         return None
     return "a table of data: no column of it counts steps, iterations or epochs"
@@ -525,6 +534,18 @@ def _monitor(name: str) -> str | None:
     return m.group(1) if m else None
 
 
+def _is_downloaded(header: Sequence[str]) -> bool:
+    """Whether a header is that of a scalar downloaded from TensorBoard."""
+    return [cell.strip().lower() for cell in header] == _DOWNLOADED
+
+
+def _downloaded_tag(name: str) -> str | None:
+    """The tag of such a file, by its name in small letters, where it is a metric that is known."""
+    m = _DOWNLOAD.fullmatch(name)
+    tags = (m["tag"], m["tag"].replace("_", "/", 1)) if m is not None else ()
+    return next((tag for tag in tags if name_of(tag) not in (None, "step", "epoch")), None)
+
+
 class _Plan(NamedTuple):
     """What the columns of a table are, found once for all its lines: `_rows` finds it for each record.
 
@@ -667,6 +688,8 @@ def _from_csv(text: str, name: str) -> tuple[list[_Row], str | None]:
             flush()
             if any(name_of(cell) for cell in cells):  # Lightning writes the header again when keys appear
                 header = [cell.strip() for cell in cells]
+                if _is_downloaded(header):
+                    header = ["wall_time", "step", _downloaded_tag(name) or "value"]
                 told = [
                     n == 0 or name_of(key) is not None or key in _WHERE_KEYS or key.endswith("_loss")
                     for n, key in enumerate(header)
