@@ -60,6 +60,8 @@ def test_a_loss_is_read_behind_any_head(head: str) -> None:
         "[ 1330/20000] loss: nan": "1330",
         "1330/20000: loss nan": "1330",
         "[1330/20000] | loss nan | lr 3.0e-04": "1330",
+        "[1330/20000] |loss nan|lr 3.0e-04": "1330",
+        "[1330/20000] - loss: nan": "1330",
         "Train [1330/20000] Loss: nan": "1330",
         "[2, 1330] loss: nan": "1330",
         "loss: nan": None,

@@ -97,7 +97,7 @@ _COUNTED = re.compile(
 # `Train [140/2000] Loss: 0.31`.
 _LEADING = re.compile(
     r"\s*(?:(?:[Tt]rain(?:ing)?:? )?\[ *(?P<step>\d+)(?: ?/ ?(?P<total>\d+))?\]:?"
-    r"|(?P<step2>\d+)(?:/(?P<total2>\d+))?[:,]?)(?: +[|-])? +(?=[A-Za-z])",
+    r"|(?P<step2>\d+)(?:/(?P<total2>\d+))?[:,]?)(?: +\| *| +- +| +)(?=[A-Za-z])",
     re.A,
 )
 _KERAS = re.compile(r" *(\d+)/(\d+) (?:\[=|━|- \d)", re.A)
