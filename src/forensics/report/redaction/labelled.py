@@ -11,7 +11,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME
-from forensics.report.redaction.host_shapes import numbered, of_graph, strong, word
+from forensics.report.redaction.host_shapes import numbered, strong, word
 from forensics.report.redaction.memory import Memory, second, telling
 
 # No name goes on behind it, and nothing is called or indexed.
@@ -127,9 +127,6 @@ def labelled(text: str, memory: Memory) -> str:
     def perhaps(name: str) -> str:
         return host(name) if numbered(name) else name
 
-    def plain(name: str) -> str:
-        return host(name) if numbered(name) or (word(name) and not of_graph(name)) else name
-
     def surely(name: str) -> str:
         return host(name) if strong(name) else name
 
@@ -143,9 +140,9 @@ def labelled(text: str, memory: Memory) -> str:
         for pattern in _LABELLED_NUMBERED:
             text = second(pattern, perhaps, text)
         for pattern in (_LABELLED_BESIDE, _LABELLED_ALONE):
-            text = second(pattern, plain, text)
+            text = second(pattern, sure, text)
     if " on " in text or " from " in text or " at " in text or " to " in text:
-        text = second(_SUBMITTED, plain, _SAID.sub(said, text))
+        text = second(_SUBMITTED, sure, _SAID.sub(said, text))
     if "am " in text or "I'm " in text or "his is " in text or "name is " in text:
         text = _I_AM.sub(said, text)
     if "rank" in lowered:

@@ -11,7 +11,7 @@ import re
 
 from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME
-from forensics.report.redaction.host_shapes import of_graph, word
+from forensics.report.redaction.host_shapes import word
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.stand_ins import is_stand_in
 from forensics.report.redaction.words import of_story
@@ -88,7 +88,7 @@ _EACH = lazy(NAME, re.ASCII)
 
 def plain(name: str) -> bool:
     """Whether a host's name is a word that says nothing else: none of logs, code, programs or prose."""
-    return name.isalpha() and word(name) and not of_graph(name) and not of_story(name)
+    return name.isalpha() and word(name) and not of_story(name)
 
 
 def learn(name: str, memory: Memory) -> None:
