@@ -316,3 +316,10 @@ def test_the_message_of_an_exception_called_like_a_key_is_no_secret() -> None:
     assert Redactor().redact("APIKey: Thegiven one") == "APIKey: secret-1 one"
     bare = "COMET ERROR: The given API key Kd83hGs7PlAntQz91LmXw2VbT is invalid"
     assert "secret-1 is invalid" in Redactor().redact(bare)
+
+
+@pytest.mark.parametrize("head", ["[loop.py:88]", "[engine_v2.py:2671]", "[reducer.cpp:3]"])
+def test_a_file_of_source_at_the_head_of_a_line_is_no_host(head: str) -> None:
+    """Open MPI puts a host and a pid there."""
+    assert Redactor().redact(f"{head} step 3") == f"{head} step 3"
+    assert Redactor().redact("[qx7.cs.una.py:88] step 3") == "[host-1:88] step 3"

@@ -65,7 +65,8 @@ PLACES = (
     # Open MPI, collect_env
     place(rf"(\b(?:(?:Local|Remote|Peer) host|Hostname|Node name|System name):\s{{1,12}})({NAME})(?=\s*$)"),
     place(rf"(\bon (?:node|host|vnode) )({NAME})", "on node ", "on host ", "on vnode "),
-    place(rf"(^\[)({NAME})(?=:\d+\])"),  # Open MPI: [host:pid]
+    # Open MPI: [host:pid]; many programs put the file and line of their own source there
+    place(rf"(^\[)(?!\w+\.(?:py|pyx|cc|cpp|cu|c|h):)({NAME})(?=:\d+\])"),
     place(rf"(\[)({NAME})(?=:\d+ ?:\d+\] )", ":"),  # UCX: [host:pid :tid]
     place(rf"(\[(?:mpiexec|proxy:\d+(?::\d+)?|press)@)({NAME})(?=\])", "@"),  # MPICH's Hydra
     place(rf"(\bRUNNING AT )({NAME})", "RUNNING AT"),
