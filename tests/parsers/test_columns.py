@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forensics.engine.pipeline import Options, analyse
+from forensics.model import Identity
 from forensics.parsers.prefixes import clean, vote
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -159,3 +160,10 @@ def test_a_launchers_traceback_below_the_error_of_a_rank_is_not_that_ranks(tmp_p
     (tmp_path / "train.log").write_text("".join(f"[rank{r}]: step {i}\n" for i in range(9) for r in range(4)) + log)
     found = analyse([str(tmp_path)], Options(cache=False)).findings
     assert [f.ranks for f in found if any("SystemError" in e.text for e in f.evidence)] == [None]
+
+
+def test_a_logger_with_a_number_behind_a_dot_is_no_host() -> None:
+    """Modules are called so as well: models.resnet50, gpt.stage1_train."""
+    said = "2026-04-01 08:00:00,123 models.resnet50 rank 3 INFO started"
+    assert clean(said).identity == Identity(rank=3)
+    assert clean(said.replace("models.resnet50", "gpu07.site")).identity == Identity(rank=3, node="gpu07.site")

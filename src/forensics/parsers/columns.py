@@ -15,10 +15,10 @@ _TIME = (
 _BETWEEN = r"(?:\]?(?: {0,8}[|:,/-] {0,8}| {1,8})\[?|\]\[)"
 _END = r"\]?(?: {0,8}[|:,-])? {1,8}"  # of the last column: a bracket behind it is the message's
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)"
-# A name in the sense of RFC 1123 with a number in it: the names of loggers have none, or an underscore.
+# A name in the sense of RFC 1123 with a number before its first dot: loggers have none there, or an underscore.
 _HOST = (
     rf"(?:(?:host|hostname|node)[=:] ?)?(?!{NUMBERED}|{WITHIN}|[\w.-]+\.py\b)"
-    r"(?P<host>[A-Za-z][A-Za-z.-]{0,60}\d[A-Za-z0-9.-]{0,60})"
+    r"(?P<host>[A-Za-z][A-Za-z-]{0,60}\d[A-Za-z0-9.-]{0,60})"
 )
 _RANK = r"(?:[Rr]ank|RANK)[ :=_-]?(?P<rank>\d{1,9})"
 # Words that make a rank behind them one within a host or a group, and no process's of the run.
