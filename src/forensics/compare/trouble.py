@@ -25,8 +25,8 @@ _LEVELS = r"(?:warn(?:ing)?|error|critical|fatal|debug|info|trace)s?"
 # structlog) what happened.
 _ENDED = r"(?i:(?:\w{1,20}_|job)?(?:status|state)|result|outcome)"
 _TOLD = (
-    r"(?i:level|lvl|levelname|severity|error|err|errors|exception|exc_info|msg|message|reason|event|warning|cause"
-    rf"|detail|{_ENDED})"
+    r"(?i:level|lvl|levelname|severity|error|err|errors|failed|failures|exception|exc_info|msg|message|reason|event|warning"
+    rf"|cause|detail|{_ENDED})"
 )
 _QUOTED = r"'(?:[^'\\\n]|\\.){0,2000}'|\"(?:[^\"\\\n]|\\.){0,2000}\""
 _VALUE = rf"(?:{_QUOTED}|\[[^\[\]\n]{{0,2000}}\]|[^\s,;)\]}}]{{0,200}})"
@@ -44,7 +44,7 @@ _PARTS = re.compile(
     r"(?:[Nn]one|null|nil|[Ff]alse|\[\]|''|\"\")(?=[,;)\]}]|\s*\Z|\s\w+=)"
 )
 _LISTED = re.compile(
-    rf"\s*(?:[-*]\s+)?(?!(?:(?:warn|error|critical|fatal|exception)\w*|{_ENDED})\s*:)[a-z][\w.-]{{0,80}}\s*:\s+"
+    rf"\s*(?:[-*]\s+)?(?!(?:(?:warn|error|critical|fatal|exception)\w*|{_ENDED})\s*:|(?:failed|failures):\s+[1-9])[a-z][\w.-]{{0,80}}\s*:\s+"
     r"(?!(?i:failed|failure)\b)\S{1,80}\s*\Z"
 )
 
