@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterator
-from itertools import count
+from itertools import dropwhile, islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,13 +58,6 @@ def laid_end_to_end(parts: Collection[Path]) -> Iterator[bytes]:
 
 def _following(first: str) -> Iterator[str]:
     """The numbers behind the first one, as wide as that is: ab, ac, ..., az, ba; 01, 02."""
-    width = len(first)
-    if first.isdecimal():
-        yield from (f"{n:0{width}}" for n in range(int(first) + 1, 10**width))
-        return
-    letters = string.ascii_lowercase
-    for n in count(1):
-        number = "".join(letters[n // 26**place % 26] for place in reversed(range(width)))
-        if n >= 26**width:
-            return
-        yield number
+    figures = string.digits if first.isdecimal() else string.ascii_lowercase
+    numbers = map("".join, product(figures, repeat=len(first)))
+    return islice(dropwhile(first.__ne__, numbers), 1, None)
