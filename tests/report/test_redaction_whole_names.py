@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forensics.report.redaction import Redactor
@@ -26,6 +26,7 @@ def by_pattern(names: Sequence[str], text: str, *, any_case: bool) -> str:
     return re.sub(pattern, lambda match: f"<{match[0]}>", text, flags=re.I if any_case else 0)
 
 
+@settings(deadline=None)
 @given(st.lists(_PARTS, min_size=1, max_size=12), st.lists(_PARTS, max_size=12), st.booleans())
 @example(["gpu-1", "gpu-1.x", "gpu"], ["gpu-1.x gpu-1.xy gpu-1. gpu"], True)
 @example(["ab-", "ab"], ["ab-c ab-"], True)
@@ -38,6 +39,7 @@ def test_names_are_found_as_one_pattern_of_all_finds_them(names: list[str], part
     assert known.replaced(text, marked) == by_pattern(names, text, any_case=any_case)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=5), min_size=1, max_size=8), st.text(max_size=20))
 def test_texts_keep_their_length_in_one_case(names: list[str], text: str) -> None:
     known = WholeNames(any_case=True)
