@@ -409,6 +409,8 @@ def test_processes_that_stand_together_or_are_two_tell_of_nobody(tmp_path: Path)
         ("--- tp rank {n} ---\n", None),
         ("data parallel rank {n}:\n", None),
         ("top rank 1.5 of {n}\n", None),
+        ("waiting for rank {n}\n", None),
+        ("Lost rank {n}\n", None),
         ("=== pod-{n} ===\n", None),
     ],
 )

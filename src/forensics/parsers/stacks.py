@@ -73,9 +73,10 @@ _OF_A_GROUP = (
     rf"(?:[\w.-]{{1,80}}[-_])?(?:{WITHIN_A_GROUP}|data|tensor|pipeline|model|expert|context|sequence|role)"
     r"[ _-]{1,2}rank"
 )
+_OF_ANOTHER = r"wait(?:ing|s|ed)|blocked|los(?:t|ing)|missing|unreachable"  # "waiting for rank 3", "lost rank 3"
 # A line that a script prints above a dump: "=== pod-0 rank 0 ===", "# rank 3 (node-1)", "--- rank=3 pid 203 ---".
 _HEADING = lazy(
-    rf"^\W{{0,40}}(?:(?!{_OF_A_GROUP})[\w.@/:-]{{1,80}}\W{{1,3}}){{0,2}}?"
+    rf"^\W{{0,40}}(?:(?!{_OF_A_GROUP}|(?:{_OF_ANOTHER})\b)[\w.@/:-]{{1,80}}\W{{1,3}}){{0,2}}?"
     r"(?:global[ _-]?)?rank[ _:=#-]{0,2}(?P<rank>\d{1,5})"
     r"(?:[^\w./-][^\n]{0,80})?$",
     re.I,
