@@ -160,3 +160,20 @@ def test_machines_of_persons_go_anywhere(name: str) -> None:
 @pytest.mark.parametrize("text", ["MacBook-Pro", "DESKTOP-SESSION", "WIN-WIN", "Apple-MacBook-Pro"])
 def test_kinds_of_machines_stay(text: str) -> None:
     assert Redactor().redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Failed on model-00001-of-00004.safetensors",
+        "Crashed on data-00012.tar",
+        "Failed on train-00001-of-00002",
+        "error reading from pile-00012.parquet",
+        "Encountered on video01.mp4",
+        "running on NVIDIA-A100-SXM4-80GB",
+        "Running on AMD-EPYC-7763",
+        "Running on Gaudi2",
+    ],
+)
+def test_a_file_of_data_or_a_processor_is_no_host(said: str) -> None:
+    assert Redactor().redact(said) == said

@@ -8,8 +8,8 @@ from forensics.host_words import NUMBERED, WITHIN
 from forensics.patterns import lazy
 from forensics.report.redaction.words import NO_HOSTS, ORDINARY, TERMS
 
-# Interfaces, disks, architectures, standards, libraries, files' ends and types of machines that clouds rent, all of
-# which have numbers as hosts have.
+# Interfaces, disks, architectures, processors, standards, libraries, files' ends, parts of data sets and types of
+# machines that clouds rent, all of which have numbers as hosts have.
 _COUNTED = lazy(
     rf"(?i:{NUMBERED}|{WITHIN}"
     r"|(?:eth|en[ops]|ib[ps]?|bond|lo|mlx|hsn|docker|veth|ens|eno|wlan|irdma|efa|rdmap|nvme|sd[a-z]|md|dm|tty|fd|pts?)[-_]?\d"
@@ -19,7 +19,9 @@ _COUNTED = lazy(
     r"|ml\.|[a-z]\d{1,2}[a-z]{0,4}\.(?:\d{0,3}x?large|metal|nano|micro|small|medium)|[a-z]\d?-(?:highgpu|megagpu|ultragpu|edgegpu"
     r"|standard|highmem|highcpu)|standard[-_]|ct\d|tpu|v\d+(?:[a-z]{1,6})?(?:pod)?-\d|v\d+[a-z]{0,2}\Z|t5|opt-|resnet|resnext|vit-"
     r"|lora|torch\d|tensorflow\d|jax\d|ray\d|[ahbvl]\d{2,3}s?x\d|imagenet|cifar|mnist|wikitext|coco\d|oom\d|ckpt|checkpoint"
-    r"|yolo|phi-?\d|gemma|mistral|mixtral|pythia|falcon|bloom|deepseek|yi-|mamba|clip|dino|swin|unet|[kpm]\d{2,3}\Z|[a-z]\d?\Z)"
+    r"|yolo|phi-?\d|gemma|mistral|mixtral|pythia|falcon|bloom|deepseek|yi-|mamba|clip|dino|swin|unet|[kpm]\d{2,3}\Z|[a-z]\d?\Z"
+    r"|nvidia-[ahbvlt]\d{1,3}s?(?:-(?:sxm|pcie|nvl|\d{2,3}gb)\w{0,3}){0,3}\Z|tesla-[kmptv]\d{1,3}\Z|(?:intel-)?xeon-?\d{4}\w?\Z|(?:amd-)?epyc-?\d{4}\w?\Z|gaudi-?\d\Z|(?:trn|inf)\d\Z|ascend-?\d{3}\w?\Z"
+    r"|[a-z][a-z0-9-]{0,60}?-\d{1,6}-of-\d)"
 )
 # Nodes of graphs and parts of models: `conv1`, `AddBackward0`, `relu-2`, `getitem-3`.
 _OF_GRAPHS = frozenset(
@@ -35,7 +37,9 @@ _HOST = lazy(r"[A-Za-z](?=[A-Za-z0-9.-]*\d)[A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?:\.[A
 _CAMEL = lazy(r"[a-z][A-Z]|[A-Z]{2,}[a-z]", re.ASCII)
 _STEM = lazy(r"([A-Za-z-]*?)-?\d", re.ASCII)
 _FILE = lazy(
-    r"\.(?:py|pyx|cc|cpp|cu|h|log|txt|out|err|json|jsonl|ya?ml|sh|toml|pt|pth|bin|cfg|conf|ini|so|csv)(?:\.\d+)?\Z"
+    r"\.(?:py|pyx|cc|cpp|cu|h|log|txt|out|err|json|jsonl|ya?ml|sh|toml|pt|pth|bin|cfg|conf|ini|so|csv"
+    r"|safetensors|parquet|arrow|tar|tgz|gz|zst|xz|bz2|zip|np[yz]|h5|hdf5|pkl|ckpt|tfrecords?|mp[34]|wav|flac|png|jpe?g|webp)"
+    r"(?:\.\d+)?\Z"
 )
 
 
