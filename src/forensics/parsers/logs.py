@@ -369,8 +369,9 @@ def _time_before(reader: _Reader, offset: int, reference: float) -> tuple[float 
     place = offset + 1
     for line in reversed(lines[-400:] if may_be_timed(data) else []):
         place -= len(line) + 1
-        time, known = parse_time(strip_ansi(line[:400].decode("utf-8", "replace")), reference)
-        if time is not None and not lsf.tells_of_the_beginning(line[:400].decode("utf-8", "replace")):
+        text = strip_ansi(line[:400].decode("utf-8", "replace"))
+        time, known = parse_time(text, reference)
+        if time is not None and not lsf.tells_of_the_beginning(text):
             reader.stamp = _Stamp(offset, place, time, known)
             return time, known
     goes_on = fresh > start and len(lines) <= 400 and before.place >= start

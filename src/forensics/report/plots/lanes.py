@@ -374,7 +374,6 @@ def _apart(files: Mapping[str, _Life], lives: Mapping[int, _Life], attributed: C
     if not any(life.spans for life in lives.values()):
         return list(files)
     shown = {sign.name for life in lives.values() for sign in life.signs.values() if sign.root}
-
     trained = any(life.trains for life in lives.values())
 
     def tells(life: _Life) -> bool:
