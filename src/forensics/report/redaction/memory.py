@@ -75,6 +75,7 @@ class Memory:
         self.spoken: set[str] = set(spoken)
         self._hosts: dict[str, str] = {}  # lower-case name -> stand-in, empty where it is only expected
         self._words: dict[str, str] = {}  # hosts that are plain words, as they are written -> stand-in
+        self._placed: set[str] = set()  # hosts that are words of other things, as they are written
         self._people: dict[str, str] = {}  # users and accounts
         self._values: dict[str, str] = {}  # text -> stand-in
         self._values_of = 0  # how many stand-ins there were when these were made
@@ -125,6 +126,20 @@ class Memory:
         if is_stand_in(stand_in) and name.lower() not in self.spoken and name not in self._words:
             self._words[name] = stand_in
             self._word_names.add(name)
+
+    def place(self, name: str) -> None:
+        """A host called by a word that logs, code or prose have as well: it is replaced only where a host stands."""
+        if not is_stand_in(name) and not _PLAIN_HOST.match(name):
+            self._placed.add(name)
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether a host is known that is replaced only where a host stands."""
+        return bool(self._placed)
+
+    def is_placed(self, name: str) -> bool:
+        """Whether a word is known to be a host's name where a host may stand, and perhaps no other place."""
+        return name in self._placed or self.is_host(name)
 
     def is_host(self, name: str) -> bool:
         """Whether a name is known for a host's wherever it stands."""

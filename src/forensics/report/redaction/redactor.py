@@ -26,6 +26,7 @@ from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.named import is_secret, named_secrets
 from forensics.report.redaction.pairs import paired
 from forensics.report.redaction.people import emails, phones, users
+from forensics.report.redaction.ranked_heads import ranked_heads
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, chats, repositories, trackers
 from forensics.report.redaction.shared_links import shared_links
@@ -45,7 +46,8 @@ _LEARNT = 2000  # names that texts which nobody sees may add: there is an end to
 _RULES: tuple[Callable[[str, Memory], str], ...] = (
     sure_hosts, shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets,
     variables, chats, images, ci_paths, repositories, trackers, tracked, groups, shared_homes, customary_homes,
-    accounts, emails, users, listings, phones, hardware, addresses, host_lists, pods, labelled, host_names,
+    accounts, emails, users, listings, phones, hardware, addresses, host_lists, pods, labelled, ranked_heads,
+    host_names,
 )  # fmt: skip
 
 
@@ -131,4 +133,5 @@ class Redactor:
         return as_seen(redacted, self._known)
 
     def _known(self, text: str) -> str:
-        return self.memory.known_hosts(self.memory.known_people(self.memory.known_values(text)))
+        text = self.memory.known_hosts(self.memory.known_people(self.memory.known_values(text)))
+        return ranked_heads(text, self.memory) if self.memory.has_placed else text

@@ -94,11 +94,14 @@ def plain(name: str) -> bool:
 def learn(name: str, memory: Memory) -> None:
     """From now on a plain name of a host, also of one with a domain, is replaced wherever it stands as it is written.
 
-    Names with digits or hyphens are left to the places that tell them anyhow.
+    Names with digits or hyphens are left to the places that tell them anyhow; a word of other things is replaced only
+    where a host may stand.
     """
     short, dot, _ = name.partition(".")
     if plain(short):
         memory.word(short, memory.host(name, everywhere=bool(dot)))
+    elif word(short):
+        memory.place(short)
 
 
 def _in_brackets(match: re.Match[str], memory: Memory) -> list[str]:

@@ -18,6 +18,7 @@ from forensics.model import Fact, Kind, RunData, Source
 from forensics.patterns import lazy
 from forensics.report.redaction.hosts import KUBELETS_LOG
 from forensics.report.redaction.pairs import named_in_pairs
+from forensics.report.redaction.ranked_heads import named_in_heads
 from forensics.report.redaction.settings import pairs
 from forensics.report.redaction.tables import named_in_tables
 
@@ -95,8 +96,13 @@ def _nodes(data: RunData) -> list[str]:
     """The hosts that were read from prefixes of lines, from files and their names, said as variables say it."""
     identities = [item.identity for items in (data.sources, data.observations, data.tracebacks) for item in items]
     nodes = list(dict.fromkeys(identity.node for identity in identities if identity.node))[:_NAMES]
-    rows = (nodes[at : at + _ROWS] for at in range(0, len(nodes), _ROWS))
-    return [" ".join(f"HOSTNAME={node}" for node in some) for some in rows]
+    return list(_as_hosts(nodes))
+
+
+def _as_hosts(names: Sequence[str]) -> Iterator[str]:
+    """Names of hosts as variables of an environment have them, some to a line."""
+    for at in range(0, len(names), _ROWS):
+        yield " ".join(f"HOSTNAME={name}" for name in names[at : at + _ROWS])
 
 
 def _named_by_kubelet(sources: Sequence[Source]) -> Iterator[str]:
@@ -145,6 +151,8 @@ def _lines(source: Source) -> Iterator[str]:
     lines = _ends(source)
     whole = b"\n".join(lines)
     lowered = whole.lower()
+    if source.kind is Kind.LOG:
+        yield from _as_hosts(named_in_heads([_text(line) for line in lines]))
     if b"jobid" in lowered:
         yield from _accounts(lines)
     if any(word in lowered for word in _LISTS):
