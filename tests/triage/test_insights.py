@@ -87,6 +87,14 @@ def test_shared_tables_name_no_hosts_and_people() -> None:
     assert {j for g in shared.insights.unknown for j in g.jobs} <= {r.path for r in shared.results}
 
 
+def test_the_catalogues_advice_stays_word_for_word() -> None:
+    advice = "Check that the nodes' clocks agree and that slurmd runs on the node named"
+    jobs = [row(n, "slurm-launch-failed", fix=advice, error="srun: error: failed on node vexlark7") for n in range(2)]
+    shared = redacted(batch(jobs)).results[0]
+    assert shared.fix == advice
+    assert shared.error == "srun: error: failed on node host-1"
+
+
 def test_short_names_of_nodes_are_replaced_beside_their_gpus() -> None:
     jobs = []
     for n in range(40):

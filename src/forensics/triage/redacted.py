@@ -19,12 +19,15 @@ def redacted(batch: Batch, redactor: Redactor | None = None, *, patterns: Sequen
     Raises RedactionError as Redactor does.
     """
     redactor = redactor if redactor is not None else Redactor(patterns=patterns)
+    roots: dict[str, None] = {}
     for result in batch.results:
         if result.root is not None:
             redactor.memory.spoken.update(re.findall(r"[a-z]+", result.root))
+            roots[result.root] = None
         for host in (result.node, *result.nodes, *(s.node for s in result.signs), *(d.node for d in result.devices)):
             if host:
                 redactor.host(host)
+    redactor.keep_of(roots)
     for unit in batch.insights.hardware:
         for host in (unit.node, *unit.before):
             if host:

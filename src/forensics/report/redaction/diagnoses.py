@@ -67,11 +67,10 @@ def _node(redactor: Redactor, node: str | None) -> str | None:
     return redactor.host(redactor.again(redactor.redact(node))) if node else node
 
 
-def _spoken(diagnosis: Diagnosis) -> Iterator[str]:
-    """Words of the slugs that a report names."""
-    names = [f.name for f in diagnosis.findings] + [o.name for o in diagnosis.ruled_out]
-    for name in (*names, *(hint.name for hint in diagnosis.hints)):
-        yield from re.findall(r"[a-z]+", name)
+def _slugs(diagnosis: Diagnosis) -> Iterator[str]:
+    """The slugs that a report names."""
+    for named in (diagnosis.findings, diagnosis.ruled_out, diagnosis.hints):
+        yield from (item.name for item in named)
 
 
 def redact_diagnosis(
@@ -94,7 +93,9 @@ def redact_diagnosis(
     redactor = redactor or Redactor(patterns=patterns)
     learnt: dict[str, None] = {}
     _mapped(diagnosis, lambda text: learnt.setdefault(text) or text)
-    redactor.memory.spoken.update(_spoken(diagnosis))
+    slugs = list(_slugs(diagnosis))
+    redactor.memory.spoken.update(word for slug in slugs for word in re.findall(r"[a-z]+", slug))
+    redactor.keep_of(slugs)
     for text in learnt:
         redactor.memory.stand_ins.reserve(text)
     for node in nodes:

@@ -24,6 +24,7 @@ from forensics.report.redaction.letters import as_seen
 from forensics.report.redaction.listings import listings
 from forensics.report.redaction.memory import Memory
 from forensics.report.redaction.named import is_secret, named_secrets
+from forensics.report.redaction.our_words import OurWords, texts_of
 from forensics.report.redaction.pairs import paired
 from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.ranked_heads import ranked_heads
@@ -64,6 +65,7 @@ class Redactor:
     def __init__(self, hosts: Iterable[str] = (), *, patterns: Sequence[str] = (), spoken: Iterable[str] = ()) -> None:
         self.memory = Memory(spoken)
         self._also = compile_also(patterns)
+        self._ours = OurWords()
         hosts = tuple(hosts)
         for host in hosts:
             self.memory.stand_ins.reserve(host)
@@ -74,8 +76,16 @@ class Redactor:
         """The stand-in of a host name or address; `everywhere`: it is replaced in any text from now on."""
         return self.memory.host(name, everywhere=everywhere)
 
+    def keep_of(self, slugs: Iterable[str]) -> None:
+        """Keeps the texts of the catalogue's entries of these slugs as they are: they are ours, and name nothing."""
+        self._ours.keep(texts_of(slugs))
+
     def redact(self, text: str) -> str:
         """`text` with stand-ins; redacting the result again changes nothing."""
+        if (ours := self._ours.part(text)) is not None:
+            start, end = ours
+            kept = also(text[start:end], self.memory, self._also) if self._also else text[start:end]
+            return self.redact(text[:start]) + kept + self.redact(text[end:])
         for between in _BETWEEN:
             if between in text and "-----BEGIN" not in text:
                 return between.join(map(self.redact, text.split(between)))
@@ -130,6 +140,9 @@ class Redactor:
 
     def again(self, redacted: str) -> str:
         """What `redact` made, without the names that were learnt since; all rules need not run for it again."""
+        if (ours := self._ours.part(redacted)) is not None:
+            start, end = ours
+            return self.again(redacted[:start]) + redacted[start:end] + self.again(redacted[end:])
         return as_seen(redacted, self._known)
 
     def _known(self, text: str) -> str:
