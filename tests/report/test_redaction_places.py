@@ -323,3 +323,31 @@ def test_a_file_of_source_at_the_head_of_a_line_is_no_host(head: str) -> None:
     """Open MPI puts a host and a pid there."""
     assert Redactor().redact(f"{head} step 3") == f"{head} step 3"
     assert Redactor().redact("[qx7.cs.una.py:88] step 3") == "[host-1:88] step 3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "   mlx5_core 0000:3b:00.0: Port 1 link down",
+        "LustreError: 11-0: vega-OST0012-osc-ffff: operation ost_write to node 127.0.0.1@o2ib failed: rc = -107",
+        "LNet: Added LNI 127.0.0.1@tcp1 [8/256/0/180]",
+        "Last login: Mon Mar  2 09:01:11 2026",
+        "Signing key: ssh-rsa is the default, and rejoining by ssh-ed25519 works too",
+    ],
+)
+def test_ports_targets_and_networks_are_no_hosts(text: str) -> None:
+    assert Redactor().redact(text) == text
+
+
+def test_a_service_behind_a_password_gives_its_name_to_no_variable() -> None:
+    redactor = Redactor()
+    shown = redactor.redact("REDIS_URL=redis://:Kx9mmQ2u@redis:6379/0")
+    assert shown == "REDIS_URL=redis://:secret-1@host-1:6379/0"
+    assert redactor.redact("waiting for redis, see REDIS_URL") == "waiting for redis, see REDIS_URL"
+    redactor.redact("HOSTNAME=vexlark9 vexlark.corp.internal alice@zephyrine:~$ ls")
+    assert redactor.redact("ZEPHYRINE_URL is unset on zephyrine").startswith("ZEPHYRINE_URL is unset on host-")
+
+
+def test_rows_of_sinfo_go_also_where_a_host_is_a_word() -> None:
+    row = "vexlark        1    gpu*        drain "
+    assert Redactor().redact(row) == row.replace("vexlark", "host-1")

@@ -96,7 +96,7 @@ PLACES = (
         "Host key",
     ),
     place(rf"(\bknown_hosts:\d+ for )({NAME})", "known_hosts"),
-    place(rf"^()({NAME})(?=[, ]\S{{0,300}} ?(?:ssh-\w+|ecdsa-sha2-\S+) )", " ssh-", " ecdsa-"),
+    place(rf"^()({NAME})(?=(?:,\S{{1,300}})? (?:ssh-\w+|ecdsa-sha2-\S+) )", " ssh-", " ecdsa-"),
     place(rf"(\bssh: (?:connect to host|Could not resolve hostname) )({NAME})", "ssh: "),
     place(rf"(\b(?:Linux|Darwin) )({NAME})(?= \d+\.\d+)", "Linux ", "Darwin "),  # uname -a
     # Slurm

@@ -45,6 +45,7 @@ _FILE = lazy(
 
 # Numbers filled up with zeros, a rack and a node in it, Cray's and Slingshot's names.
 _STRONG = lazy(r".*(?<!\d)0\d|[A-Za-z]{3,}\d{1,4}[A-Za-z]{1,8}\d|x\d{3,5}c\d|nid\d{3}", re.ASCII)
+_TARGET = lazy(r"\w{1,8}-(?:OST|MDT)[0-9a-f]{4}", re.ASCII)  # of Lustre: the file system, and what keeps it
 _FORMAT = lazy(
     r"(?i:e\dm\d|w\d{1,2}(?:kv\d)?a\d|img|image|subject|speaker|split|chunk|config|frame|data|patch|round|group)"
 )
@@ -74,6 +75,7 @@ def numbered(name: str) -> bool:
         3 <= len(name) <= 253
         and _HOST.match(name) is not None
         and _COUNTED.match(name) is None
+        and _TARGET.match(name) is None
         and not any(part.isdigit() for part in name.split("."))  # `layers.3.attn`
         and _FILE.search(name) is None
         and name.lower() not in NO_HOSTS

@@ -74,6 +74,12 @@ def _host(name: str, memory: Memory) -> str:
     return memory.of("nodes", name) if "[" in name else memory.host(name, everywhere=telling(name))
 
 
+def _of_sinfo(match: re.Match[str], memory: Memory) -> str:
+    """A word within a line is one of a sentence: `mlx5_core 0000:3b:00.0: Port 1 link down`."""
+    first = not match.string[: match.start()].rpartition("\n")[2].strip(" \t|")
+    return _host(match[1], memory) if first or telling(match[1]) or "[" in match[1] else match[1]
+
+
 def _owned(match: re.Match[str], memory: Memory) -> str:
     return match[1] + memory.user(match[2]) + match[3] + memory.user(match[4])
 
@@ -101,7 +107,7 @@ def listings(text: str, memory: Memory) -> str:
             lambda m: m[1] + memory.of("run", m[2]) + m[3] + memory.user(m[4]) + m[5] + _host(m[6], memory), text
         )
         text = _SINFO_BY_PARTITION.sub(lambda match: match[1] + _host(match[2], memory), text)
-        text = _SINFO.sub(lambda match: _host(match[1], memory), text)
+        text = _SINFO.sub(lambda match: _of_sinfo(match, memory), text)
         if "Ready" in text:
             text = _KUBE_NODES.sub(lambda match: _host(match[1], memory), text)
         if "/" in text:

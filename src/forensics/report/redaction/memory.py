@@ -244,4 +244,6 @@ class Memory:
     def _as_host(self, name: str, text: str, start: int, end: int) -> str | None:
         if name[-1].isalpha() and _NUMBERED.match(text, end):
             return None
+        if name.isalpha() and text[start:end].isupper() and "_" in (text[start - 1 : start], text[end : end + 1]):
+            return None  # of a variable's name: REDIS_URL
         return self._hosts[name] or self.host(text[start:end])

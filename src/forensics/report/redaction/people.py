@@ -9,7 +9,7 @@ from forensics.report.redaction.memory import Memory, second
 from forensics.report.redaction.people_places import PEOPLE
 from forensics.report.redaction.shapes import TO
 from forensics.report.redaction.stand_ins import is_stand_in
-from forensics.report.redaction.words import FOLDERS, NO_HOSTS, ORDINARY, TURNS, of_story
+from forensics.report.redaction.words import FOLDERS, NO_HOSTS, ORDINARY, SERVICES, TURNS, of_story
 
 _EMAIL = lazy(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w@(-])", re.ASCII)
 # `recall@10.mean`, `acc@top1.val`: a metric at a cut, and a part of it. `163.com` and the like are mail.
@@ -18,6 +18,8 @@ _METRIC = lazy(
     r"|[\w.-]*?(?:recall|precision|acc(?:uracy)?|n?dcg|hits?|map|ap|mrr|pass|top|success|bleu|f1|hr|auc|err(?:or)?|[rp])"
     r"@(?:k|n|(?:top|rank)-?\d+)\.[a-z]+)\Z"
 )
+# `10.3.1.8@o2ib`: a network of Lustre, as LNet names them.
+_LNET = lazy(r"(?:o2ib|tcp|kfi|gni|ptlf|lo)\d{0,3}\Z")
 # `user@1000.service`: an instance of a unit of systemd.
 _UNIT = lazy(r"\.(?:service|slice|scope|socket|target|timer|mount)\Z")
 # `alice@dgx17:~$`, `alice@dgx17:/data`, `scp x alice@dgx17:y`, `ssh alice@dgx17`: prompts and targets of a login.
@@ -81,8 +83,8 @@ _ONEDRIVE = lazy(r"(\bOneDrive - )([^\\/\n\"'<>|:]{2,60})(?=[\\/])")
 _TILDE = lazy(r"((?<![\w/.~])~)([a-z_][a-z0-9_-]{1,31})(?=/|\s*\Z)", re.ASCII)
 _USER_KEY = lazy(
     r"(?i)((?<![A-Za-z])(?:user|user[._-]?name|logname|uname(?!\W{1,4}(?:Linux|Darwin)\b)|owner"
-    r"|submitter|author|login|run[_-]?as|requested[_ -]by|submitted[_ -]by|started[_ -]by|slurm_job_user|slurmd_user"
-    r"|sudo_user|kaggle_username"
+    r"|submitter|author|(?<!last )login|run[_-]?as|requested[_ -]by|submitted[_ -]by|started[_ -]by|slurm_job_user"
+    r"|slurmd_user|sudo_user|kaggle_username"
     r"|mlflow_tracking_username|user[._]?id)"
     r"(?:\\?[\"']?(?:\s?=\s?|:\s)\\?[\"']?|\\?[\"']:\\?[\"']))([A-Za-z_][\w.-]{1,31})(?![\w(/])",
     re.ASCII,
@@ -224,9 +226,11 @@ def emails(text: str, memory: Memory) -> str:
 
     def prompt(match: re.Match[str]) -> str:
         digest = match[2] in ("sha256", "sha512")  # of a container image
-        if match[1] == "git" or digest or is_stand_in(match[2]) or _METRIC.match(match[0]):
+        lnet = _LNET.match(match[2]) is not None
+        if match[1] == "git" or digest or lnet or is_stand_in(match[2]) or _METRIC.match(match[0]):
             return match[0]
-        return f"{memory.user(match[1])}@{memory.host(match[2])}"
+        service = is_stand_in(match[1]) and match[2] in SERVICES  # of a connection: `secret-1@redis:6379`
+        return f"{memory.user(match[1])}@{memory.host(match[2], everywhere=not service)}"
 
     return _PROMPT.sub(prompt, _EMAIL.sub(replace, _SSH.sub(login, text)))
 

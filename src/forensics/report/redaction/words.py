@@ -117,6 +117,14 @@ NO_HOSTS = frozenset(
     "startup".split()
 )
 
+# What hosts are called after what they serve, as compose files call them: the words are those of the programs.
+SERVICES = frozenset(
+    "redis mysql mariadb postgres postgresql mongo mongodb etcd kafka zookeeper minio vault consul nats rabbitmq "
+    "memcached elasticsearch opensearch influxdb prometheus grafana loki clickhouse cassandra neo4j milvus qdrant "
+    "weaviate mlflow wandb tensorboard nginx proxy cache queue broker database db api web app registry registrar "
+    "internet cloud".split()
+)
+
 # Whose names in an address say where to read more, and not whose run it was. Suffixes.
 PUBLIC_HOSTS = frozenset(
     "pytorch.org tensorflow.org python.org pypi.org pythonhosted.org anaconda.org anaconda.com conda.io "
