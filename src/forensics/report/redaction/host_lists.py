@@ -10,6 +10,7 @@ from forensics.report.redaction.host_shapes import numbered, of_graph, stem, wor
 from forensics.report.redaction.memory import Memory, second, telling
 from forensics.report.redaction.shapes import IS
 from forensics.report.redaction.stand_ins import is_stand_in
+from forensics.report.redaction.sure_hosts import plain
 
 _NODE_LIST_PLACE = lazy(
     rf"(?i)((?:\b(?:slurm_)?(?:step_|job_|launch_)?(?:node_?list|nodes){IS}"
@@ -89,7 +90,7 @@ def _bracketed(match: re.Match[str], memory: Memory) -> str:
 
 
 def _row(match: re.Match[str], memory: Memory) -> str:
-    """The names at the beginning that are numbered alike, or else all: nothing but words and the end behind them."""
+    """The names at the beginning that are numbered alike; all, if nothing but names and the end are behind them."""
     text = match[3]
     names = _EACH.findall(text)
     first = stem(names[0]) if names else ""
@@ -98,10 +99,12 @@ def _row(match: re.Match[str], memory: Memory) -> str:
         if not (is_stand_in(found[0]) or (numbered(found[0]) and stem(found[0]) == first)):
             break
         end = found.end()
-    if end:
-        return match[1] + _shown(text[:end], memory) + text[end:]
     whole = _LINE_ENDS.match(match.string, match.end()) is not None
     called = match["sure"] or match[1][:5] == "Nodes" or match[1][:1].isdigit()
+    if end:
+        mixed = whole and called and all(is_stand_in(name) or numbered(name) or plain(name) for name in names)
+        end = len(text) if mixed else end
+        return match[1] + _shown(text[:end], memory) + text[end:]
     several = len(names) > 1 or (match["sure"] and ":" in text)  # `ps_hosts=x:2222`
     if not (whole and called and several and all(map(word, names))):
         return match[0]

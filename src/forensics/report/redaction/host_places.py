@@ -75,6 +75,11 @@ PLACES = (
         rf"|store )?[\"']?)({NAME})(?=\]?[\"']?[:,] ?\d)",
         "connect",
     ),  # c10d sockets
+    place(
+        rf"(\b[Cc]onnect(?:ed|ing)? to (?:the )?(?:master|rank ?0|head|chief|leader|coordinator|scheduler|store|node)"
+        rf"(?: (?:node|host|process|at|address|on))? )({NAME})(?=:\d)",
+        "onnect",
+    ),
     # torch: SocketImpl(fd=.., addr=[..]:..); in a template of many messages with `<n>` for numbers
     place(rf"(\b(?:addr|remote|local)=\[)({NAME})(?=(?:<n>[\w.-]*)*\]:)", "=["),
     place(rf"('@')({NAME})(?=')", "'@'"),  # MySQL: user 'x'@'host'
@@ -116,6 +121,10 @@ PLACES = (
         rf"|status is now))"
     ),
     place(rf"(\bREASON=[^\n]{{1,80}} : )({NAME})", "REASON="),
+    place(
+        rf"(\bscontrol\b[^\n]{{0,40}}?\b[Nn]ode(?:[Nn]ame)?[= ])({NAME})(?= (?:[Ss]tate|[Rr]eason)=|\s*$)", "scontrol"
+    ),
+    place(rf"(\bSubmitted batch job \d+ on cluster )({NAME})", "on cluster"),
     # DeepSpeed's launcher; pdsh puts the host before each line
     place(rf"(\bfor node )(?=[\w.]*\d|[\w.]+-)({NAME})", "for node "),
     place(rf"^()({NAME})(?=: \[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\] \[)", "] ["),
@@ -223,6 +232,16 @@ PLACES = (
         "cluster",
         "ClusterName",
     ),
+    # Prometheus calls what it asks by host and port
+    place(rf"(\binstance\\?[\"']?\s?[=:]\s?\\?[\"']?)({NAME})(?=:\d{{2,5}}(?![\w.:]))", "instance"),
+    # the runners of GitLab: `Running with gitlab-runner 16.11.0 (91a27b2a) on NAME TOKEN`, on one line or two
+    place(
+        rf"(\bgitlab-runner \d\S{{1,40}}(?: \([0-9a-f]{{6,12}}\))? on )({NAME})(?= [\w-]{{8,12}}(?:,|\s|$))",
+        "gitlab-runner",
+    ),
+    place(rf"(^ {{1,4}}on )({NAME})(?= [\w-]{{8,12}}, system ID: )", "system ID: "),
+    # PSM of Omni-Path and InfiniPath: `HOST.PIDhfp_gen1_context_open: ...`
+    place(rf"(^|\s)({NAME}?)(?=\.\d{{2,8}}(?:hfp_|hfi_|ips_|psm[23]?_|PSM[23]? ))", "hf", "ips_", "psm", "PSM"),
     # slots of a hostfile
     place(rf"^()({NAME})(?= slots=\d)", " slots="),
 )

@@ -13,6 +13,8 @@ from forensics.patterns import lazy
 from forensics.report.redaction.host_places import NAME
 from forensics.report.redaction.host_shapes import numbered, strong, word
 from forensics.report.redaction.memory import Memory, second, telling
+from forensics.report.redaction.sure_hosts import plain as sure_plain
+from forensics.report.redaction.words import SERVICES
 
 # No name goes on behind it, and nothing is called or indexed.
 _ENDS = r"(?![\w(\[]|[./@-]\w|::)"
@@ -81,6 +83,23 @@ _RANK_SAID = lazy(
     rf"({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}",
     re.ASCII,
 )
+# `Worker 3 on x`: of what a run counts besides ranks, behind `on` alone.
+_NUMBERED_SAID = lazy(
+    r"(\b(?:[Ww]orker|[Pp]roc(?:ess)?|[Tt]ask|[Tt]rainer|[Aa]ctor|GPU)[ #:]{1,2}\d{1,6}"
+    r"(?: (?:is|runs|running|started|lives))?"
+    rf" on (?:host |node )?)({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}",
+    re.ASCII,
+)
+# What could not be reached, at the end of what is said: a word is sooner a service's there, and must be none.
+_UNABLE = r"(?:[Cc]ould not|[Cc]annot|[Cc]an't|[Ff]ailed to|[Uu]nable to)"
+_UNCONNECTED = lazy(rf"(\b{_UNABLE} (?:connect to|ping|ssh to) )({NAME})(?=\.?\s*$|[,;)])", re.ASCII | re.M)
+_UNREACHED = lazy(rf"(\b{_UNABLE} (?:reach|contact) )({NAME})(?=\.?\s*$|[,;)])", re.ASCII | re.M)
+# Programs that are asked about a machine: `nvidia-smi on x: No devices were found`.
+_ASKED = lazy(
+    r"(\b(?:nvidia-smi|dcgmi|rocm-smi|dmesg|journalctl|ibstat|lspci|hostname|uname|uptime|df|free)"
+    rf"(?: -[\w-]{{1,20}}){{0,4}} on )({NAME})(?=[:,;)]|\s*$)",
+    re.ASCII | re.M,
+)
 # What monitors and watchdogs say: names that hosts alone have, behind a preposition or beside a card.
 _WATCHED = lazy(
     r"(?i)\b(?:gpu|xid|heartbeat|connection|connect|node|host|response|barrier|join|ssh|nic|link|drain\w*|process|exit|health"
@@ -130,6 +149,10 @@ def labelled(text: str, memory: Memory) -> str:
     def surely(name: str) -> str:
         return host(name) if strong(name) else name
 
+    def unconnected(name: str) -> str:
+        unknown = name.islower() and name not in SERVICES and sure_plain(name)
+        return host(name) if numbered(name) or unknown else name
+
     def said(match: re.Match[str]) -> str:
         return match[1] + (sure(match[3]) if match["label"] else perhaps(match[3]))
 
@@ -143,6 +166,10 @@ def labelled(text: str, memory: Memory) -> str:
             text = second(pattern, sure, text)
     if " on " in text or " from " in text or " at " in text or " to " in text:
         text = second(_SUBMITTED, sure, _SAID.sub(said, text))
+        for pattern in (_NUMBERED_SAID, _ASKED):
+            text = second(pattern, perhaps, text)
+    if "connect to " in text or "reach " in text or "contact " in text or "ping " in text or "ssh to " in text:
+        text = second(_UNREACHED, perhaps, second(_UNCONNECTED, unconnected, text))
     if "am " in text or "I'm " in text or "his is " in text or "name is " in text:
         text = _I_AM.sub(said, text)
     if "rank" in lowered:

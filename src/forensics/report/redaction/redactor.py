@@ -28,6 +28,7 @@ from forensics.report.redaction.our_words import OurWords, texts_of
 from forensics.report.redaction.pairs import paired
 from forensics.report.redaction.people import emails, phones, users
 from forensics.report.redaction.ranked_heads import ranked_heads
+from forensics.report.redaction.remote_paths import remote_paths
 from forensics.report.redaction.secrets import shaped_secrets, signed_urls, url_users
 from forensics.report.redaction.services import accounts, chats, repositories, trackers
 from forensics.report.redaction.shared_links import shared_links
@@ -48,7 +49,7 @@ _RULES: tuple[Callable[[str, Memory], str], ...] = (
     sure_hosts, shared_links, shaped_secrets, signed_urls, buckets, url_users, commands, apart, paired, named_secrets,
     variables, chats, images, ci_paths, repositories, trackers, tracked, groups, shared_homes, customary_homes,
     accounts, emails, users, listings, phones, hardware, addresses, host_lists, pods, labelled, ranked_heads,
-    host_names,
+    remote_paths, host_names,
 )  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from forensics.engine.scan import Database, Pattern
 from forensics.files import opened
 from forensics.model import Fact, Kind, RunData, Source
 from forensics.patterns import lazy
+from forensics.report.redaction.host_shapes import numbered
 from forensics.report.redaction.hosts import KUBELETS_LOG
 from forensics.report.redaction.pairs import named_in_pairs
 from forensics.report.redaction.ranked_heads import named_in_heads
 from forensics.report.redaction.settings import pairs
+from forensics.report.redaction.sure_hosts import plain
 from forensics.report.redaction.tables import named_in_tables
 
 HEAD, TAIL = 32 << 10, 8 << 10  # bytes of a file: programs say at their start where they run, and errors at their end
@@ -67,6 +69,8 @@ _WORDS = (
     r"|\b(?:master|machine|chief|head)(?:[ _](?:node|host|addr(?:ess)?))?\s?[:=]|\brank \d+ [^\n]{0,12}\bon "
     r"|\b(?:nodes|hosts|machines)\b| slots=\d"
     r"|\bhost {4,12}: | cancelled at |^[a-z][\w.-]*: \[\d{4}-\d\d-|\blinux [a-z][\w.-]* \d+\.\d+\."
+    # what services of clouds and LSF call a job
+    r"|/ls_root/|\bexperiment_id\b|\bto start run: |\bjob (?:name )?<\w"
     # and of who runs them
     r"|\b(?:submitted|launched) by |\bwhoami\b|/pytest-of-|\b(?:gcsfuse|s3fs|goofys|mount-s3|rclone mount|blobfuse2?) "
     r"|/(?:shared?|storage|workspaces?|mnt|tmp|nfs)/[^\s:]{2,60}/(?:code|projects|repos|git|venvs?|[\w-]{1,40}\.py)\b"
@@ -79,9 +83,13 @@ _TABLE = lazy(rb"(?i)^\W*JobID\b.*\b(?:NodeList|Account|User|JobName|Name)\b")
 _COLUMNS = {"USER": "User", "ACCOUNT": "Account", "NODELIST": "NodeList", "NODELIST(REASON)": "NodeList"}
 _COLUMNS |= {"JOBNAME": "JobName", "NAME": "JobName"}
 _ROWS = 20  # of a table, or of a list of hosts
-_LIST = lazy(rb"(?i)\b(?:following|these|allocated|assigned) (?:processors|nodes|hosts|machines)(?: are)?\s?:?\s*\Z")
-_LISTS = (b"processors", b"nodes", b"hosts", b"machines")  # one of these is in each line that _LIST takes
-_HOST_LINE = lazy(rb"\s{0,8}([A-Za-z](?=[A-Za-z.-]*\d)[A-Za-z0-9.-]{1,252})\s*\Z")
+_LIST = lazy(
+    rb"(?i)(?:\b(?:following|these|allocated|assigned) (?:processors|nodes|hosts|machines)(?: are)?"
+    rb"|(?:host|node|machine)[ _-]?(?:list|file|s)(?: contents?| contains| is| are)?)\s?:?\s*\Z"
+)
+_LABEL = 80  # characters at the end of a line in which it stands
+_LISTS = (b"processors", b"node", b"host", b"machine")  # one of these is in each line that _LIST takes
+_HOST_LINE = lazy(rb"\s{0,8}([A-Za-z][A-Za-z0-9-]{1,62}(?:\.[A-Za-z0-9-]{1,62}){0,8})\s*\Z")
 _HEADS = (b"USER ", b"User ", b"user ", b"OWNER", b"EXEC_HOST")  # of the tables of other programs
 
 
@@ -205,13 +213,21 @@ def _accounts(lines: Sequence[bytes]) -> Iterator[str]:
 
 
 def _listed(lines: Sequence[bytes]) -> Iterator[str]:
-    """Hosts that a job's script prints a line each below a sentence (`cat $PBS_NODEFILE`), as `HOSTNAME=x`."""
-    left = 0
-    for line in lines:
-        host = _HOST_LINE.match(line) if left else None
-        left = _ROWS if _LIST.search(line) else left - 1 if host is not None else 0
+    """Hosts that a job's script prints a line each below a sentence (`cat $PBS_NODEFILE`), as `HOSTNAME=x`.
+
+    They are hosts where one of them has a number as hosts have; the others are, if they are no words of anything.
+    """
+    names: list[str] = []
+    below = False
+    for line in (*lines, b""):
+        host = _HOST_LINE.match(line) if below and len(names) < _ROWS else None
         if host is not None:
-            yield f"HOSTNAME={host[1].decode()}"
+            names.append(host[1].decode())
+            continue
+        if any(map(numbered, names)):
+            yield from _as_hosts([name for name in dict.fromkeys(names) if numbered(name) or plain(name)])
+        names = []
+        below = _LIST.search(line[-_LABEL:]) is not None
 
 
 def _text(line: bytes) -> str:
