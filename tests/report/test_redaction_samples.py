@@ -22,7 +22,7 @@ RUNS = [
 # What the samples do hold: documentation addresses, made-up hosts, the ids of rendezvous.
 _REAL = re.compile(
     r"(?:10|192)\.\d+\.\d+\.\d+|192\.168\.\d+\.\d+|fe80::[\w:]*|ip-10[\d-]*|[0-9a-f]{8}-[0-9a-f-]{27}|[a-z]+[\w.]*-[\w.-]*\d[\w.-]*|\bvm\b|\bn\d+\b"
-    r"|\b[a-z]+\d+\b|\bu\b|\borg\b|\bbucket\b|\bmodel\b"
+    r"|\b[a-z]+\d+\b|\bu\b|\borg\b|\bml\b|\bbucket\b|\bmodel\b"
 )
 _STAND_IN = re.compile(r"\b[a-z]+-\d+\b")
 

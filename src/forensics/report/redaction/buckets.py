@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from forensics.patterns import lazy
 from forensics.report.redaction.memory import Memory, second
+from forensics.report.redaction.words import FOLDERS, ORDINARY
 
 _BUCKETS = (
     lazy(
@@ -62,6 +63,8 @@ _BUCKET_SETTINGS = (
         re.ASCII,
     ),
 )
+# Databricks mounts buckets by names of their own or their users' choice; a word is sooner what is in it.
+_DATABRICKS = lazy(r"((?:/dbfs|\bdbfs:)/mnt/)([A-Za-z0-9][\w.-]{2,62})(?=/|[\s\"',;:)]|\Z)", re.ASCII)
 _CONTAINER_AT = lazy(r"(?i)(\b(?:abfss?|wasbs?|oci)://)([^\s/@\"'<>]+)(?=@)", re.ASCII)
 _ORACLE = lazy(r"(\boci://[^\s/@\"'<>]{1,255}@|\bobjectstorage\.[\w.-]{1,80}/n/)([\w-]{1,64})", re.ASCII)
 
@@ -105,6 +108,8 @@ def buckets(text: str, memory: Memory) -> str:
     text = second(_CONTAINER_AT, make, text)
     if "oci://" in text or "objectstorage." in text:
         text = second(_ORACLE, lambda name: memory.of("namespace", name), text)
+    if "dbfs" in text:
+        text = second(_DATABRICKS, lambda name: name if name in ORDINARY or name in FOLDERS else make(name), text)
     for pattern in (*_BUCKETS, *(_BUCKET_SETTINGS if any(word in text for word in _STORED) else ())):
         text = second(pattern, make, text)
     return _mounted(text, make)

@@ -72,6 +72,12 @@ _POD_OF_KUBELET = lazy(
     r"(\bpods? [\"']?)([a-z0-9][a-z0-9.-]{2,250})_([a-z0-9][a-z0-9-]{1,62})(?=\((?:[0-9a-f-]{8,36}|uuid-\d{1,9})\))",
     re.ASCII,
 )
+# Where a sentence or a field of a log names both: `Evicted pod NAMESPACE/NAME`, `pod="NAMESPACE/NAME"`.
+_POD_IN_NAMESPACE = lazy(
+    r"((?<![\w/-])[Pp]ods?(?:[ =:]{1,2}|: )\\?[\"'`]?)([a-z0-9][a-z0-9-]{1,62})/"
+    r"((?=[a-z0-9.]*[-\d])[a-z0-9][a-z0-9.-]{2,250})(?![\w/])",
+    re.ASCII,
+)
 # The kubelet's logs: POD_NAMESPACE_CONTAINER-ID.log
 KUBELETS_LOG = lazy(
     r"(?<![\w.-])([a-z0-9][a-z0-9.-]{1,250})_([a-z0-9][a-z0-9-]{1,62})_([a-z0-9-]{1,62}-[0-9a-f]{64}(?=\.log\b))",
@@ -138,6 +144,8 @@ def pods(text: str, memory: Memory) -> str:
 
     if ".log" in text and "_" in text:
         text = KUBELETS_LOG.sub(lambda match: f"{pod(match[1])}_{namespace(match[2])}_{match[3]}", text)
+    if "od" in text and "/" in text:
+        text = _POD_IN_NAMESPACE.sub(lambda match: f"{match[1]}{namespace(match[2])}/{pod(match[3])}", text)
     if "pod" in text.lower() or "Successfully" in text:
         text = _POD_OF_KUBELET.sub(lambda match: f"{match[1]}{pod(match[2])}_{memory.of('namespace', match[3])}", text)
         text = second(_POD_KIND, pod, text)

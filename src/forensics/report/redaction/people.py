@@ -157,9 +157,13 @@ _LOGS_IN = lazy(
     r"([A-Za-z_][\w.-]{1,62}\w)(?=[\"'>]?(?:\s*$|[.,;:)]|\.\.\.| on ))",
     re.ASCII | re.M,
 )
+# Who is logged in, also at a service: `Logged in as x`, `Logged in to W&B as x`; or as what.
+_LOGGED_IN = lazy(
+    r"(\b[Ll]ogged in(?: (?:to|at|on|into) [^\s:]{1,60})? as:? (?:user )?[\"'<]?)([A-Za-z_][\w.-]{0,62}\w)", re.ASCII
+)
 _SAID = (
     lazy(
-        r"(\b(?:logged in as:? |user name is )[\"'<]?|\b(?:for|by|as|of) user [\"'<])([A-Za-z_][\w.-]{0,62}\w)",
+        r"(\b(?:[Uu]ser name is )[\"'<]?|\b(?:for|by|as|of) user [\"'<])([A-Za-z_][\w.-]{0,62}\w)",
         re.ASCII,
     ),
     lazy(r"(\bAuthenticating to \S{1,253} as '|\bauthenticating user |\bUser name: )([A-Za-z_][\w.-]{0,31})", re.ASCII),
@@ -280,6 +284,8 @@ def users(text: str, memory: Memory) -> str:
     text = _USER_KEY.sub(lambda match: _keyed(match, memory), text)
     for pattern in (_USER_OPTION, _IDS, _ID_PAIR, *_SAID):
         text = second(pattern, memory.user, text)
+    if "ogged in" in text:
+        text = second(_LOGGED_IN, lambda name: _unless_word(name, memory), text)
     if "user " in text:
         text = second(_OF_USER, lambda name: _unless_word(name, memory), text)
     if " as" in text or "user " in text:

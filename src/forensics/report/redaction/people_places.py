@@ -20,6 +20,10 @@ _STARTER = (
     r"|adding|means|way|accident|design|mistake)\b)"
 )
 PEOPLE: tuple[Place, ...] = (
+    # su: `(to root) x on pts/4`, `FAILED SU (to x) y on pts/4`; PAM: `session opened for user x by y(uid=1)`
+    place(r"(\b(?:su(?:\[\d+\])?: |FAILED SU )\(to )([A-Za-z_][\w.-]{0,31})(?=\) )", "(to "),
+    place(r"(\b(?:su(?:\[\d+\])?: |FAILED SU )\(to [\w.-]{1,32}\) )([A-Za-z_][\w.-]{0,31})(?= on )", "(to "),
+    place(r"(\bfor user [\w.-]{1,32}(?:\(uid=\d+\))? by )([A-Za-z_][\w.-]{0,31})(?=\(uid=)", "for user "),
     place(r"(\bUser <)([A-Za-z_][\w.-]{1,31})(?=>)", "User <"),  # LSF
     # what scripts say of who runs them; a word is one in most sentences
     place(

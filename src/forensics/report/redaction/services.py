@@ -65,6 +65,9 @@ _PROJECT = (
     lazy(r"(?i)(\bresourceGroups/)([\w.()-]{1,90})", re.ASCII),
     lazy(r"(?i)(\bresourceGroups/[\w.()-]{1,90}/(?:providers/[\w.]{1,80}/)?workspaces/)([\w.-]{1,90})", re.ASCII),
 )
+# Where Azure ML keeps the jobs of a workspace on a machine: `.../shared/LS_root/jobs/WORKSPACE/azureml/RUN/`.
+_AZUREML_JOBS = lazy(r"(/LS_root/jobs/)([A-Za-z][\w-]{1,63})(?=/)", re.ASCII)
+_AZUREML_RUN = lazy(r"(/LS_root/jobs/[\w-]{1,64}/azureml/)([A-Za-z0-9][\w.-]{3,127})(?=/)", re.ASCII)
 _LOCATED = lazy(  # Google's names of machines: projects/P/locations/L/nodes/N
     r"(\b(?:locations|zones|regions)/[\w-]{1,40}/(?:nodes|instances|clusters|queuedResources|nodePools|disks)/)"
     r"([a-z][a-z0-9-]{1,62})",
@@ -250,6 +253,9 @@ def accounts(text: str, memory: Memory) -> str:
         text = second(_NEPTUNE_PROJECT, memory.account, text)
         for pattern in _PROJECT:
             text = second(pattern, lambda name: memory.of("project", name), text)
+    if "LS_root/" in text:
+        text = second(_AZUREML_RUN, lambda name: memory.of("run", name), text)
+        text = second(_AZUREML_JOBS, lambda name: memory.of("project", name), text)
     text = second(_LOCATED, lambda name: memory.of("resource", name), text)
     dashed = "-" in text or "ocid1." in text
     return second(_RESOURCE, lambda name: memory.of("resource", name), text) if dashed else text

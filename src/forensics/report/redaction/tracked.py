@@ -48,6 +48,12 @@ _RUN_SAID = (
     ),
     # W&B: offline with `resume`; a run that is used after its end; one whose id was used and deleted
     lazy(r"(\b[Ss]tarting a new run with run id:? )((?!\d+\b)[\w.-]{2,128}?)(?=\.?(?:[\s\"'`,;)]|\Z))", re.ASCII),
+    # Azure ML
+    lazy(r"(\bAttempting to start run: )([\w.-]{2,128})(?=\s*$)", re.ASCII | re.M),
+    # LSF names a job after its command where nobody did
+    lazy(r"(\bJob Name <)([\w.-]{2,128})(?=>)", re.ASCII),
+    lazy(r"(\bJob <)((?!\d+>)[\w.-]{2,128})(?=> was submitted from host )", re.ASCII),
+    lazy(r"(^Subject: Job \d{1,12}(?:\[\d+\])?: <)([\w.-]{2,128})(?=> in cluster )", re.ASCII | re.M),
     lazy(r"(\bRun \()([\w.-]{2,128})(?=\) is finished)", re.ASCII),
     lazy(rf"(\brun ){NAME}(?= was previously created and deleted)", re.ASCII),
     # MLflow: `View run NAME at: URL`, where a name may be several words; runs that are not found
@@ -61,7 +67,10 @@ _EXPERIMENT_SAID = lazy(
     re.ASCII,
 )
 # Ids of an account at Databricks: elsewhere MLflow counts its experiments from 0, or takes 18 digits at random.
-_EXPERIMENT_ID = lazy(r"((?:\bexperiments/|/\?o=|\d\?o=))(\d{10,20})\b", re.ASCII)
+_EXPERIMENT_ID = lazy(
+    r"((?:\bexperiments/|/\?o=|\d\?o=|\b(?i:mlflow[_.]|mlflow\.active_)?(?i:experiment_?id)\\?[\"']?\s?[:=]\s?\\?[\"']?))(\d{10,20})\b",
+    re.ASCII,
+)
 _MODEL_SAID = lazy(
     r"(\b(?:[Rr]egistered (?:[Mm]odel|[Mm]odel with name)|[Vv]ersion '?\d+'? of model)[ =]')([^'\n]{1,200})(?=')",
     re.ASCII,
@@ -135,7 +144,7 @@ def tracked(text: str, memory: Memory) -> str:
         text = second(_PROJECT_SAID, project, text)
     for pattern in _RUN_SAID:
         text = second(pattern, run, text)
-    if "xperiment" in text:
+    if "xperiment" in text or "EXPERIMENT" in text:
         text = second(_EXPERIMENT_ID, project, second(_EXPERIMENT_SAID, project, text))
     if "model" in text.lower():
         text = second(_MODEL_SAID, lambda name: memory.of("repo", name), text)
