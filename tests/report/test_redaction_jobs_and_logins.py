@@ -8,6 +8,7 @@ from forensics.report.redaction import Redactor
 
 NUMBER = "477774699751238640"
 GOES = [
+    ("created_by: zquill", "created_by: user-1"),
     ("Logged in as ZoraQ91", "Logged in as user-1"),
     ("Logged in to W&B as zquill88", "Logged in to W&B as user-1"),
     ("su[4411]: (to root) zquill_d on pts/4", "su[4411]: (to root) user-1 on pts/4"),
@@ -28,6 +29,7 @@ GOES = [
     ("Subject: Job 4411: <vega_pretrain> in cluster <zcl> Done", "Subject: Job 4411: <run-1> in cluster <host-1> Done"),
 ]  # fmt: skip
 STAYS = [
+    "created_by: pytorch, created_by: trainer",
     "you are logged in as an administrator",
     "logged in as root",
     "su: (to root) root on pts/4",

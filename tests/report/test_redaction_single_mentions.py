@@ -10,6 +10,8 @@ from forensics.model import Kind, Source
 from forensics.report.redaction import Redactor, told_by
 
 ANY_NAME = [
+    "Host {} rank 3 failed",
+    "<{}> [rank3]: lost",
     "host={} rank=3 level=error msg=died",
     "Mar  3 10:00:00 {} python[441]: step 3",
     "host: {} | rank: 3",
@@ -30,6 +32,9 @@ ANY_NAME = [
     "{}.12345hfp_gen1_context_open: assign_context command failed",
 ]
 NUMBERED = [
+    "Worker on {} died",
+    "{}: torch.OutOfMemoryError: CUDA out of memory",
+    "{}: Traceback (most recent call last):",
     "unable to reach {}.",
     "Worker 3 on {} started",
     "process 3 is running on {}, gpu 0",
@@ -38,6 +43,11 @@ NUMBERED = [
     "sending the state to {}:/data",
 ]
 STAYS = [
+    "node local rank 0",
+    "host memory rank 3",
+    "step3: ValueError: x",
+    "layer1: torch.OutOfMemoryError: x",
+    "Worker on stage1 died",
     "Could not connect to redis",
     "Could not connect to server",
     "Cannot connect to wandb.",

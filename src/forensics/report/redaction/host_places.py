@@ -128,9 +128,6 @@ PLACES = (
     # DeepSpeed's launcher; pdsh puts the host before each line
     place(rf"(\bfor node )(?=[\w.]*\d|[\w.]+-)({NAME})", "for node "),
     place(rf"^()({NAME})(?=: \[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\] \[)", "] ["),
-    place(
-        rf"^()({NAME}\d+)(?=: (?:\[rank\d+\]|Traceback \(most recent|ssh: |srun: |slurmstepd: |pdsh@|\w+Error: ))", ": "
-    ),
     place(rf"(\bpdsh@)({NAME})(?=: )", "pdsh@"),
     place(rf"(\bpdsh@[\w.-]{{1,253}}: )({NAME})(?=: (?:ssh|rsh|mcmd|exec|connect|command|no such host))", "pdsh@"),
     # Kubernetes' events: who was put where, and who says so

@@ -52,6 +52,10 @@ _BESIDE = (
 _LABELLED_BESIDE = lazy(
     rf"(?i)((?<![A-Za-z.]){_WORDS}\s?[:=]\s?[\"']?)({NAME})(?=[\"']?[\s,;|)\]]{{1,4}}{_BESIDE})", re.ASCII
 )
+_BESIDE_SPACED = lazy(
+    rf"(?i)((?<![A-Za-z.])(?:host|node|machine) )({NAME})(?=,? (?:(?:global|local|world)[ _-]?)?ranks?[ :=#]?\s?\d)",
+    re.ASCII,
+)
 _LABELLED_ALONE = lazy(
     r"((?<![A-Za-z.])(?:MASTER|CHIEF|HEAD|HOST|NODE|Host|host)(?:=|: )[\"']?)"
     rf"({NAME}){_ENDS}(?=[\"']?(?:\s*$|[,;|)\]}}]|:\d))",
@@ -85,7 +89,7 @@ _RANK_SAID = lazy(
 )
 # `Worker 3 on x`: of what a run counts besides ranks, behind `on` alone.
 _NUMBERED_SAID = lazy(
-    r"(\b(?:[Ww]orker|[Pp]roc(?:ess)?|[Tt]ask|[Tt]rainer|[Aa]ctor|GPU)[ #:]{1,2}\d{1,6}"
+    r"(\b(?:(?:[Ww]orker|[Pp]roc(?:ess)?|[Tt]ask|[Tt]rainer|[Aa]ctor|GPU)[ #:]{1,2}\d{1,6}|[Ww]orker|[Rr]ank)"
     r"(?: (?:is|runs|running|started|lives))?"
     rf" on (?:host |node )?)({NAME})(?=[\s,;:.)\]]|\Z){_ENDS}",
     re.ASCII,
@@ -94,6 +98,11 @@ _NUMBERED_SAID = lazy(
 _UNABLE = r"(?:[Cc]ould not|[Cc]annot|[Cc]an't|[Ff]ailed to|[Uu]nable to)"
 _UNCONNECTED = lazy(rf"(\b{_UNABLE} (?:connect to|ping|ssh to) )({NAME})(?=\.?\s*$|[,;)])", re.ASCII | re.M)
 _UNREACHED = lazy(rf"(\b{_UNABLE} (?:reach|contact) )({NAME})(?=\.?\s*$|[,;)])", re.ASCII | re.M)
+# Before the last words of a process, as pdsh puts it there.
+_BEFORE_ERROR = lazy(
+    rf"(^)({NAME})(?=: (?:\[rank\d+\]|Traceback \(most recent|ssh: |srun: |slurmstepd: |pdsh@|[\w.]{{1,80}}Error: ))",
+    re.ASCII | re.M,
+)
 # Programs that are asked about a machine: `nvidia-smi on x: No devices were found`.
 _ASKED = lazy(
     r"(\b(?:nvidia-smi|dcgmi|rocm-smi|dmesg|journalctl|ibstat|lspci|hostname|uname|uptime|df|free)"
@@ -149,6 +158,9 @@ def labelled(text: str, memory: Memory) -> str:
     def surely(name: str) -> str:
         return host(name) if strong(name) else name
 
+    def unconfused(name: str) -> str:
+        return host(name) if numbered(name) or sure_plain(name) else name
+
     def unconnected(name: str) -> str:
         unknown = name.islower() and name not in SERVICES and sure_plain(name)
         return host(name) if numbered(name) or unknown else name
@@ -164,6 +176,7 @@ def labelled(text: str, memory: Memory) -> str:
             text = second(pattern, perhaps, text)
         for pattern in (_LABELLED_BESIDE, _LABELLED_ALONE):
             text = second(pattern, sure, text)
+        text = second(_BESIDE_SPACED, unconfused, text)
     if " on " in text or " from " in text or " at " in text or " to " in text:
         text = second(_SUBMITTED, sure, _SAID.sub(said, text))
         for pattern in (_NUMBERED_SAID, _ASKED):
@@ -175,6 +188,8 @@ def labelled(text: str, memory: Memory) -> str:
     if "rank" in lowered:
         for pattern in (_RANK_SAID, _BEFORE_RANK, _BEHIND_RANK):
             text = second(pattern, perhaps, text)
+    if ": " in text:
+        text = second(_BEFORE_ERROR, perhaps, text)
     if "gpu" in lowered:
         text = second(_BESIDE_CARD, surely, text)
     if _WATCHED.search(text):

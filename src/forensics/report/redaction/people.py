@@ -161,6 +161,9 @@ _LOGS_IN = lazy(
 _LOGGED_IN = lazy(
     r"(\b[Ll]ogged in(?: (?:to|at|on|into) [^\s:]{1,60})? as:? (?:user )?[\"'<]?)([A-Za-z_][\w.-]{0,62}\w)", re.ASCII
 )
+_CREATED_BY = lazy(
+    r"(\b(?:created|launched|modified)_by\\?[\"']?\s?[:=]\s?\\?[\"']?)([A-Za-z_][\w.-]{2,31})(?![\w(/])", re.ASCII
+)
 _SAID = (
     lazy(
         r"(\b(?:[Uu]ser name is )[\"'<]?|\b(?:for|by|as|of) user [\"'<])([A-Za-z_][\w.-]{0,62}\w)",
@@ -288,8 +291,9 @@ def users(text: str, memory: Memory) -> str:
         text = second(_LOGGED_IN, lambda name: _unless_word(name, memory), text)
     if "user " in text:
         text = second(_OF_USER, lambda name: _unless_word(name, memory), text)
-    if " as" in text or "user " in text:
-        text = second(_LOGS_IN, lambda name: name if of_story(name) else _unless_word(name, memory), text)
+    if " as" in text or "user " in text or "ed_by" in text:
+        for pattern in (_LOGS_IN, _CREATED_BY):
+            text = second(pattern, lambda name: name if of_story(name) else _unless_word(name, memory), text)
     for pattern, words in PEOPLE:
         if any(word in text for word in words):
             text = second(pattern, memory.user, text)

@@ -27,13 +27,13 @@ _START = rf"^ {{0,4}}(?:{_TIMED})?(?:[\[(<]?{_LEVEL}[\])>]? {{0,8}}{_GAP})?"
 _HOST = rf"(?P<name>{NAME})"
 _RANK = r"(?:[Gg]lobal[ _])?(?:[Rr]ank|RANK)[ :=_-]{0,2}(?P<number>\d{1,6})(?![\w.])"
 # Not as in `[default1]:[rank1]:`, where torchrun's role and local rank stand.
-_BETWEEN = r"(?:(?: ?[|,/:@-] ?| )[\[(]?|[\])](?: ?[|,/@-] ?| )?[\[(]?)"
+_BETWEEN = r"(?:(?: ?[|,/:@-] ?| )[\[(<]?|[\])>](?: ?[|,/@-] ?| )?[\[(<]?)"
 # How a head ends: a word beside a rank is a host's only where it does, or behind a time or `INFO:`.
-_ENDS = rf"(?=[\])|]|:(?:\s|$)|\s[|-]\s|\s{_LEVEL}\b)"
+_ENDS = rf"(?=[\])>|]|:(?:\s|$)|\s[|-]\s|\s{_LEVEL}\b)"
 _BESIDE_RANKS = (
-    lazy(rf"{_START}[\[(]?{_HOST}(?={_BETWEEN}{_RANK}{_ENDS})", re.ASCII | re.M),
-    lazy(rf"{_START}[\[(]?{_RANK}{_BETWEEN}{_HOST}{_ENDS}", re.ASCII | re.M),
-    lazy(rf"^(?:{_TIMED}(?:{_LEVEL} {{0,8}}{_GAP})?|{_LEVEL}:)[\[(]?{_HOST}(?={_BETWEEN}{_RANK})", re.ASCII | re.M),
+    lazy(rf"{_START}[\[(<]?{_HOST}(?={_BETWEEN}{_RANK}{_ENDS})", re.ASCII | re.M),
+    lazy(rf"{_START}[\[(<]?{_RANK}{_BETWEEN}{_HOST}{_ENDS}", re.ASCII | re.M),
+    lazy(rf"^(?:{_TIMED}(?:{_LEVEL} {{0,8}}{_GAP})?|{_LEVEL}:)[\[(<]?{_HOST}(?={_BETWEEN}{_RANK})", re.ASCII | re.M),
     lazy(rf"[\[(]{_RANK} ?@ ?{_HOST}(?=[\])])", re.ASCII),
     lazy(rf"[\[(]{_HOST}(?= ?@ ?{_RANK}[\])])", re.ASCII),
 )
@@ -48,8 +48,8 @@ _LABEL = lazy(rf"{_START}(?:\d{{1,5}}: {{1,2}})?{_HOST}(?=: | {{0,8}}\| )", re.A
 _FORMS = tuple(
     lazy(_START + form, re.ASCII)
     for form in (
-        rf"[\[(]?{_HOST}{_BETWEEN}{_RANK}",
-        rf"[\[(]?{_RANK}{_BETWEEN}{_HOST}(?=[\])|:,]|\s|$)",
+        rf"[\[(<]?{_HOST}{_BETWEEN}{_RANK}",
+        rf"[\[(<]?{_RANK}{_BETWEEN}{_HOST}(?=[\])|:,]|\s|$)",
         *_NUMBERED_HEADS,
     )
 )
