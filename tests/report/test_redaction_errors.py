@@ -112,6 +112,7 @@ TABLES = [
      "COMMAND   PID     USER   FD   TYPE DEVICE SIZE/OFF NODE NAME\npython   4413   user-1  mem    CHR  195,0          /dev/nvidia0 x"),
 ]  # fmt: skip
 STAY = [
+    "Ranks 0-2 timed out, rank 3 is silent. Its last line (log.3:29) and stderr.17:400: KeyError",
     "recall@10.mean 0.41 acc@top1.val 0.71 mAP@0.5:0.95 0.33 NDCG@10.test=0.31 hit@k.dev=0.8 pass@1: 0.31",
     "gan.G.net loaded, actor.net, critic.local",
     "Hostname mismatch; hostname verification failed; Lost connection to MySQL server at 'reading initial packet'",

@@ -150,7 +150,9 @@ _PORT = lazy(
     re.ASCII,
 )
 _FILE = lazy(
-    r"\.(?:py|pyx|cc|cpp|cu|cuh|c|h|hpp|go|rs|java|scala|js|ts|log|txt|out|err|json|yaml|yml|sh|toml)\Z", re.ASCII
+    r"\.(?:py|pyx|cc|cpp|cu|cuh|c|h|hpp|go|rs|java|scala|js|ts|log|txt|out|err|json|yaml|yml|sh|toml"
+    r"|\d+)\Z",  # `log.3`: no domain ends in a number (RFC 3696, 2)
+    re.ASCII,
 )
 _CONNECTION = lazy(
     r"(?i)connect(?!or)|resolv|resolution|refused|unreachable|timed? ?out|not known|handshake|\bdial\b|broker|lookup"
