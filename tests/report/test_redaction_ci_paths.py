@@ -9,6 +9,7 @@ from forensics.report.redaction import Redactor
 GOES = [
     ("/builds/vexlab/asr-z/train.py line 3", "/builds/account-1/repo-1/train.py line 3"),
     ("/builds/t3_abcdEF/0/vexlab/asr-z/train.py", "/builds/t3_abcdEF/0/account-1/repo-1/train.py"),
+    ("Cloning into '/builds/vexlab/asr-z'...", "Cloning into '/builds/account-1/repo-1'..."),
     ("/home/runner/work/asr-z/asr-z/train.py", "/home/runner/work/repo-1/repo-1/train.py"),
     ("/__w/asr-z/asr-z/train.py", "/__w/repo-1/repo-1/train.py"),
     ("/var/lib/jenkins/workspace/asr-z/train.py", "/var/lib/jenkins/workspace/job-1/train.py"),

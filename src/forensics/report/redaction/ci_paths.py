@@ -10,7 +10,7 @@ from forensics.report.redaction.words import ORDINARY, PROGRAMS, PUBLIC_OWNERS
 
 _PART = r"[A-Za-z0-9][\w.-]{0,99}"
 # GitLab: `/builds/GROUP/REPO/`, with a shared folder `/builds/TOKEN/NUMBER/GROUP/REPO/`.
-_GITLAB = lazy(rf"((?<![\w./-])/builds/(?:[\w-]{{8,20}}/\d{{1,4}}/)?)({_PART})/({_PART})(?=/)", re.ASCII)
+_GITLAB = lazy(rf"((?<![\w./-])/builds/(?:[\w-]{{8,20}}/\d{{1,4}}/)?)({_PART})/({_PART})(?=[/'\"])", re.ASCII)
 # GitHub: `/home/runner/work/REPO/REPO/`, in a container `/__w/REPO/REPO/`, of one's own runner `_work/REPO/REPO/`.
 _GITHUB = lazy(rf"((?<![\w.-])(?:runner/work|__w|_work)/)(?P<repo>{_PART})/(?P=repo)(?=[/\s\"',:)]|\Z)", re.ASCII)
 # Jenkins: `/var/lib/jenkins/workspace/JOB/`, `/home/jenkins/agent/workspace/JOB/`.
