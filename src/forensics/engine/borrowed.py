@@ -39,7 +39,7 @@ def borrow_ranks(linked: Sequence[Candidate], world: World, sources: Sequence[So
         if not c.ranks and not c.everywhere and c.signature.name in MEMORY_KILLS:
             killed = [e for e in c.explains if e.signature.name in KILLED and e.ranks]
             ranks = {r for e in killed for r in e.ranks or ()}
-            elsewhere = any(whose.apart(c.key.identity.node, e.key.identity.node) for e in killed)
+            elsewhere = any(world.apart(c.key.identity.node, e.key.identity.node) for e in killed)
             # A pid is another process's than the launcher's, unless the launcher tells of the one kill on that host,
             # or from within a container.
             if len(ranks) == 1 and not elsewhere and (not c.captured("pid") or _is_it(c, killed)):
@@ -86,7 +86,7 @@ def _apart(c: Candidate, effect: Candidate, world: World) -> bool:
     named = any(o.identity.node for o in c.observations)
     if named and None in places and effect.signature.area == "nccl" and world.whole_host is None:
         return True
-    return any(whose.apart(o.identity.node, place) for o in c.observations for place in places)
+    return any(world.apart(o.identity.node, place) for o in c.observations for place in places)
 
 
 def _aborted_by(c: Candidate, world: World) -> set[int]:
@@ -95,7 +95,7 @@ def _aborted_by(c: Candidate, world: World) -> set[int]:
         return set()
     said = [o for e in c.explains if e.signature.name in NCCL_ENDS for o in e.observations]
     hosts = {o.identity.node or world.host_of.get(rank) for o in said if (rank := world.of(o)) is not None}
-    if any(whose.apart(host, o.identity.node) for host in hosts for o in c.observations):
+    if any(world.apart(host, o.identity.node) for host in hosts for o in c.observations):
         return set()
     return {rank for o in said if (rank := world.of(o)) is not None}
 
@@ -173,7 +173,7 @@ def _only_one_besides(losses: Sequence[Candidate], c: Candidate, world: World) -
         return None
     heard = {rank for e in losses for o in e.observations if (rank := world.of(o)) is not None}
     silent = set(range(world.size)) - heard
-    if len(silent) != 1 or any(whose.apart(c.key.identity.node, world.host_of.get(rank)) for rank in silent):
+    if len(silent) != 1 or any(world.apart(c.key.identity.node, world.host_of.get(rank)) for rank in silent):
         return None
     return tuple(silent)
 

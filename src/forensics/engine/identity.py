@@ -18,6 +18,7 @@ from forensics.engine.few import are_few, distinct
 from forensics.engine.kernel import FACT, UNPLACED
 from forensics.engine.peers import MISSED
 from forensics.model import MAX_RANKS, Identity, Kind, Observation, RunData, Source, Traceback
+from forensics.parsers.kernel.lines import read_line
 from forensics.parsers.prefixes import from_ray, from_syslog, rank_list
 
 if TYPE_CHECKING:
@@ -70,6 +71,13 @@ class World:
         seen = {*self.ranks, *self.rank_of.values(), *self.listed}
         return self.size if 1 < self.size == len(seen) else None
 
+    def apart(self, host: str | None, other: str | None) -> bool:
+        """Whether two names are of two hosts: they are made in one way (`whose.apart`), or each is that of a rank."""
+        if whose.apart(host, other):
+            return True
+        theirs = {whose.label(name) for name in self.host_of.values()}
+        return bool(host and other) and len({whose.label(host or ""), whose.label(other or "")} & theirs) == 2
+
     def global_rank(self, identity: Identity) -> int | None:
         """The global rank of an identity; None where it cannot be known."""
         if identity.rank is not None:
@@ -77,7 +85,7 @@ class World:
         if identity.pid is not None:
             for pid_key in ((identity.node, identity.pid), (None, identity.pid)):
                 rank = self.rank_of_pid.get(pid_key)
-                if rank is not None and not whose.apart(identity.node, self.host_of.get(rank)):
+                if rank is not None and not self.apart(identity.node, self.host_of.get(rank)):
                     return rank
         if identity.local_rank is not None:
             for key in ((identity.node, identity.local_rank), (None, identity.local_rank)):
@@ -152,6 +160,11 @@ def kernel_sources(data: RunData) -> frozenset[str]:
     return frozenset(fact.source for fact in data.facts if fact.name == FACT)
 
 
+def _of_a_process(o: Observation, kernels: Collection[str]) -> bool:
+    """Whether a process of the run wrote a line, and not the system of a host. kernels: paths of such systems' logs."""
+    return o.evidence[0].file not in kernels and not from_syslog(f"{o.evidence[0].text} ")  # a prefix lost its blank
+
+
 def _several_hosts(hosts: int, identities: Sequence[Identity], stated: int | None) -> bool:
     """True where anything points to a second host: then a local rank says nothing about the global one by itself."""
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
@@ -206,7 +219,8 @@ def know_world(data: RunData) -> World:
         with_host = [o for o in with_host if id(o) not in of_others]
     named = {*of_run, *(o.identity.node for o in with_host), *(t.identity.node for t in data.tracebacks)}
     nodes = _hosts_once({node for node in named if node})
-    of_run |= {node for o in with_host if (node := o.identity.node) and node not in system}
+    printing = [o for o in with_host if o.identity.node not in system or _of_a_process(o, kernels)]
+    of_run |= {node for o in printing if (node := o.identity.node)}
     stated = stated_size(data.observations) or stated_world(data.facts)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
@@ -587,6 +601,8 @@ def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observat
         tasks = task_list(o)
         if tasks and world.size is not None and len(tasks) < world.size:  # what ends all of them names none
             return replace(o, culprits=tasks)
+    if o.culprits is None and (alone := _alone_on_its_host(o, world, hosts)) is not None:
+        return replace(o, culprits=(alone,))
     if o.culprits != ():
         return o
     if told.get("victim", "").isdigit():
@@ -595,6 +611,15 @@ def _with_culprits(o: Observation, world: World, hosts: whose.Hosts) -> Observat
     if o.signature == HOST_DOWN and "node" in told and (ranks := hosts.all_ranks(told["node"], world.size)):
         return replace(o, culprits=ranks)
     return o
+
+
+def _alone_on_its_host(o: Observation, world: World, hosts: whose.Hosts) -> int | None:
+    """The rank that a kernel's line without a process befalls: the only one on its host, of several with one each."""
+    line = read_line(o.evidence[0].text) if o.identity.node is not None and world.of(o) is None else None
+    if line is None or not line.by_kernel or o.identity.node is None or o.captures.get("pid", "").isdigit():
+        return None
+    ranks = hosts.all_ranks(o.identity.node, world.size) if world.size != 1 and UNPLACED not in o.captures else ()
+    return ranks[0] if len(ranks) == 1 else None
 
 
 def _with(o: Observation, identity: Identity) -> Observation:

@@ -124,9 +124,11 @@ def processes(
     """(node, pid) -> rank, of processes that prefixes or a launcher's lines name together with a rank or local rank.
 
     local: (node, local rank) -> rank. Without a host's name a local rank is one rank's only where one host has any;
-    where the whole run is on one host, which `one_host` says, a local rank that no line maps is the rank.
+    where the whole run is on one host, which `one_host` says, a local rank that no line maps is the rank. NCCL's lines
+    name the process that prints them: the one of a rank where all of its lines name the same.
     """
     told: dict[Place, set[int]] = defaultdict(set)
+    of_rank: dict[tuple[int, int | None], set[Place]] = defaultdict(set)
     alone = len({node for node, _ in local}) == 1
     for o in observations:
         node, pid = o.identity.node, o.captures.get("pid", "")
@@ -135,12 +137,17 @@ def processes(
             told[node, o.identity.pid].add(rank)
         elif o.signature == ANNOUNCED and pid.isdigit() and rank is not None:
             told[node, int(pid)].add(rank)
+        elif rank is not None and (own := o.identity.pid) is not None and f"{node}:{own}:" in o.evidence[0].text:
+            of_rank[rank, o.identity.attempt].add((node, own))
         elif pid.isdigit() and (index := o.captures.get("local_rank", "")).isdigit():
             ranks = {r for (host, n), r in local.items() if n == int(index) and (host == node or alone)}
             if not ranks and one_host:
                 ranks = {int(index)}
             if len(ranks) == 1:
                 told[node, int(pid)] |= ranks
+    for (rank, _), places in of_rank.items():
+        if len(places) == 1:
+            told[places.pop()].add(rank)
     return {place: ranks.pop() for place, ranks in told.items() if len(ranks) == 1}
 
 
