@@ -167,3 +167,65 @@ def test_a_logger_with_a_number_behind_a_dot_is_no_host() -> None:
     said = "2026-04-01 08:00:00,123 models.resnet50 rank 3 INFO started"
     assert clean(said).identity == Identity(rank=3)
     assert clean(said.replace("models.resnet50", "gpu07.site")).identity == Identity(rank=3, node="gpu07.site")
+
+
+BESIDE = [
+    "{t} {h} rank{r} {m}",
+    "{t} [{h}] [rank {r}] {m}",
+    "{t} - {h} - rank{r} - INFO - {m}",
+    "{t} | INFO     | {h} | rank={r} | {m}",
+    "03/03 10:00:01 - {h} - rank {r} - mmengine - INFO - {m}",
+    "{t} (rank {r} @ {h}) {m}",
+    "INFO:{h}:rank{r}:{m}",
+    "{h}:rank{r}: {m}",
+    "[rank{r}@{h}] {m}",
+    "rank {r} ({h}): {m}",
+]
+
+
+@pytest.mark.parametrize("hosts", [("alder", "birch", "cedar", "dogwood"), ("cn01", "cn02", "cn03", "cn04")])
+@pytest.mark.parametrize("form", BESIDE)
+def test_a_word_that_goes_with_the_rank_is_its_host(form: str, hosts: tuple[str, ...]) -> None:
+    lines = [form.format(t=TIME, h=hosts[r], r=r, m=f"step {i}") for i in range(6) for r in range(4)]
+    got = clean(form.format(t=TIME, h=hosts[2], r=2, m=OOM), vote(lines))
+    assert (got.identity.node, got.identity.rank) == (hosts[2], 2)
+    assert got.text.endswith(OOM)
+    assert (got.time is not None) == ("10:00" in lines[0].format(t=TIME))
+
+
+@pytest.mark.parametrize("form", [form for form in BESIDE if "{h}" in form.partition("{r}")[0]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("alder",) * 4,  # one host for all, or a logger
+        ("actor", "critic", "reward", "rollout"),  # what processes do
+        ("train", "main"),  # loggers, in whatever rank
+    ],
+)
+def test_any_other_word_before_the_rank_is_none(form: str, words: tuple[str, ...]) -> None:
+    said = [(i, r, words[(i + r if len(words) == 2 else r) % len(words)]) for i in range(6) for r in range(4)]
+    lines = [form.format(t=TIME, h=word, r=r, m=f"step {i}") for i, r, word in said]
+    got = clean(form.format(t=TIME, h=words[0], r=2, m=OOM), vote(lines))
+    assert (got.identity.node, got.identity.rank) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{t} tp rank{r} step {i}",
+        "{t} local rank {r} step {i}",
+        "{t} layer3 rank {r} step {i}",
+        "rank {r} (replica): step {i}",
+    ],
+)
+def test_ranks_of_groups_behind_a_word_are_none_of_the_run(form: str) -> None:
+    assert vote([form.format(t=TIME, r=r, i=i) for i in range(6) for r in range(4)]) == frozenset()
+
+
+def test_a_host_behind_the_label_of_a_task_goes_with_it() -> None:
+    hosts = ("alder", "birch", "cedar", "dogwood")
+    voted = vote([f"{task}: {hosts[task]}: step {i}" for i in range(6) for task in range(4)])
+    assert clean(f"3: dogwood: {OOM}", voted).identity.node == "dogwood"
+    voted = vote([f"{task}: trainer: step {i}" for i in range(6) for task in range(4)])
+    assert clean(f"3: trainer: {OOM}", voted).identity.node is None
+    assert clean(f"3: trainer: {OOM}", voted).identity.task == 3

@@ -7,6 +7,9 @@ gpu07 rank3 is gone`), and only a file whose lines have it throughout means its 
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from forensics.host_words import NUMBERED, WITHIN
 
 _TIME = (
@@ -41,6 +44,48 @@ BEHIND_A_LEVEL: dict[str, str] = {
     "host_and_rank_columns": rf"^(?P<ts>{_TIME}){_BETWEEN}{_HOST}{_BETWEEN}{_LEVEL} ?{_BETWEEN}{_RANK}{_END}",
 }
 
+# A word beside the rank at the head of a line, on either side of it, with or without a time and a level before both:
+# `<time> alder rank3 `, `alder:rank3: `, `[rank3@alder] `, `rank 3 (alder): `, `INFO:alder:rank3:`.
+_JOIN = r"(?:[\])]? {0,8}[|:,/@-] {0,8}[\[(]?|[\])]? {1,8}[\[(]?|[\])][\[(])"
+_STARTS = (
+    rf"^(?P<ts>(?:(?:{_TIME}|\[?\d\d/\d\d \d\d:\d\d:\d\d){_JOIN})?)"
+    rf"(?:\[?{_LEVEL} {{0,8}}{_JOIN}|[\[(])?"
+)
+_ENDS = r"(?:[\])]{0,2}(?: {0,8}[|:,-])? {1,8}|[\])]{0,2}: ?)"
+_WORD = (
+    rf"(?!{_LEVEL}\b|{WITHIN_A_GROUP}\b|{NUMBERED}|{WITHIN}|[\w.-]+\.py\b|[\w.]*(?:Error|Exception)\b)"
+    r"[A-Za-z][A-Za-z0-9.-]{0,60}"
+)
+_BESIDE = {
+    "word_rank": rf"{_STARTS}(?P<host>{_WORD}){_JOIN}{_RANK}{_ENDS}",
+    "rank_word": rf"{_STARTS}{_RANK}{_JOIN}(?P<host>{_WORD}){_ENDS}",
+}
+# For the vote of a file: the word is a host (`are_hosts`), or before the rank something else.
+BESIDE_A_RANK: dict[str, str] = {**_BESIDE, "logger_rank": _BESIDE["word_rank"].replace("(?P<host>", "(?:")}
+# What processes do, and loggers are called: they may go with ranks as hosts do.
+_ROLES = frozenset(
+    "actor agent chief client controller critic data discriminator driver env eval evaluator generator head infer "
+    "inference launcher learner main master model node policy ps ref reference reward rollout sampler scheduler server "
+    "student teacher test train trainer training val validation worker writer".split()
+)
+
+
+def are_hosts(beside: Sequence[tuple[str, str]]) -> bool:
+    """Whether the words beside the ranks of a file's lines are the hosts of these. beside: pairs of (word, rank).
+
+    A name with a number in it is one. Without, it goes with the rank: no rank has two, and not all have the same.
+    """
+    words = {word for word, _ in beside}
+    of_rank: dict[str, set[str]] = defaultdict(set)
+    for word, rank in beside:
+        of_rank[rank].add(word)
+    if not words or any(len(theirs) > 1 for theirs in of_rank.values()):
+        return False
+    if all(any(map(str.isdigit, word)) for word in words):
+        return True
+    return len(words) > 1 and not any(word.lower() in _ROLES for word in words)
+
+
 # What begins a record: a time, seconds since the epoch, a level or the letter of one (glog, NeMo).
 _BEGINS = rf"[\[(]?(?:\d{{2,13}}[-/: ]|(?:{_LEVEL})\b|[FEWIV]\d{{4}} |NeMo [FEWID] )"
 # A rank behind the head of a record, without brackets: `.. train.py:88] rank 3: `, `.. - INFO - rank:3 - `.
@@ -55,4 +100,4 @@ BY_RANK: dict[str, str] = {
         rf"(?=.*? (?:host_?name|node_?name|node)={_HOST}(?:\s|$)|).{{1,2000}}? rank=(?P<rank>\d{{1,9}})(?:\s|$))"
     ),
 }
-VOTED = frozenset({*BEHIND_A_LEVEL, *BY_RANK})  # all of them name a rank by the word
+VOTED = frozenset({*BEHIND_A_LEVEL, *BESIDE_A_RANK, *BY_RANK})  # all of them name a rank by the word

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -130,6 +130,7 @@ VOTED: dict[str, str] = {
         r"(?P<host>[A-Za-z0-9][\w.-]*) [A-Za-z_][\w.@-]*\[\d+\]: (?:<[0-3]>)?"
     ),
 }
+VOTED |= columns.BESIDE_A_RANK
 VOTED |= columns.BY_RANK  # behind all others, which tell of hosts
 # What all lines of a file are indented by, as in a log that was quoted; several of these make up any number of blanks.
 INDENTS = (16, 8, 4, 2, 1)
@@ -328,10 +329,13 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
             continue
         sample = stamped if "ts" in pattern.groupindex else unlabelled
         value: str | int = "host" if "host" in pattern.groupindex else 1
-        if name in columns.BY_RANK:  # behind labels
+        if name in columns.BESIDE_A_RANK or name in columns.BY_RANK:  # behind labels
             value = "rank"
             labels = [_VOTED[n] for n in accepted if not n.startswith("indent")]
             sample = [line[max((m.end() for p in labels if (m := p.match(line))), default=0) :] for line in whole]
+        tasks = _behind_tasks(unlabelled, accepted) if name == "pdsh" else []
+        if columns.are_hosts([(m["host"], task) for task, line in tasks if (m := pattern.match(line))]):
+            sample = [line for _, line in tasks]
         values = [m.group(value) for line in sample if (m := pattern.match(line))]
         if not values:
             continue
@@ -343,6 +347,8 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
         usual = usual or (name == "pdsh" and _before_kernels(sample, pattern))
         if not usual and not _before_traceback(sample, pattern, value):
             continue
+        if value == "rank" and not _are_columns(name, pattern, sample, accepted):
+            continue
         if any(value.lower() in _NEVER_A_HOST for value in distinct):
             continue
         if "container" in pattern.groupindex:
@@ -351,6 +357,28 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
                 continue
         accepted.add(name)
     return frozenset(accepted - _OF_PROCESSES | _numbered(unlabelled) if accepted & _OF_PROCESSES else accepted)
+
+
+def _behind_tasks(lines: Iterable[str], accepted: Set[str]) -> list[tuple[str, str]]:
+    """(task, what stands behind its label) of the lines that srun has labelled; none where it labels none."""
+    forms = [_VOTED[name] for name in ("srun", "srun_het") if name in accepted]
+    found = (m for line in lines for form in forms if (m := form.match(line)))
+    return [(m["task"], m.string[m.end() :]) for m in found]
+
+
+def _are_columns(name: str, pattern: re.Pattern[str], sample: Sequence[str], accepted: Set[str]) -> bool:
+    """Whether a form of `columns` tells more of a file's lines than what is known of them without it."""
+    found = [m for line in sample if (m := pattern.match(line))]
+    known = _peeled(found[0].string, frozenset(accepted)).identity
+    if known.rank is not None and known.node is not None:
+        return False
+    if name in columns.BY_RANK:
+        return True
+    if not accepted.isdisjoint((*columns.BESIDE_A_RANK, *columns.BEHIND_A_LEVEL)):
+        return False
+    if "host" not in pattern.groupindex:
+        return known.rank is None
+    return columns.are_hosts([(m["host"], m["rank"]) for m in found])
 
 
 def _numbered(lines: Iterable[str]) -> set[str]:
