@@ -52,6 +52,11 @@ _HOST_AND_TASK = re.compile(
     r"[_-]\d{1,5}\.(?:log|out|err|txt)$",
     re.I,
 )
+# Of Flight Recorder dumps: torch puts the rank behind the prefix that TORCH_NCCL_DEBUG_INFO_TEMP_FILE gives, which ends
+# in the host's name where each host is given one of its own.
+_HOST_IN_DUMP = re.compile(
+    r"^(?:nccl|comm_lib)_trace_rank_(?P<host>[A-Za-z][A-Za-z0-9.-]{0,100})_(?P<rank>\d{1,6})(?:\.\w{1,8})?$"
+)
 # The kubelet's own folders, and the links to them in /var/log/containers.
 _POD_IN_PATH = re.compile(
     r"(?:^|/)(?:[^/_]+_([a-z0-9][a-z0-9.-]*)_[0-9a-f-]+/[^/]+/\d+\.log$|([a-z0-9][a-z0-9.-]*)_[^/_]+_[^/_]+-[0-9a-f]{64}\.log$)"
@@ -85,6 +90,8 @@ def identity_of(path: str) -> Identity:
     )
     dotted = _LOG_DOT_RANK.search(path)
     number = rank[1] if rank else next((g for g in dotted.groups() if g), None) if dotted else None
+    dump = _HOST_IN_DUMP.match(name)
+    number = dump["rank"] if dump else number
     attempt = _ATTEMPT_IN_PATH.search(path)
     pod = _POD_IN_PATH.search(path)
     worker = _RAY_WORKER.search(path)
@@ -93,7 +100,8 @@ def identity_of(path: str) -> Identity:
         local_rank=int(local[1]) if local else None,
         node=(pod[1] or pod[2])
         if pod
-        else _first(_NODE_IN_PATH, path)
+        else (dump["host"] if dump else None)
+        or _first(_NODE_IN_PATH, path)
         or _first(_HOST_BEFORE_RANK, name)
         or _first(_NODE_IN_NAME, name)
         or _host_of_task(name),
