@@ -229,3 +229,18 @@ def test_a_host_behind_the_label_of_a_task_goes_with_it() -> None:
     voted = vote([f"{task}: trainer: step {i}" for i in range(6) for task in range(4)])
     assert clean(f"3: trainer: {OOM}", voted).identity.node is None
     assert clean(f"3: trainer: {OOM}", voted).identity.task == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "node"),
+    [(("alder", "birch", "cedar"), "birch"), (("trainer",) * 3, None), (("learner", "actor", "actor"), None)],
+)
+def test_a_word_that_goes_with_the_rank_of_each_file_is_its_host(
+    tmp_path: Path, words: tuple[str, ...], node: str | None
+) -> None:
+    for r, word in enumerate(words):
+        lines = [f"2026-11-27 10:00:{i:02}.000 {word} rank{r} step {i} loss 2.{90 - i}" for i in range(20)]
+        lines += [f"2026-11-27 10:00:21.000 {word} rank{r} {OOM}"] * (r == 1)
+        (tmp_path / f"rank{r}.log").write_text("\n".join(lines) + "\n")
+    root = analyse([str(tmp_path)], Options(cache=False)).findings[0]
+    assert (root.name, root.ranks, root.node) == ("cuda-oom", (1,), node)

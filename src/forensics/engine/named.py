@@ -18,7 +18,7 @@ from forensics.engine.identity import kernel_sources, stated_size
 from forensics.engine.kernel import namesakes
 from forensics.host_words import NUMBERED
 from forensics.model import MAX_RANKS, Identity, Kind, RunData
-from forensics.parsers import run_pods
+from forensics.parsers import columns, run_pods
 from forensics.parsers.run_files import whereabouts
 from forensics.patterns import lazy
 
@@ -54,6 +54,8 @@ def confirmed(data: RunData) -> RunData:
         data = _with(data, announced)
     if hosts := host_folders.of_hosts(data):
         data = _with(data, hosts)
+    if beside := _beside_ranks(data):
+        data = _with(data, beside)
     if processes := declared.of_processes(data):
         data = _with(data, processes)
     if ranks := numbered.of_ranks(data):
@@ -87,6 +89,24 @@ def _announced(data: RunData) -> dict[str, Identity]:
         and s.identity.rank is None
         and s.identity.local_rank in (None, local)
         and s.identity.node in (None, node)
+    }
+
+
+def _beside_ranks(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of logs of one rank each, whose lines bear a word before it: its host, if it goes with the rank.
+
+    In one log such a word may be a logger's name; in those of several ranks it is not where it is another one in each.
+    """
+    told: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for o in data.observations:
+        if o.signature == whose.SEEN and (pair := columns.word_before_rank(o.evidence[0].text)) is not None:
+            told[o.evidence[0].file].add(pair)
+    if len(told) < 2 or not columns.are_hosts([pair for pairs in told.values() for pair in pairs]):
+        return {}
+    return {
+        s.path: replace(s.identity, node=next(iter(told[s.path]))[0])
+        for s in data.sources
+        if s.identity.node is None and len(told.get(s.path, ())) == 1
     }
 
 

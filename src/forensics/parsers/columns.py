@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from forensics.host_words import NUMBERED, WITHIN
+from forensics.patterns import lazy
 
 _TIME = (
     r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"  # as in `stamps`
@@ -68,6 +69,14 @@ _ROLES = frozenset(
     "inference launcher learner main master model node policy ps ref reference reward rollout sampler scheduler server "
     "student teacher test train trainer training val validation worker writer".split()
 )
+
+_BEFORE_RANK = lazy(_BESIDE["word_rank"])
+
+
+def word_before_rank(prefix: str) -> tuple[str, str] | None:
+    """(word, rank) of a prefix that ends in both, as `logger_rank` takes it off; None for any other."""
+    m = _BEFORE_RANK.fullmatch(f"{prefix} ")
+    return (m["host"], m["rank"]) if m is not None else None
 
 
 def are_hosts(beside: Sequence[tuple[str, str]]) -> bool:
