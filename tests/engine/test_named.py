@@ -207,3 +207,38 @@ def test_a_pod_is_called_as_its_environment_says(tmp_path: Path, variable: str, 
         text = f"RANK={n}\nWORLD_SIZE=2\n{own}\n{STEPS}{ERROR if n == 1 else ''}"
         (tmp_path / f"lora-worker-{n}.log").write_text(text)
     assert root(analyse([str(tmp_path)])).node == node
+
+
+TABLE = """\
+[rank{0}]: 2026-11-27 10:00:01,110 INFO train: step 10 loss 2.31
+[rank{0}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+E1127 10:00:09.000000 90 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {1} (pid: 41)
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-27_10:00:09
+  host      : {2}
+  rank      : {0} (local_rank: {1})
+  exitcode  : 1 (pid: 41)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "beside", "expected"),
+    [
+        ("gpu-b1", "", "gpu-b1"),
+        ("localhost", "", "node1"),
+        ("gpu-b1", "srun: error: node1: task 1: Exited with exit code 1\n", "node1"),  # a host that goes by that name
+    ],
+)
+def test_a_log_called_otherwise_than_the_host_in_its_table_is_of_that(
+    tmp_path: Path, host: str, beside: str, expected: str
+) -> None:
+    for n, name in ((0, "gpu-b0"), (1, host)):
+        lines = "".join(f"[rank{4 * n + r}]: 2026-11-27 10:00:00,{r}10 INFO train: step 0\n" for r in range(4))
+        (tmp_path / f"node{n}.log").write_text(lines + (TABLE.format(5, 1, name) if n else ""))
+    if beside:
+        (tmp_path / "job.err").write_text(beside)
+    sources = analyse([str(tmp_path)]).coverage
+    assert {c.path: c.node for c in sources}["node1.log"] == expected

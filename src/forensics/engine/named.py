@@ -65,7 +65,8 @@ def confirmed(data: RunData) -> RunData:
     data = _with(data, identities) if identities else data
     if workers and not hosts and (hosts := host_folders.of_hosts(data)):  # their names stood for hosts before
         data = _with(data, hosts)
-    return data
+    printed = _in_tables(data)
+    return _with(data, printed) if printed else data
 
 
 def _announced(data: RunData) -> dict[str, Identity]:
@@ -108,6 +109,31 @@ def _beside_ranks(data: RunData) -> dict[str, Identity]:
         for s in data.sources
         if s.identity.node is None and len(told.get(s.path, ())) == 1
     }
+
+
+def _in_tables(data: RunData) -> dict[str, Identity]:
+    """Path -> identity of logs named after a host (`n1.log`), in which a launcher's table calls it by another name.
+
+    The agent of a host tells of its own workers alone. A name that anything else bears is one that the host goes by.
+    """
+    rows: dict[str, set[str]] = defaultdict(set)
+    named_by: dict[str, set[str]] = defaultdict(set)
+    for o in data.observations:
+        if o.identity.node is not None:
+            named_by[o.identity.node].add(o.evidence[0].file)
+            if o.signature == whose.WORKER_EXIT:
+                rows[o.evidence[0].file].add(o.identity.node)
+    for s in data.sources:
+        named_by[s.identity.node or ""].add(s.path)
+    found: dict[str, Identity] = {}
+    for s in data.sources:
+        told, node = rows.get(s.path, set()), s.identity.node
+        if node is None or len(told) != 1 or named_by[node] != {s.path}:
+            continue
+        (host,) = told
+        alone = named_by[host] == {s.path} and whose.label(host) not in (whose.label(node), "localhost")
+        found |= {s.path: replace(s.identity, node=host)} if alone else {}
+    return found
 
 
 def _outputs(data: RunData) -> dict[str, Identity]:
