@@ -71,6 +71,12 @@ _JOURNAL = re.compile(
 )
 
 
+# What SQLAlchemy puts below the message of its exceptions, a line each (sqlalchemy/exc.py, StatementError).
+_ANNEX = re.compile(
+    rb"[\r\n](?:\(Background on this error at: https?://[^\s()]{1,200}\)|\[(?:SQL|parameters): [^\r\n]{0,4000}\])$"
+)
+
+
 class Grown(NamedTuple):
     """What is known of a log that has grown since it was read, and the new lines of it.
 
@@ -273,6 +279,8 @@ def _last_words(
 ) -> tuple[Traceback, ...]:
     """A log that ends in `SomeError: ...` without the traceback that belongs to it, as an exception without frames."""
     text = tail.rstrip()
+    while (annex := _ANNEX.search(text)) is not None:
+        text = text[: annex.start()].rstrip()
     start = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
     offset = begin + start
     line = clean(text[start:][:4000].decode("utf-8", "replace"), voted, reference)
