@@ -216,9 +216,10 @@ def test_any_other_word_before_the_rank_is_none(form: str, words: tuple[str, ...
         "{t} local rank {r} step {i}",
         "{t} layer3 rank {r} step {i}",
         "rank {r} (replica): step {i}",
+        "[rank{r}]:[E1127 10:00:01.123456789 ProcessGroupNCCL.cpp:667] step {i}",
     ],
 )
-def test_ranks_of_groups_behind_a_word_are_none_of_the_run(form: str) -> None:
+def test_ranks_of_groups_and_heads_of_records_are_no_such_columns(form: str) -> None:
     assert vote([form.format(t=TIME, r=r, i=i) for i in range(6) for r in range(4)]) == frozenset()
 
 

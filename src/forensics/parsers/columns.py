@@ -54,7 +54,8 @@ _STARTS = (
 )
 _ENDS = r"(?:[\])]{0,2}(?: {0,8}[|:,-])? {1,8}|[\])]{0,2}: ?)"
 _WORD = (
-    rf"(?!{_LEVEL}\b|{WITHIN_A_GROUP}\b|{NUMBERED}|{WITHIN}|[\w.-]+\.py\b|[\w.]*(?:Error|Exception)\b)"
+    rf"(?!{_LEVEL}\b|{WITHIN_A_GROUP}\b|{NUMBERED}|{WITHIN}|[\w.-]+\.py\b|[\w.]*(?:Error|Exception)\b"
+    r"|[FEWIV]\d{3,4}\b)"  # the head of glog's records and of torch's
     r"[A-Za-z][A-Za-z0-9.-]{0,60}"
 )
 _BESIDE = {
