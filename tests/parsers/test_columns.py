@@ -245,3 +245,10 @@ def test_a_word_that_goes_with_the_rank_of_each_file_is_its_host(
         (tmp_path / f"rank{r}.log").write_text("\n".join(lines) + "\n")
     root = analyse([str(tmp_path)], Options(cache=False)).findings[0]
     assert (root.name, root.ranks, root.node) == ("cuda-oom", (1,), node)
+
+
+@pytest.mark.parametrize("form", ["{t} INFO [rank {r}] {m}", "{t} rank{r} {m}", "[rank {r}] {m}"])
+def test_what_each_rank_says_first_is_no_host(form: str) -> None:
+    said = ("step {i}", "waiting {i}", "loss: {i}")
+    lines = [form.format(t=TIME, r=r, m=said[r].format(i=i)) for i in range(8) for r in range(3)]
+    assert {clean(line, vote(lines)).identity.node for line in lines} == {None}

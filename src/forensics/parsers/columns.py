@@ -60,7 +60,11 @@ _WORD = (
 )
 _BESIDE = {
     "word_rank": rf"{_STARTS}(?P<host>{_WORD}){_JOIN}{_RANK}{_ENDS}",
-    "rank_word": rf"{_STARTS}{_RANK}{_JOIN}(?P<host>{_WORD}){_ENDS}",
+    # Behind the rank, where a message would begin, between marks that keep it from that.
+    "rank_word": (
+        rf"{_STARTS}{_RANK}(?:[\])]? {{0,2}}[\[(]| {{0,2}}@ {{0,2}}| {{1,8}}[|-] {{1,8}})"
+        rf"(?P<host>{_WORD})(?:[\])]{{1,2}}(?: ?[|:,-])?| {{1,8}}[|-])(?: {{1,8}}|(?<=:))"
+    ),
 }
 # For the vote of a file: the word is a host (`are_hosts`), or before the rank something else.
 BESIDE_A_RANK: dict[str, str] = {**_BESIDE, "logger_rank": _BESIDE["word_rank"].replace("(?P<host>", "(?:")}
