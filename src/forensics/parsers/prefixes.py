@@ -323,7 +323,7 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
     whole = [_uncollected(line) for line in stamped]
     unlabelled = [line for line in whole if not _OF_LAUNCHERS.match(line)]
     launchers = [line for line in whole if _OF_LAUNCHERS.match(line)]
-    ranked = any("ank" in line or "RANK" in line for line in whole)
+    ranked = any(map(columns.may_name_a_rank, whole))
     for name, pattern in _VOTED.items():
         if "indent" in pattern.groupindex or (name in columns.VOTED and not ranked):
             continue
@@ -336,7 +336,8 @@ def vote(lines: Iterable[str]) -> frozenset[str]:
         tasks = _behind_tasks(unlabelled, accepted) if name == "pdsh" else []
         if columns.are_hosts([(m["host"], task) for task, line in tasks if (m := pattern.match(line))]):
             sample = [line for _, line in tasks]
-        values = [m.group(value) for line in sample if (m := pattern.match(line))]
+        asked = filter(columns.may_name_a_rank, sample) if name in columns.VOTED else sample
+        values = [m.group(value) for line in asked if (m := pattern.match(line))]
         if not values:
             continue
         distinct = Counter(values)
