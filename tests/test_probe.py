@@ -470,6 +470,25 @@ def test_a_loss_without_a_module_says_how_to_find_it(tmp_path: Path) -> None:
     assert any("nan-in-data" in item.what and 'sentinel="full"' in item.how for item in found.missing_evidence)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_log_beside_the_probe_takes_nothing_of_what_it_tells(tmp_path: Path, first: int) -> None:
+    """A log has the same onset, and its records stand before those of the probe; loops often count from 0."""
+    model = model_of()
+
+    def change(step: int, x: Any, y: Any) -> tuple[Any, Any]:
+        return (x * math.nan if step >= 41 else x), y
+
+    train(tmp_path / "probe", model, torch.optim.SGD(model.parameters(), lr=0.01), change=change, sentinel="off")
+    losses = series(tmp_path / "probe")["probe/loss"]
+    lines = [f"step {step - 1 + first}: loss {loss:.6f}" for step, loss in losses]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    root, *_ = diagnose(tmp_path).of_role(Role.ROOT)
+    assert (root.name, root.step) == ("nan-loss", 41 + first)
+    said = " ".join(root.notes)
+    assert 'sentinel="full"' in said and "the samples of step 42: 1312 to 1343" in said
+    assert ("its step 41 is update 42 of the probe" in said) == (first == 0)
+
+
 def test_too_few_looks_are_told(tmp_path: Path) -> None:
     model = model_of()
     with torch.no_grad():

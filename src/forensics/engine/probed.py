@@ -27,6 +27,7 @@ _OF_A_BATCH = frozenset({"nan-loss", "nan-gradients", "nan-in-data", "nan-in-for
 _WITHOUT_MODULE = frozenset({"nan-loss", "nan-gradients"})
 _OF_STEPS = ("update_ratio", "grad_norm", tags.GRAD_NORM_LOCAL, "skipped_total", tags.HELD, tags.STEPS)
 _BESIDE = frozenset({tags.HELD, tags.STEPS})
+SAMPLES = "the samples of step"  # what a note says that names them
 _PLACES = (tags.OUTPUT, tags.GRADIENT, tags.WEIGHTS, tags.INPUT, tags.LOSS_ONLY)
 
 
@@ -49,20 +50,23 @@ def _told(observations: Sequence[Observation], metrics: pl.DataFrame, facts: Seq
     behind: bool | None = None
     for o in observations:
         said: list[str] = []
-        if o.signature in _OF_A_BATCH and o.step is not None and o.evidence:
-            if o.signature in _WITHOUT_MODULE and not placed and o.evidence[0].file in sources:
-                said.append(
-                    "the probe watched no module in that step:"
-                    ' Probe(..., sentinel="full") in another run names the first one that is not finite'
-                )
-            if text := ids.get((o.evidence[0].file, o.step)):
-                said.append(f"the samples of step {o.step}: {_short(text)}")
         step = o.step
-        if step is not None and o.evidence and o.evidence[0].file in sources:
+        file = next((e.file for e in o.evidence if e.file in sources), None)
+        if step is not None and file is not None:
             behind = _log_is_behind(metrics, sources) if behind is None else behind
-            if behind and step > 0:
-                step -= 1
-                said.append(f"the log counts from 0: its step {step} is update {o.step} of the probe")
+            of_log = o.evidence[0].file != file  # which begins with what a log says, and counts as that does
+            update = step + 1 if behind and of_log else step
+            if o.signature in _OF_A_BATCH:
+                if o.signature in _WITHOUT_MODULE and not placed:
+                    said.append(
+                        "the probe watched no module in that step:"
+                        ' Probe(..., sentinel="full") in another run names the first one that is not finite'
+                    )
+                if text := ids.get((file, update)):
+                    said.append(f"{SAMPLES} {update}: {_short(text)}")
+            if behind and update > 0:
+                step = update - 1
+                said.append(f"the log counts from 0: its step {step} is update {update} of the probe")
         found.append(replace(o, step=step, note="; ".join(filter(None, (o.note, *said)))) if said else o)
     return found
 
