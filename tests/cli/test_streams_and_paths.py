@@ -92,6 +92,10 @@ def test_of_several_paths_one_that_is_missing_costs_only_itself(run: Path) -> No
     assert (done.returncode, done.stdout[:6]) == (1, b"FAILED")
     assert done.stderr == b"nosuch: no such file or directory; the rest was analysed\n"
     assert b"nosuch" in done.stdout
+    healthy = run / "healthy.log"
+    healthy.write_text("".join(f"step {n} loss {3 - n / 10:.1f}\n" for n in range(1, 9)) + "Training finished\n")
+    assert shell("forensics analyze healthy.log", run).returncode == 0
+    assert shell("forensics analyze healthy.log nosuch", run).returncode == 2  # a mistyped path passes for nothing
     none = shell("forensics analyze nosuch neither", run)
     assert (none.returncode, none.stderr) == (2, b"Error: nosuch: no such file or directory\n")
 

@@ -52,3 +52,12 @@ def test_ranks_that_labels_name_are_not_missing(tmp_path: Path) -> None:
 def test_lines_that_name_no_rank_say_nothing_of_who_is_missing(tmp_path: Path) -> None:
     told = missing(tmp_path, SIZE + "step 1 loss 2.5\n" * 9 + "\n".join(RAISED) + "\n")
     assert [what for what in told if "rank" in what] == ["which rank each line is of: no line or file names one"]
+
+
+def test_a_scale_that_the_run_logs_is_not_asked_for(tmp_path: Path) -> None:
+    scales = [2.0 ** (16 - n) if n < 17 else 0.0 for n in range(40)]
+    logged = "".join(f"step {n} loss {3 - n / 100:.2f} loss_scale {scale}\n" for n, scale in enumerate(scales))
+    raised = "FloatingPointError: Minimum loss scale reached (0.0001).\n"
+    without = "".join(f"step {n} loss {3 - n / 100:.2f}\n" for n in range(40))
+    assert "the scale over time" in missing(tmp_path, without + raised)
+    assert "the scale over time" not in missing(tmp_path, logged + raised)

@@ -35,7 +35,7 @@ def triage(jobs: Path, *arguments: str) -> Result:
 def test_filters_that_match_nothing_are_told(jobs: Path) -> None:
     done = triage(jobs, "--cause", "shm-exhausted")
     assert done.exit_code == 0
-    assert done.stdout == "no job of 2 matches the filters; 0 known already\n"
+    assert done.stdout == "no job of 2 matches the filters; 0 taken from the store\n"
     assert (
         "## Triage: no job of 2 matches the filters"
         in triage(jobs, "--cause", "shm-exhausted", "--format", "markdown").stdout
@@ -45,7 +45,7 @@ def test_filters_that_match_nothing_are_told(jobs: Path) -> None:
 def test_filters_that_match_some_say_of_how_many(jobs: Path) -> None:
     (jobs / "b" / "train.log").write_text("KeyError: 1\n")
     assert "\n1 of 2 jobs match the filters; " in triage(jobs, "--cause", "cuda-oom").stdout
-    assert "\n2 jobs; 2 known already\n" in triage(jobs).stdout
+    assert "\n2 jobs; 2 taken from the store\n" in triage(jobs).stdout
 
 
 def test_what_was_written_is_told_on_stderr(jobs: Path, tmp_path: Path) -> None:

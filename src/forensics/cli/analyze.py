@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forensics.cli.ending import exit_status, stop
+from forensics.cli.ending import Stop, exit_status, stop
 from forensics.cli.output import (
     FORMAT_OF,
     FORMATS,
@@ -162,7 +162,8 @@ def analyze(
         if show is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
     diagnosis = found.diagnosis
-    for path in (row.path for row in diagnosis.coverage if row.reason == NOT_THERE):
+    not_there = [row.path for row in diagnosis.coverage if row.reason == NOT_THERE]
+    for path in not_there:
         click.echo(f"{path}: {NOT_THERE}; the rest was analysed", err=True)
     if found.runs:
         click.echo(_several(paths[0], found), err=True)
@@ -184,7 +185,8 @@ def analyze(
         click.echo(commands, nl=False, err=True)
     if plots is not None:
         _draw(found, redact, plots, redact_also)
-    sys.exit(exit_status(diagnosis.verdict, fail_on))
+    status = exit_status(diagnosis.verdict, fail_on)
+    sys.exit(Stop.exit_code if not_there and status == 0 else status)  # a mistyped path must not pass for a healthy run
 
 
 def _folders(paths: Sequence[str], exclude: Sequence[str]) -> tuple[str, ...]:

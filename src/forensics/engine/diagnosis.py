@@ -26,6 +26,7 @@ from forensics.engine.hosts import Hosts
 from forensics.engine.identity import World
 from forensics.engine.kernel import FACT as KERNEL_LOG
 from forensics.engine.kernel import FOREIGN, KILLED
+from forensics.engine.probed import OF_STEP
 from forensics.engine.restarts import after_failures, anew_in_words, of_unknown_cause
 from forensics.engine.ruled_out import ruled_out
 from forensics.engine.samples import NAMED
@@ -85,8 +86,11 @@ _HOW_MADE = {
     "python stack": re.compile(rf"^ *{FAULTHANDLER}$"),
     "rank of a card": re.compile(r"^ *nvidia-smi -L and NCCL_DEBUG=INFO \(busId\b"),
     "sender": re.compile(r"^ *the scheduler's record of the job; auditctl\b"),
+    "calls in detail": re.compile(r"^ *(?:rerun a few steps with )?TORCH_DISTRIBUTED_DEBUG=DETAIL\b"),
+    "loss scale": re.compile(r"^ *log scaler\.get_scale\(\)"),
 }
 _KERNELS_OWN = re.compile(r"\[ *\d+\.\d{3,6}\] ")  # seconds since boot, as a console and dmesg print them
+_IN_DETAIL = "CollectiveFingerPrint"  # which TORCH_DISTRIBUTED_DEBUG=DETAIL alone prints (ProcessGroupWrapper.cpp)
 _LEARNING = ("loss", "policy_loss", "value_loss", "reward", "accuracy")
 
 
@@ -584,10 +588,12 @@ def _held(first: Candidate, data: RunData) -> set[str]:
         "dumps": data.collectives.height > 0,
         "stacks": any(o.signature == STACKS for o in data.observations),
         "traceback": any((t.final.file, t.final.line) in own and t.frames for t in data.tracebacks),
-        "samples": any(NAMED in o.captures for o in first.observations),
+        "samples": any(NAMED in o.captures or OF_STEP in (o.note or "") for o in first.observations),
         "python stack": any(PYTHON_STACK in o.captures for o in first.observations),
         "rank of a card": bool(first.ranks),
         "sender": first.captured(SENDER),
+        "calls in detail": any(_IN_DETAIL in e.text for o in first.observations for e in o.evidence),
+        "loss scale": bool((data.metrics["name"] == "loss_scale").any()),
     }
     return {kind for kind, held in there.items() if held}
 

@@ -27,7 +27,7 @@ _OF_A_BATCH = frozenset({"nan-loss", "nan-gradients", "nan-in-data", "nan-in-for
 _WITHOUT_MODULE = frozenset({"nan-loss", "nan-gradients"})
 _OF_STEPS = ("update_ratio", "grad_norm", tags.GRAD_NORM_LOCAL, "skipped_total", tags.HELD, tags.STEPS)
 _BESIDE = frozenset({tags.HELD, tags.STEPS})
-SAMPLES = "the samples of step"  # what a note says that names them
+OF_STEP = "the samples of step"  # what a note says that names them
 _PLACES = (tags.OUTPUT, tags.GRADIENT, tags.WEIGHTS, tags.INPUT, tags.LOSS_ONLY)
 
 
@@ -63,7 +63,7 @@ def _told(observations: Sequence[Observation], metrics: pl.DataFrame, facts: Seq
                         ' Probe(..., sentinel="full") in another run names the first one that is not finite'
                     )
                 if text := ids.get((file, update)):
-                    said.append(f"{SAMPLES} {update}: {_short(text)}")
+                    said.append(f"{OF_STEP} {update}: {_short(text)}")
             if behind and update > 0:
                 step = update - 1
                 said.append(f"the log counts from 0: its step {step} is update {update} of the probe")

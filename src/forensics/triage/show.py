@@ -117,7 +117,7 @@ def _count(batch: Batch) -> str:
 
 def _totals(batch: Batch) -> str:
     """The last line: also how many jobs were not analysed anew."""
-    return f"{_count(batch)}; {batch.reused:,} known already"
+    return f"{_count(batch)}; {batch.reused:,} taken from the store"
 
 
 def _insights(batch: Batch, most: int | None) -> Iterator[tuple[str, list[str], list[list[str]]]]:
