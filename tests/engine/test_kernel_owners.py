@@ -377,3 +377,34 @@ def test_a_crash_of_a_process_that_nothing_names_makes_the_runs_own_no_surer(
         assert found.name == "rank-segfault"
         both.append(found.confidence)
     assert (both[1] > both[0]) is surer
+
+
+HOST_WAS_FULL, LIMIT_WAS_REACHED = KILLED, "Memory cgroup out of memory" + KILLED.removeprefix("Out of memory")
+
+
+@pytest.mark.parametrize("name", ["node_exporter", "python3"])
+@pytest.mark.parametrize(
+    ("theirs", "ours", "memory"),
+    [
+        (LIMIT_WAS_REACHED, HOST_WAS_FULL, "host-oom"),
+        (HOST_WAS_FULL, LIMIT_WAS_REACHED, "host-oom-cgroup"),
+        (HOST_WAS_FULL, HOST_WAS_FULL, "host-oom"),
+    ],
+)
+@pytest.mark.parametrize("stamped", [True, False])
+def test_which_memory_was_full_is_told_by_the_line_of_the_runs_own_process(
+    tmp_path: Path, name: str, theirs: str, ours: str, memory: str, stamped: bool
+) -> None:
+    texts = theirs.format(pid=2200, name=name), ours.format(pid=7101, name="python3")
+    times = "09:00:11", "15:02:08"
+    log = "".join(kernel(text, time) if stamped else text for text, time in zip(texts, times, strict=True))
+    found = diagnose(tmp_path, STEPS + ended(-9, 7101), log)
+    (root,) = found.of_role(Role.ROOT)
+    assert root.name == memory and root.captures["pid"] == "7101"
+    assert not any("pid 2200" in note for note in root.notes)
+    assert not [f.name for f in found.of_role(Role.CASCADE) if f.name.startswith("host-oom")]
+
+
+def test_a_kill_of_a_process_that_nothing_names_may_be_a_containers(tmp_path: Path) -> None:
+    found = diagnose(tmp_path, STEPS + ended(-9, 101), kernel(LIMIT_WAS_REACHED.format(pid=99123, name="python3")))
+    assert [name for name, _ in roots(found)] == ["host-oom-cgroup"]

@@ -100,6 +100,33 @@ def test_two_kills_are_two() -> None:
     assert [(k.pid, k.places) for k in found] == [(5, (1, 0)), (6, (3, 2))]
 
 
+def test_a_victim_with_a_reason_of_its_own_is_of_another_kill() -> None:
+    lines = [
+        "Memory cgroup out of memory: Killed process 5 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB",
+        "Tasks in /a/b are going to be killed due to memory.oom.group set",
+        "Memory cgroup out of memory: Killed process 6 (python) total-vm:9kB, anon-rss:7kB, file-rss:0kB",
+        "Out of memory: Killed process 7 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB",
+        "Out of memory: Killed process 8 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB",
+    ]
+    found = oom.read_kills(enumerate(lines))
+    assert [(k.pid, k.constraint, k.together) for k in found] == [
+        (5, "cgroup", True),
+        (6, "cgroup", True),
+        (7, "host", False),
+        (8, "host", False),
+    ]
+
+
+def test_a_child_that_is_killed_instead_is_of_the_same_kill() -> None:
+    lines = [
+        "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+        "Memory cgroup out of memory: Kill process 5 (python) score 917 or sacrifice child",
+        "Killed process 6 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB",
+    ]
+    found = oom.read_kills(enumerate(lines))
+    assert [(k.pid, k.constraint, k.invoked_by) for k in found] == [(5, "cgroup", "python"), (6, "cgroup", "python")]
+
+
 def test_lists_in_a_summary_hold_commas() -> None:
     text = (
         "oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=0-2,4,cpuset=/jobs,mems_allowed=0,2-4,global_oom,task_memcg=/jobs/a,b,"

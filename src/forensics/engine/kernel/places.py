@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from forensics.engine import whose
 from forensics.engine.identity import World, kernel_sources, pci_bus
-from forensics.engine.kernel import KILLED, UNPLACED, owners
+from forensics.engine.kernel import KILLED, UNPLACED, in_words_of_kernel, owners
 from forensics.engine.kernel.cards import LISTED, Place, cards
 from forensics.model import Identity, Observation, RunData
 from forensics.parsers.kernel.lines import read_line
@@ -129,7 +129,7 @@ def place(data: RunData, world: World) -> RunData:
 
 def _of_kernel(o: Observation) -> bool:
     line = read_line(o.evidence[0].text)
-    return line is not None and line.by_kernel
+    return line.by_kernel if line is not None else in_words_of_kernel(o.evidence[0].text)
 
 
 def _on_gpu(o: Observation, bus: str, known: Listing, world: World) -> Observation:

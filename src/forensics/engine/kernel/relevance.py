@@ -53,6 +53,7 @@ KILLS_A_PROCESS = frozenset(
 )
 # What a program says where its host is short of memory.
 HOST_MEMORY = ("cpu-allocation-failed", "dataloader-worker-lost", "shm-exhausted", "thread-limit-exhausted")
+MEMORY_KILLS = ("host-oom", "host-oom-cgroup")
 RAYS_WORKER = "ray-worker-died"
 # A pid from here on is a host's own: containers count from 1, and their processes are hundreds. Linux counts up to
 # 32,768 on small machines, and to 4,194,304 on others (kernel.pid_max, which systemd raises).
@@ -96,6 +97,7 @@ UNHARMED_SO_FAR = "no log of the run shows that it suffered by this"
 WENT_ON = "training went on for many steps between it and the run's own trouble"
 BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
 LOGGED_ON = "all logs of the run recorded steps past it in their rhythm, so the process that ended is none of its ranks"
+NOT_THE_RUNS_KILL = "it concerns {process}, and another message tells what killed a process of the run"
 UNTIED = "nothing ties it to a process of the run, and another message of the kernel says what killed one"
 NOT_AWAITED = "the ranks for which the others waited are on other hosts, and failed of an error of their own"
 OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
@@ -203,10 +205,29 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
             c.yields = LATER.format(apart=in_words(apart))
         if c.context is None and c.yields is None and _elsewhere_than_awaited(c, others):
             c.yields = NOT_AWAITED
+    told = {c.attempt for c in found if c.context is None and any(map(_memory_kill_of_the_run, c.observations))}
+    for c in kernels:
+        if c.context is None and c.attempt in told and (process := _killed_for_memory_apart(c)) is not None:
+            c.context = NOT_THE_RUNS_KILL.format(process=process)
     killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
     for c in kernels:
         if c.attempt in killed and not c.ranks and c.signature.name not in KILLED:
             c.yields = UNTIED
+
+
+def _memory_kill_of_the_run(o: Observation) -> bool:
+    """Whether the kernel says of a process that the run names that memory was full as it was killed."""
+    return o.signature in MEMORY_KILLS and "pid" in o.captures and FOREIGN not in o.captures and of_kernel(o)
+
+
+def _killed_for_memory_apart(c: Candidate) -> str | None:
+    """The process, in words, of kills for want of memory all of which are of none that the run names; else None.
+
+    Another kind of memory may have been full then than was when a process of the run was killed.
+    """
+    if c.signature.name not in MEMORY_KILLS or any(o.captures.get(FOREIGN) != PROCESS for o in c.observations):
+        return None
+    return _other_process(c) or "other processes"
 
 
 def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: StepClock) -> str | None:
@@ -532,7 +553,7 @@ def _after(c: Candidate, span: Span) -> float | None:
 def _effects(c: Candidate) -> set[str]:
     """What a kernel's message brings about, or programs say of the same event."""
     said = SAID_BY_PROGRAMS.get(c.signature.name, ())
-    short = HOST_MEMORY if c.signature.name in ("host-oom", "host-oom-cgroup") else ()
+    short = HOST_MEMORY if c.signature.name in MEMORY_KILLS else ()
     return {*c.signature.causes, *c.signature.causes_on_rank, *said, *short}
 
 

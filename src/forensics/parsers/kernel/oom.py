@@ -131,12 +131,18 @@ def read_kills(messages: Iterable[tuple[int, str]]) -> list[OomKill]:
             block.limited, block.group = m["limited"] or block.limited, m["group"] or block.group
             block.kills.setdefault(int(m["pid"]), _Kill(m["comm"])).places.append(key)
         elif m := _KILL.search(text):
+            why = _kind(m["why"])
+            # A child or another user of the victim's memory dies by a line that gives no reason.
+            group_goes = block.together and block.constraint in (None, why)
+            if why and any(pid != int(m["pid"]) for pid in block.kills) and not group_goes:
+                close()
+                block = _Block()
             kill = block.kills.setdefault(int(m["pid"]), _Kill(m["comm"]))
             sizes = {s["what"]: int(s["kb"]) for s in _SIZES.finditer(text)}
             kill.sizes |= sizes
             kill.places.insert(0, key) if sizes else kill.places.append(key)
-            if m["why"] and block.constraint is None:
-                block.constraint = "cgroup" if "cgroup" in m["why"] else "host"
+            if why and block.constraint is None:
+                block.constraint = why
         elif m := _LIMITED.search(text):
             block.limited, block.group, block.constraint = m["limited"], m["group"], "cgroup"
             block.places.append(key)
@@ -161,6 +167,11 @@ def read_kills(messages: Iterable[tuple[int, str]]) -> list[OomKill]:
                 block.tasks.append(Task(int(m["pid"]), cells[-1].strip(), int(cells[3])))
     close()
     return found
+
+
+def _kind(why: str | None) -> str | None:
+    """Which memory was full by the words before a victim, as a value of CONSTRAINTS; None where there are none."""
+    return None if why is None else "cgroup" if "cgroup" in why else "host"
 
 
 def _kill(block: _Block, pid: int, kill: _Kill) -> OomKill:
