@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -361,7 +362,20 @@ def date(seconds: float) -> str:
     ("script", "root"),
     [
         pytest.param([date(0), limit(900 + ZONE), date(900 + ZONE + 5)], "silent-hang", id="date-at-both-ends"),
-        pytest.param([date(0), limit(900 + ZONE)], "scheduler-time-limit", id="at-the-start-alone"),
+        pytest.param([date(0), limit(900 + ZONE)], "silent-hang", id="at-the-start-alone"),
+        pytest.param([f"start: {date(0)}", limit(900 + ZONE)], "silent-hang", id="behind-a-word"),
+        pytest.param(
+            [date(0).replace("UTC", "CEST"), limit(900 + ZONE)], "silent-hang", id="of-a-host-in-the-zone-of-the-run"
+        ),
+        pytest.param([date(0), limit(900 + 2)], "scheduler-time-limit", id="no-silence"),
+        pytest.param([date(0).replace(" UTC", ""), limit(900 + ZONE)], "scheduler-time-limit", id="no-zone"),
+        pytest.param([date(5 * 3600), limit(900 + ZONE)], "scheduler-time-limit", id="the-date-in-another-zone"),
+        pytest.param(["+ date -u", date(0), limit(900 + ZONE)], "scheduler-time-limit", id="asked-for-a-zone"),
+        pytest.param(
+            ["pyxis: imported docker image: train", date(0), limit(900 + ZONE)],
+            "scheduler-time-limit",
+            id="of-a-container",
+        ),
         pytest.param([limit(900 + ZONE), date(900 + ZONE + 5)], "scheduler-time-limit", id="at-the-end-alone"),
         pytest.param([date(0), limit(900 + ZONE), date(940)], "scheduler-time-limit", id="the-stop-in-another-zone"),
         pytest.param(
@@ -385,3 +399,25 @@ def test_the_clock_of_the_stop_by_a_log_that_goes_on_to_it(tmp_path: Path, scrip
     """All ranks ended at one step: only the clocks tell whether they trained until the limit."""
     found = diagnose(tmp_path, per_rank([LAST] * 4) | {"slurm-12.out": script})
     assert first(found).name == root
+
+
+def in_utc(files: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    return {name: [re.sub(r"^(\S+) (\S+)", r"\1T\2Z", line) for line in lines] for name, lines in files.items()}
+
+
+@pytest.mark.parametrize(
+    ("head", "root"),
+    [
+        (date(0), "silent-hang"),
+        (date(0).replace("UTC", "GMT"), "silent-hang"),
+        (date(0).replace("UTC", "CEST"), "scheduler-time-limit"),  # it is not the time of the records then
+        (date(2 * 3600).replace("UTC", "CEST"), "scheduler-time-limit"),  # the offset of a name is not known
+        (date(0).replace(" UTC", ""), "scheduler-time-limit"),
+        ("+ srun", "scheduler-time-limit"),
+    ],
+)
+def test_records_in_utc_and_a_stop_by_a_host_whose_date_is(tmp_path: Path, head: str, root: str) -> None:
+    ranks = in_utc({f"rank{rank}.log": steps(LAST) for rank in range(4)})
+    found = first(diagnose(tmp_path, ranks | {"slurm-12.out": [head, limit(900 + ZONE)]}))
+    assert found.name == root and found.ranks is None
+    assert any("rests on the date" in note for note in found.notes) is (root == "silent-hang")

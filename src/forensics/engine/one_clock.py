@@ -2,7 +2,8 @@
 
 Schedulers print their host's time, and containers UTC, mostly without a zone. Where another log (of a batch script
 that calls `date`, of a launcher) bears one clock from the start of the run to its stop, and agrees with the run's logs
-at the start and with the stop at the end, the two clocks are one.
+at the start and with the stop at the end, the two clocks are one. So they are where the job's own log begins with what
+`date` prints: a batch script asks the host whose daemon later tells of the stop, and is told the name of its zone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,18 @@ from forensics.parsers.stamps import may_be_timed, parse_time
 ENDS = 64 << 10  # of each end of a log: bytes that are looked through
 _SHAPE = 24  # characters of a line in which its stamp stands, or begins
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
+# What `date` prints unless told otherwise, in English (coreutils' "%a %b %e %H:%M:%S %Z %Y", and with AM or PM).
+_DATE = re.compile(
+    rb"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[AP]M )?(?P<zone>[A-Z]{3,5}) \d{4}\b"
+)
+UTC = ("UTC", "GMT")
+# Slurm's daemon beside a job's step, which writes into the job's log by its host's clock.
+OF_THE_HOST = "slurmstepd"
+# A container has a clock setting of its own, and a script may ask for a zone.
+_OF_ANOTHER_CLOCK = re.compile(
+    rb"(?i)\b(?:pyxis|enroot|singularity|apptainer|docker|podman|shifter|charliecloud|sarus)\b|container"
+    rb"|\bTZ=|\bdate +(?:-\w*u|--u)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,37 @@ def spanned(source: Source, began: float, stop: float, about_it: Collection[int]
         and (last.zone_known or last.shape == first.shape)
         for last in _stamps(tail, at, stop, about_it)
     )
+
+
+def zone_of_host(source: Source, began: float, stop: float, upto: int) -> str | None:
+    """The name of the zone in which `date` told of a run's start at the head of its job's log; else None.
+
+    began: the first time in the logs that record steps; stop: of the stop, by its own clock (both seconds); upto: where
+    its line begins (bytes). None as well where the words above the date may be of a container, or show that the script
+    asked for a zone, and where a date below the stop is of another clock.
+    """
+    try:
+        with buffered(source.file) as stream:
+            head = stream.read(min(ENDS, upto))
+            stream.seek(upto)
+            below = stream.read(ENDS)
+    except (OSError, ValueError):
+        return None
+    first = _DATE.search(head)
+    if first is None or _OF_ANOTHER_CLOCK.search(head, 0, first.end()) is not None:
+        return None
+    time = _told(first, began)
+    if time is None or abs(time - began) >= SAME_ZONE:
+        return None
+    after = _DATE.search(below)
+    if after is not None and ((end := _told(after, stop)) is None or abs(end - stop) >= SAME_ZONE):
+        return None
+    return first["zone"].decode()
+
+
+def _told(date: re.Match[bytes], reference: float) -> float | None:
+    """The time that `date` prints, by the clock of its zone (seconds)."""
+    return parse_time(date[0].decode(), reference)[0]
 
 
 def _stamps(data: bytes, at: int, reference: float, but: Collection[int]) -> Iterator[_Stamp]:

@@ -11,7 +11,7 @@ from forensics.engine import behind, zones
 from forensics.engine.collectives.last_words import Words, last_words
 from forensics.engine.collectives.observations import spoken, vote
 from forensics.engine.kernel import FACT as KERNEL_LOG
-from forensics.engine.one_clock import spanned
+from forensics.engine.one_clock import OF_THE_HOST, UTC, spanned, zone_of_host
 from forensics.engine.rhythm import LEAST, Rhythm, rhythms, written_at_once
 from forensics.engine.steps import StepClock
 from forensics.engine.survival import CLOCK_SLACK
@@ -25,6 +25,10 @@ SILENT, TEARDOWN = "silent-hang", "teardown-hang"
 LIMIT, FINISHED = "scheduler-time-limit", "run-finished"
 SAID_SURELY = 0.8  # weight from which on a line about the end is of the run, and not of a part of it
 BEFORE_STOP = 5.0  # seconds: what is printed this long before a stop may be about it already
+BY_DATE = 0.65  # weight of a silence that rests on a script's date
+TOLD_BY_DATE = (
+    "That the stop is told in the zone of the run's clock rests on the date at the head of the job's log ({zone})."
+)
 TAIL, LINES = 64 << 10, 120  # of the end of each log: bytes and lines that are looked through
 LOGS = 512  # logs whose ends are read
 # What may be silent for long by itself, where it runs for the first time; seconds for which that is believed.
@@ -41,9 +45,10 @@ def told(
     than the rhythm explains, nor lines without times that may be of any time. Nothing is said where ranks are known to
     wait already, where the last lines tell of an evaluation or the like and three hours have not passed, or where a
     file cannot be read. Where the clocks may differ by a time zone that would explain the silence, it is only a note of
-    the stop. Ranks that ended before all others, by their records of steps or by the calls in NCCL's log, are named,
-    where they are a minority. Where the others clearly came to wait for them, that is made of it, at a lower weight,
-    also where clocks do not tell, or logs go on that record no steps.
+    the stop, but where the job's log begins with the date of the host that tells of the stop, in words that name its
+    zone: then the silence is told at a lower weight. Ranks that ended before all others, by their records of steps or
+    by the calls in NCCL's log, are named, where they are a minority. Where the others clearly came to wait for them,
+    that is made of it, at a lower weight, also where clocks do not tell, or logs go on that record no steps.
     """
     found = list(found)
     stops = [o for o in found if _stops(catalogue.get(o.signature)) and o.timed and o.time is not None]
@@ -59,6 +64,10 @@ def told(
     told_to_end = [o for o in found if _stops(catalogue.get(o.signature)) and not o.timed]
     cut = _cuts(found, stop, _interrupts(data, told_to_end, clock))
     last = _last_sign(data, stop, clock, raised, cut)
+    zone, at = _zone_of_host(data, stop, clock), stop
+    if last is not None and last.zone_known and zone in UTC:
+        at = replace(stop, zone_known=True)
+        last = _last_sign(data, at, clock, raised, cut)
     if last is None:
         return found
     ends = [o for o in found if o.signature == FINISHED and o.time is not None and (o.identity.attempt or 0) == attempt
@@ -78,8 +87,10 @@ def told(
     silent = lasted is not None and lasted > rhythm.limit
     # What records no steps may bear the stop's clock and not the run's.
     since = [stop.time - time for time in (last.of_any, last.of_steps) if time is not None]
-    of_zones = silent and not stop.zone_known and any(_may_be_zones(seconds, rhythm) for seconds in since)
+    of_zones = silent and not at.zone_known and any(_may_be_zones(seconds, rhythm) for seconds in since)
     of_zones = of_zones and not _of_one_clock(data, found, stop, clock)
+    by_date = zone is not None and (at.zone_known or of_zones)
+    of_zones = of_zones and not by_date
     doubt = of_zones or not silent
     if doubt:
         lasted = stop.time - last.of_steps if last.of_steps is not None else None
@@ -88,7 +99,9 @@ def told(
             who = _who_ended_apart(odd)
             every = last.of_any == last.of_steps
             return [_with_doubt(o, max(since), who, every=every) if of_zones and o is stop else o for o in found]
-    hang = _silent(stop, last, rhythm, ranks, odd, _final(clock, attempt), doubt=doubt)
+    hang = _silent(at, last, rhythm, ranks, odd, _final(clock, attempt), doubt=doubt)
+    if by_date and not doubt:
+        hang = replace(hang, weight=BY_DATE, note=f"{hang.note} {TOLD_BY_DATE.format(zone=zone)}")
     if not hang.culprits and attempt == 0:
         hang = _with_calls(hang, data)
     told_of = _with_words(hang, data.sources, lasted)
@@ -128,10 +141,26 @@ def _may_be_zones(lasted: float, rhythm: Rhythm) -> bool:
     return any(-CLOCK_SLACK <= lasted - hours * 3600 <= rhythm.pause for hours in zones.EAST)
 
 
+def _began(data: RunData, clock: StepClock) -> float | None:
+    """The first time in the logs that record steps, seconds."""
+    records = {source for source, marks in clock.marks.items() if marks}
+    return min((w.first_time for w in data.writers if w.source in records and w.first_time is not None), default=None)
+
+
+def _zone_of_host(data: RunData, stop: Observation, clock: StepClock) -> str | None:
+    """The zone of the clock that tells of a stop, where the job's log begins with it; None where nothing says it."""
+    line = stop.evidence[0]
+    began = _began(data, clock)
+    if began is None or stop.time is None or line.offset is None or stop.zone_known or OF_THE_HOST not in line.text:
+        return None
+    source = next((s for s in data.sources if s.path == line.file), None)
+    return zone_of_host(source, began, stop.time, line.offset) if source is not None else None
+
+
 def _of_one_clock(data: RunData, found: Iterable[Observation], stop: Observation, clock: StepClock) -> bool:
     """Whether a log that records no steps shows that the stop is told by the clock of those that do."""
     records = {source for source, marks in clock.marks.items() if marks}
-    began = min((w.first_time for w in data.writers if w.source in records and w.first_time is not None), default=None)
+    began = _began(data, clock)
     if began is None or stop.time is None:
         return False
     places = [(e.file, e.offset) for o in found if o.time is not None for e in o.evidence[:1] if e.offset is not None]
