@@ -408,3 +408,37 @@ def test_which_memory_was_full_is_told_by_the_line_of_the_runs_own_process(
 def test_a_kill_of_a_process_that_nothing_names_may_be_a_containers(tmp_path: Path) -> None:
     found = diagnose(tmp_path, STEPS + ended(-9, 101), kernel(LIMIT_WAS_REACHED.format(pid=99123, name="python3")))
     assert [name for name, _ in roots(found)] == ["host-oom-cgroup"]
+
+
+ANNOUNCED = "".join(f"rank {r} pid {600 + r} host gpu-a0{1 + r // 2}\n" for r in range(4))
+NVLINK = (
+    "NVRM: Xid (PCI:0000:9d:00): 74, pid={}, name=python, NVLink: fatal error detected on link 3(0x10000, 0x0, 0x0)\n"
+)
+CLEARED = "NVRM: Xid (PCI:0000:{}:00): 45, pid={}, name={}, Ch 00000010\n"
+
+
+@pytest.mark.parametrize(
+    ("cleared", "ranks"),
+    [
+        ([("9d", 603, "python")], (3,)),
+        ([("9d", 603, "python"), ("9d", 603, "python")], (3,)),
+        ([], None),  # whoever called the driver is not who used the card
+        ([("9d", 602, "python"), ("9d", 603, "python")], None),
+        ([("9d", 603, "python"), ("9d", 7777, "python")], None),
+        ([("1b", 603, "python")], None),
+        ([("9d", 7777, "python")], None),
+        ([("9d", 600, "python")], None),  # a rank of another host
+    ],
+)
+def test_the_card_of_a_fault_is_that_of_the_rank_whose_work_alone_was_cleared_away(
+    tmp_path: Path, cleared: list[tuple[str, int, str]], ranks: tuple[int, ...] | None
+) -> None:
+    lines = [kernel(CLEARED.format(*of), "15:02:01", "gpu-a02") for of in cleared]
+    faults = kernel(NVLINK.format(603), "15:02:00", "gpu-a02") + "".join(lines)
+    gone = "".join(
+        f"[rank{r}]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a "
+        "network error, NCCL version 2.21.5\n"
+        for r in (0, 1)
+    )
+    found = diagnose(tmp_path, ANNOUNCED + STEPS + gone, faults)
+    assert roots(found) == [("nvlink-fatal-error", ranks)]

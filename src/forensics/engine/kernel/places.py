@@ -16,6 +16,7 @@ from forensics.engine.identity import World, kernel_sources, pci_bus
 from forensics.engine.kernel import KILLED, UNPLACED, in_words_of_kernel, owners
 from forensics.engine.kernel.cards import LISTED, Place, cards
 from forensics.model import Identity, Observation, RunData
+from forensics.parsers.kernel import xid
 from forensics.parsers.kernel.lines import read_line
 
 # Signs that one process is another one's child: its parent, a rank, names it by its pid.
@@ -96,6 +97,7 @@ def place(data: RunData, world: World) -> RunData:
     own = owners.owned(data, world, kernels, children)
     # A kernel log in a host's folder is that host's, whatever the kernel calls it.
     folders = {s.path: s.identity.node for s in data.sources if s.identity.node in own.hosts}
+    at_work = _at_work(kernels)
     saying = owners.saying((o for o in data.observations if id(o) not in system), world)
     observations = []
     for o in data.observations:
@@ -115,6 +117,7 @@ def place(data: RunData, world: World) -> RunData:
             continue
         if (bus := pci_bus(o.captures.get("bdf", ""))) is not None:
             o = _on_gpu(o, bus, known, world)
+            o = _on_card_of_a_rank(o, at_work.get((o.evidence[0].file, bus), frozenset()), world)
         pid = o.captures.get("pid", "")
         if pid.isdigit() and o.identity.rank is None and o.culprits is None and by_kernel:
             told = parents.get(int(pid), set())
@@ -130,6 +133,28 @@ def place(data: RunData, world: World) -> RunData:
 def _of_kernel(o: Observation) -> bool:
     line = read_line(o.evidence[0].text)
     return line.by_kernel if line is not None else in_words_of_kernel(o.evidence[0].text)
+
+
+def _at_work(kernels: Iterable[Observation]) -> dict[tuple[str, str], frozenset[int]]:
+    """(kernel log, PCI bus id) -> the processes that the driver names as those whose work was on that GPU."""
+    found: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for o in kernels:
+        bus, number = pci_bus(o.captures.get("bdf", "")), o.captures.get("xid", "")
+        if bus is not None and o.identity.pid is not None and number.isdigit() and int(number) in xid.OF_THE_PROCESS:
+            found[o.evidence[0].file, bus].add(o.identity.pid)
+    return {place: frozenset(pids) for place, pids in found.items()}
+
+
+def _on_card_of_a_rank(o: Observation, at_work: Set[int], world: World) -> Observation:
+    """A fault of a GPU with the process that alone had work there, where that is a rank's and nothing else tells one.
+
+    What a fault of hardware names is whoever called the driver. What the driver clears away then is the work of the
+    process that used the GPU.
+    """
+    if len(at_work) != 1 or o.identity.pid is not None or world.of(o) is not None:
+        return o
+    identity = replace(o.identity, pid=next(iter(at_work)))
+    return o if world.global_rank(identity) is None else replace(o, identity=identity)
 
 
 def _on_gpu(o: Observation, bus: str, known: Listing, world: World) -> Observation:
