@@ -405,6 +405,23 @@ def test_which_memory_was_full_is_told_by_the_line_of_the_runs_own_process(
     assert not [f.name for f in found.of_role(Role.CASCADE) if f.name.startswith("host-oom")]
 
 
+@pytest.mark.parametrize(("earlier", "later"), [(LIMIT_WAS_REACHED, HOST_WAS_FULL), (HOST_WAS_FULL, LIMIT_WAS_REACHED)])
+@pytest.mark.parametrize(("time", "aside"), [("09:00:11", True), ("15:02:05", False)])
+def test_of_kills_in_containers_the_one_at_the_time_of_the_death_tells_which_memory_was_full(
+    tmp_path: Path, earlier: str, later: str, time: str, aside: bool
+) -> None:
+    before = kernel(earlier.format(pid=2200, name="python3"), time)
+    then = kernel(later.format(pid=99123, name="python3"), "15:02:08")
+    found = diagnose(tmp_path, STEPS + ended(-9, 71), before + then)
+    (root,) = found.of_role(Role.ROOT)
+    other = {"host-oom", "host-oom-cgroup"} - {root.name}
+    if aside:
+        assert root.name == ("host-oom" if later is HOST_WAS_FULL else "host-oom-cgroup")
+        assert not other & {f.name for f in found.of_role(Role.CASCADE)}
+    else:
+        assert root.name == "host-oom-cgroup"
+
+
 def test_a_kill_of_a_process_that_nothing_names_may_be_a_containers(tmp_path: Path) -> None:
     found = diagnose(tmp_path, STEPS + ended(-9, 101), kernel(LIMIT_WAS_REACHED.format(pid=99123, name="python3")))
     assert [name for name, _ in roots(found)] == ["host-oom-cgroup"]

@@ -98,6 +98,9 @@ WENT_ON = "training went on for many steps between it and the run's own trouble"
 BESIDE = "the run has an error of its own, and nothing shows that it suffered by this"
 LOGGED_ON = "all logs of the run recorded steps past it in their rhythm, so the process that ended is none of its ranks"
 NOT_THE_RUNS_KILL = "it concerns {process}, and another message tells what killed a process of the run"
+OLDER_KILL = (
+    "it was written {apart} before a process of the run was killed, and another message tells of a kill at that time"
+)
 UNTIED = "nothing ties it to a process of the run, and another message of the kernel says what killed one"
 NOT_AWAITED = "the ranks for which the others waited are on other hosts, and failed of an error of their own"
 OTHER_HOST = "it is of {host}, and every rank of the run is on another host"
@@ -209,6 +212,8 @@ def set_aside(found: Sequence[Candidate], steps: StepClock) -> None:
     for c in kernels:
         if c.context is None and c.attempt in told and (process := _killed_for_memory_apart(c)) is not None:
             c.context = NOT_THE_RUNS_KILL.format(process=process)
+        elif c.context is None and (apart := _long_before_the_kill(c, kernels, others)) is not None:
+            c.context = OLDER_KILL.format(apart=in_words(apart))
     killed = {c.attempt for c in kernels if c.context is None and c.signature.name in KILLED and c.ranks}
     for c in kernels:
         if c.attempt in killed and not c.ranks and c.signature.name not in KILLED:
@@ -228,6 +233,34 @@ def _killed_for_memory_apart(c: Candidate) -> str | None:
     if c.signature.name not in MEMORY_KILLS or any(o.captures.get(FOREIGN) != PROCESS for o in c.observations):
         return None
     return _other_process(c) or "other processes"
+
+
+def _long_before_the_kill(c: Candidate, kernels: Sequence[Candidate], others: Sequence[Candidate]) -> float | None:
+    """Seconds from the last of such kills to that of a process of the run, where another one came with the latter.
+
+    None where that is no more than AFTERWARDS, or where the same log tells of no kill for want of another kind of
+    memory at the time at which a launcher saw a process end by SIGKILL.
+    """
+    if c.signature.name not in MEMORY_KILLS or not (times := _times(c)):
+        return None
+    dead = [
+        o.time
+        for d in others
+        for o in d.observations
+        if o.time is not None and o.timed and o.captures.get("exitcode") in ("-9", "137")
+    ]
+    files = {o.evidence[0].file for o in c.observations}
+    with_it = [
+        o.time
+        for d in kernels
+        if d is not c and d.signature.name in MEMORY_KILLS and d.context is None
+        for o in d.observations
+        if o.time is not None and o.timed and {o.evidence[0].file} == files
+    ]
+    if not any(abs(kill - end) <= CLOCK_SLACK for kill in with_it for end in dead):
+        return None
+    apart = min(dead) - max(times)
+    return apart if apart > AFTERWARDS else None
 
 
 def _why_not(c: Candidate, end: int | None, others: Sequence[Candidate], steps: StepClock) -> str | None:
