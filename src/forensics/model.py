@@ -168,6 +168,7 @@ class Observation:
     rule: int | None = None  # which of the signature's evidence rules it is, counted from 0; None where none is
     fix: tuple[str, ...] = ()  # what this sign calls for here, before what its signature says
     in_traceback: bool = False  # its line is one of a Python traceback
+    caught: bool = False  # of a traceback that begins within the program: what caught the exception there printed it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

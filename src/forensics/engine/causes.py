@@ -16,7 +16,8 @@ explains is a root. The rules, in this order:
    trouble of their own.
 5. Among symptoms, the one that is observed first explains the others; symptoms explain echoes. A signal that ended a
    rank which had lost a peer before follows from what ended that peer.
-6. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context.
+6. What the run survived (the same rank goes on for several steps, and nothing says that it died) is context. So is
+   an exception of a rank that records no steps, where those it trains with go on for many, until something else ends.
 7. What ended an attempt comes first: later attempts often die of its remains. Where the last attempt went on past the
    point at which an earlier one had died, and died of something else, that is what ended the run. So it is where it was
    run again by hand from the first step, and trained.
@@ -32,6 +33,7 @@ from dataclasses import replace
 from forensics.engine import (
     afterwards,
     beforehand,
+    caught,
     cluster,
     cut_saves,
     first_dead,
@@ -50,7 +52,7 @@ from forensics.engine.hangs import is_stop
 from forensics.engine.identity import World
 from forensics.engine.peers import LOST_PEER
 from forensics.engine.steps import StepClock
-from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION
+from forensics.engine.survival import ENDS_A_RUN, GENERIC_EXCEPTION, STARTS
 from forensics.engine.whose import WORKER_EXIT
 from forensics.model import QUOTED, Observation
 from forensics.patterns import lazy
@@ -102,6 +104,7 @@ def explain(
         if 0 < len(quoted) < len(c.observations):
             sum_up_without(c, quoted, world)
     survival.set_aside(found, live, steps, world)
+    caught.set_aside(live, steps, world, [o for c in found if c.signature.name in STARTS for o in c.observations])
     trials.overcome(found, live)
     for c in live:
         if c.outlived:

@@ -15,6 +15,8 @@ _BELOW = 8  # lines between the last line of a traceback and the header of the o
 # What differs between messages that one line of code prints: numbers, addresses, what is quoted, and paths.
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 _OF_CELLS = ("PapermillExecutionError", "CellExecutionError")
+# Functions that a whole program runs in; Hydra and others print the frames from `main` on of what nothing caught.
+_OUTERMOST = ("<module>", "main")
 _CELL = 400  # lines of a cell's source that nbclient quotes above its traceback
 
 
@@ -114,7 +116,8 @@ def _with_place(o: Observation, ordered: Sequence[Traceback]) -> Observation:
     if n is None:
         return o
     raised = ordered[n]
-    o = replace(o, in_traceback=raised.header.line != raised.final.line)  # else its last line alone was found
+    whole = raised.header.line != raised.final.line  # else its last line alone was found
+    o = replace(o, in_traceback=whole, caught=whole and _was_caught(ordered, n))
     quoted = ordered[n + 1] if n + 1 < len(ordered) else None
     evidence = o.evidence
     if raised.thread is not None:
@@ -127,6 +130,27 @@ def _with_place(o: Observation, ordered: Sequence[Traceback]) -> Observation:
         return o
     place = f"{raised.exception} was raised at {frame[0]}:{frame[1]}" + (f" in {frame[2]}" if frame[2] else "")
     return replace(o, evidence=evidence, note=f"{o.note}; {place}" if o.note else place)
+
+
+def _was_caught(ordered: Sequence[Traceback], n: int) -> bool:
+    """Whether the exception at `n`, and what was raised from it or as it was handled, was caught within the program.
+
+    Python prints the frames from the one that caught it on: all of them, from the module's, where nothing did. What a
+    worker or an actor raised is printed from the first frame there by the process that it is raised in again.
+    """
+    last = ordered[n]
+    for t in ordered[n:]:
+        if t is not last:
+            of_chain = t.chained in ("cause", "context") and t.identity.rank == last.identity.rank
+            if not of_chain or _gap(last, t) > _BELOW:
+                break
+        said = t.header.text
+        if tracebacks.HEADER_WORD not in said or tracebacks.QUOTED in said or "ray::" in said:
+            return False
+        if not t.frames or t.own_frames[:1] != t.frames[:1] or t.frames[0][2] in _OUTERMOST:
+            return False
+        last = t
+    return True
 
 
 def _gap(above: Traceback, below: Traceback) -> int:

@@ -51,7 +51,7 @@ TRIAL_FINISHED = "trial-finished"
 WENT_ON = "went_on"  # capture of what was said beside a program: how that went on, until an error of its own
 ELSEWHERE = "the run counted on in another log"  # what it says where that error stands in another file
 # Lines that only a new process prints.
-_STARTS = ("worker-group-restarted", "run-started")
+STARTS = ("worker-group-restarted", "run-started")
 # Time zones span 26 hours, and kernel logs and program logs seldom agree on one: only what is older than the run by
 # more than any offset from UTC is known to be older (seconds).
 OLDER = 15 * 3600.0
@@ -124,7 +124,7 @@ def set_aside(found: Sequence[Candidate], live: Sequence[Candidate], steps: Step
         world=world,
         finished=[c for c in found if c.signature.name == FINISHED],
         resumed=[o for c in found if c.signature.name == "run-resumed" for o in c.observations],
-        starts=[o for c in found if c.signature.name in _STARTS for o in c.observations],
+        starts=[o for c in found if c.signature.name in STARTS for o in c.observations],
         trials=[o for c in found if c.signature.name == TRIAL_FINISHED for o in c.observations],
         last=max([*own, *steps.reached], default=0),
         lost_workers={
