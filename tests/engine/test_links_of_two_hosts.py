@@ -104,3 +104,17 @@ def test_one_of_several_processes_of_a_log_is_not(tmp_path: Path) -> None:
     )
     found = on_two(tmp_path, ("alder", "birch"), OOM.format(5101), "birch", CLOSED)
     assert (found.name, found.ranks, found.node) == ("host-oom", None, "birch")
+
+
+MODIFY_QP = (
+    "node-b:4411:{} [3] misc/ibvwrap.cc:300 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out\n"
+)
+PORT_ERROR = "node-b:4411:4619 [3] transport/net_ib.cc:103 NCCL WARN NET/IB : mlx5_3:1 Got async event : port error\n"
+
+
+@pytest.mark.parametrize("flapped", [True, False])
+def test_a_peer_that_is_not_reached_below_a_port_that_went_down_follows_from_it(tmp_path: Path, flapped: bool) -> None:
+    steps = "".join(f"node-b rank 16 step {n}0 loss 1.{99 - n}\n" for n in range(40))
+    (tmp_path / "node-b.log").write_text(steps + PORT_ERROR * flapped + MODIFY_QP.format(4620))
+    found = analyse([str(tmp_path)], Options(cache=False)).of_role(Role.ROOT)
+    assert [f.name for f in found] == ["ib-link-flap" if flapped else "nccl-connect-failed"]
