@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from forensics.engine import (
     attempts,
+    cleared,
     cut_saves,
     diagnosis,
     duplicated_ranks,
@@ -83,7 +84,7 @@ def observe(placed: Placed, clock: steps.StepClock, catalogue: Mapping[str, Sign
     found += configs.run_checks(catalogue, data, world.size if world.size_is_stated else None)
     found = configs.settle([o for o in found if o.signature in catalogue], catalogue)
     found = teardowns.settle_workers(teardowns.settle(found, clock), data.tracebacks)
-    found = teardowns.settle_announced_kills(found)
+    found = cleared.told(teardowns.settle_announced_kills(found), data.sources, clock)
     found = teardowns.settle_exceptions_at_exit(found, data.tracebacks, clock)
     found = strays.told(found, data.tracebacks, data.sources, clock, catalogue)
     return often_enough(found, catalogue)

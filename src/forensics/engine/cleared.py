@@ -1,0 +1,64 @@
+"""A shell's `Killed` where a script clears what an earlier run left, before it starts its own: nobody of the run died.
+
+A bare `Killed` names no process. Right below the line in which a script says that it ends a process left from before,
+or below that command as `set -x` prints it, and above all steps of its file, it is that process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from forensics.engine.steps import StepClock
+from forensics.engine.teardowns import KILLED
+from forensics.files import buffered
+from forensics.model import BYSTANDER, Kind, Observation, Source
+from forensics.parsers.prefixes import clean
+from forensics.patterns import lazy
+
+WHOSE = "a process that was left from before"
+BEFORE = 2048  # bytes above the line that are read
+# Lines above it: the announcement, and what a command that lists the processes prints.
+LINES = 2
+_BARE = lazy(r"(?:^|[ :])Killed$")
+_CLEARS = lazy(
+    r"(?i)\b(?:kill|terminat|clean|clear|remov|stopp?)(?:s|e|es|ed|ing)?\b(?: up)?[^\n]{0,40}"
+    r"\b(?:stale|old|left-?over|left over|lingering|orphan(?:ed)?|zombie|dangling|previous(?:ly)?|earlier|existing)\b"
+    r"[^\n]{0,40}\b(?:process(?:es)?|pids?|jobs?|runs?|workers?|trainers?|servers?|python3?)\b"
+    r"|^\++ (?:sudo )?(?:pkill|killall|fuser -k|kill -(?:9|KILL|s KILL))\b"
+)
+
+
+def told(found: Sequence[Observation], sources: Iterable[Source], steps: StepClock) -> list[Observation]:
+    """The observations, with the kills of such processes as what befell none of the run's.
+
+    They are left out where one of the run's own processes was killed as well.
+    """
+    bare = [n for n, o in enumerate(found) if _may_be(o, steps)]
+    logs = {s.path: s for s in sources if s.kind is Kind.LOG and s.gap is None} if bare else {}
+    cleared = {n for n in bare if _announced(logs.get(found[n].evidence[0].file), found[n].evidence[0].offset)}
+    if not cleared:
+        return list(found)
+    if any(o.signature == KILLED for n, o in enumerate(found) if n not in cleared):
+        return [o for n, o in enumerate(found) if n not in cleared]
+    return [replace(o, captures={**o.captures, BYSTANDER: WHOSE}) if n in cleared else o for n, o in enumerate(found)]
+
+
+def _may_be(o: Observation, steps: StepClock) -> bool:
+    bare = o.signature == KILLED and o.rule is not None and _BARE.search(o.evidence[0].text) is not None
+    return bare and not steps.began_before(o)
+
+
+def _announced(source: Source | None, offset: int | None) -> bool:
+    """Whether one of the lines right above an offset tells that a process from before is ended; False if unreadable."""
+    if source is None or offset is None:
+        return False
+    start = max(0, offset - BEFORE)
+    try:
+        with buffered(source.file) as stream:
+            stream.seek(start)
+            above = stream.read(offset - start)
+    except (OSError, ValueError):
+        return False
+    lines = [text for raw in above.splitlines() if (text := clean(raw[:1000].decode("utf-8", "replace")).text.strip())]
+    return any(_CLEARS.search(line) for line in lines[-LINES:])
