@@ -145,7 +145,7 @@ def find(data: RunData, catalogue: Mapping[str, Signature]) -> Launches | None:
     streams = events(data, catalogue, unnumbered)
     logs = {s.path: s for s in data.sources if s.kind is Kind.LOG and s.path in streams}
     found = {path: b for path, stream in streams.items() if (b := boundaries(_introduced(stream, logs.get(path))))}
-    spans = _spans(data)
+    spans = spans_of(data)
     if files := successive(data, spans):
         return _of_files(files, found, spans, unnumbered)
     if not found:
@@ -679,7 +679,7 @@ def _loops(stream: Sequence[Event], n: int, at: _Attempt) -> bool:
     return highest == at.total
 
 
-def _spans(data: RunData) -> dict[str, tuple[float, float]]:
+def spans_of(data: RunData) -> dict[str, tuple[float, float]]:
     spans = {
         w.source: (w.first_time, w.last_time)
         for w in data.writers

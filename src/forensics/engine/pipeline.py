@@ -13,6 +13,7 @@ from forensics.engine import (
     causes,
     clocks,
     diagnosis,
+    ended_runs,
     identity,
     named,
     resubmitted,
@@ -99,6 +100,7 @@ def explain_with_data(data: RunData, catalogue: Mapping[str, Signature]) -> Anal
     placed = place(data, catalogue)
     samples = sample_counts.counting_samples(placed.data.metrics, placed.data.sources)
     clock = steps.step_clock(placed.data.metrics, {s.path: s.identity.attempt for s in placed.data.sources}, samples)
+    clock = ended_runs.knowing_ends(clock, placed.data)
     data = counted_errors_left_out(placed.data, catalogue)
     placed = replace(placed, data=texts_left_out(streams_left_out(data), clock))
     found = sample_counts.in_samples(observe(placed, clock, catalogue), samples)

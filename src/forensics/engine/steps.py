@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forensics.engine.counters import counting_batches
 from forensics.engine.few import Row, few
-from forensics.model import Evidence, Observation
+from forensics.model import Observation
 from forensics.parsers.names import axis_of
 from forensics.step_units import SAMPLES
 
@@ -59,13 +59,15 @@ class _Lines(NamedTuple):
     highest: Sequence[int]  # of this mark's step and those of all later ones
     lowest: Sequence[int]
     epochs: Sequence[float | None]
+    attempts: Sequence[int | None]
 
     @classmethod
     def of(cls, marks: Iterable[Mark]) -> _Lines:
-        rows = sorted(((m.line, m.step, m.epoch) for m in marks if m.line is not None), key=lambda row: row[0])
+        rows = sorted(((m.line, m.step, m) for m in marks if m.line is not None), key=lambda row: row[0])
         steps = [step for _, step, _ in rows]
         highest, lowest = ([*accumulate(reversed(steps), pick)][::-1] for pick in (max, min))
-        return cls([line for line, *_ in rows], steps, highest, lowest, [epoch for *_, epoch in rows])
+        epochs, attempts = [m.epoch for *_, m in rows], [m.attempt for *_, m in rows]
+        return cls([line for line, *_ in rows], steps, highest, lowest, epochs, attempts)
 
     def until(self, line: int) -> int:
         """How many stand at a line or above it."""
@@ -85,14 +87,33 @@ class StepClock:
     # source -> (line, epoch) of the records that bear an epoch and no step, as HF Trainer prints them, in written order
     epochs: Mapping[str, Sequence[tuple[int | None, float]]] = field(default_factory=dict)
 
+    # source -> (line, attempt) of the words of an end below all records of their attempt
+    ends: Mapping[str, Sequence[tuple[int, int | None]]] = field(default_factory=dict)
+
+    # log -> the logs of earlier runs, which had ended before it began
+    earlier: Mapping[str, Set[str]] = field(default_factory=dict)
+
+    @cached_property
+    def _ended(self) -> frozenset[int]:
+        """The attempts that had come to their end."""
+        return frozenset(n for ends in self.ends.values() for _, n in ends if n is not None)
+
+    def _is_over(self, attempt: int | None, observation: Observation) -> bool:
+        """Whether a record of an attempt is none of an event's run: that attempt had ended before the event's began."""
+        own = observation.identity.attempt
+        return attempt is not None and own is not None and attempt < own and attempt in self._ended
+
     def last_epoch(self, observation: Observation) -> float | None:
         """The epoch of the last record before an event that bears no step: in its file by line, else of any file."""
         evidence = observation.evidence[0]
         own = self.epochs.get(evidence.file)
         if own is not None:
-            above = [epoch for line, epoch in own if line and evidence.line and line < evidence.line]
+            ends = [n for n, attempt in self.ends.get(evidence.file, ()) if self._is_over(attempt, observation)]
+            begin = max(ends, default=0)
+            above = [epoch for line, epoch in own if line and evidence.line and begin < line < evidence.line]
             return above[-1] if above else None
-        return max((records[-1][1] for records in self.epochs.values()), default=None)
+        past = self.earlier.get(evidence.file, ())
+        return max((records[-1][1] for source, records in self.epochs.items() if source not in past), default=None)
 
     def interval(self, file: str) -> int:
         """Steps from the record before the last one of a file to that; 0 where there is none, or it is not behind."""
@@ -153,15 +174,16 @@ class StepClock:
     def last_before(self, observation: Observation, rank: int | None) -> Last | None:
         """The last record at or before an event: in its own file by line, else by time, else the last of all.
 
-        A file of the culprit's own rank is asked before other ranks' files.
+        A file of the culprit's own rank is asked before other ranks' files. What a run recorded that had ended before
+        the event's began does not count.
         """
         evidence = observation.evidence[0]
-        if rank is not None and (own := self._last_in_file(evidence, self._view(evidence.file, False, rank))):
+        if rank is not None and (own := self._last_in_file(observation, self._view(evidence.file, False, rank))):
             return own
         # A line may speak of another process than the one that wrote it: that one's own records tell more.
         if rank is not None and (found := self._latest(self._of_rank.get(rank, {}), observation)):
             return found
-        if own := self._last_in_file(evidence, self._view(evidence.file, True, None)):
+        if own := self._last_in_file(observation, self._view(evidence.file, True, None)):
             return own
         return self._latest(self.marks, observation)
 
@@ -174,8 +196,11 @@ class StepClock:
         view = self._view(file, False, rank, observation.identity.attempt)
         return Last(view.steps[-1], self.unit[file], view.epochs[-1]) if view.steps else None
 
-    def _last_in_file(self, evidence: Evidence, view: _Lines) -> Last | None:
+    def _last_in_file(self, observation: Observation, view: _Lines) -> Last | None:
+        evidence = observation.evidence[0]
         n = view.until(evidence.line) if evidence.line is not None else 0
+        if n and self._is_over(view.attempts[n - 1], observation):
+            return None
         return Last(view.steps[n - 1], self.unit[evidence.file], view.epochs[n - 1]) if n else None
 
     def _latest(self, sources: Mapping[str, Sequence[Mark]], observation: Observation) -> Last | None:
@@ -184,9 +209,10 @@ class StepClock:
         The time of an event that bears none itself is that of an earlier line, and no bound.
         """
         attempt, bound = observation.identity.attempt, observation.time if observation.timed else None
+        past = self.earlier.get(observation.evidence[0].file, ())
         found: list[Last] = []
         for source, marks in sources.items():
-            if source == observation.evidence[0].file:
+            if source == observation.evidence[0].file or source in past:
                 continue
             if attempt is not None and self.attempt.get(source) not in (None, attempt):
                 continue
@@ -194,7 +220,8 @@ class StepClock:
             if bound is not None:
                 limit = bound + 2.0
                 rows = (m for m in rows if m.time is None or m.time <= limit)
-            if (last := next(rows, None)) is not None:
+            last = next(rows, None)
+            if last is not None and not self._is_over(last.attempt, observation):
                 found.append(Last(last.step, self.unit[source], last.epoch))
         by_epoch = all(last.epoch is not None for last in found)
         return max(found, key=lambda last: ((last.epoch or 0.0) if by_epoch else 0.0, last.step), default=None)

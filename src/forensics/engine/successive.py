@@ -24,7 +24,7 @@ RESUMED = "run-resumed"
 _VARIES = lazy(r"\d+")
 _POD = lazy(r"(?<=-)(?=[a-z]*\d)[a-z0-9]{3,10}(?=[./_]|$)")
 _NUMBER = lazy(r"\d+")
-_SLURM = lazy(r"(?:^|/)slurm-(\d{1,12})\.(?:out|err|log)$")
+SLURM_LOG = lazy(r"(?:^|/)slurm-(\d{1,12})\.(?:out|err|log)$")
 
 
 class Count(NamedTuple):
@@ -67,7 +67,7 @@ def _submitted_again(logs: Sequence[_Log], data: RunData, spans: Mapping[str, tu
     and trained; nothing where any log of a Slurm job here is something else."""
     files: dict[tuple[str, int], list[str]] = defaultdict(list)  # folder, job -> its streams
     for s in data.sources:
-        if s.kind is Kind.LOG and replace(s.identity, stream=None) == Identity() and (m := _SLURM.search(s.path)):
+        if s.kind is Kind.LOG and replace(s.identity, stream=None) == Identity() and (m := SLURM_LOG.search(s.path)):
             files[s.path[: m.start()], int(m[1])].append(s.path)
     if len(files) < 2 or len({folder for folder, _ in files}) != 1 or len(logs) != 1 or logs[0].counts is None:
         return []
@@ -127,7 +127,7 @@ def _by_job(logs: Sequence[_Log]) -> list[_Log]:
     Slurm numbers jobs in the order in which they are submitted (slurm-%j.out, sbatch's default). Times that some of the
     logs bear must not say otherwise. Logs without a time and without such a name are left out, as they tell no order.
     """
-    numbered = [(int(m[1]), log) for log in logs if (m := _SLURM.search(log.path)) is not None]
+    numbered = [(int(m[1]), log) for log in logs if (m := SLURM_LOG.search(log.path)) is not None]
     if len(numbered) < len(logs):
         return [log for log in logs if log.low is not None]
     ordered = [log for _, log in sorted(numbered, key=lambda pair: pair[0])]
