@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from forensics.engine.environment import stated_world
 from forensics.engine.identity import stated_size
+from forensics.engine.world_sizes import PRINTED
 from forensics.model import Identity, Kind, RunData
-
-PRINTED = "environment-printed"
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from forensics.engine import launched, whose
+from forensics.engine import launched, whose, world_sizes
 from forensics.engine.environment import stated_world
 from forensics.engine.few import are_few, distinct
 from forensics.engine.kernel import FACT, UNPLACED
@@ -221,7 +221,7 @@ def know_world(data: RunData) -> World:
     nodes = _hosts_once({node for node in named if node})
     printing = [o for o in with_host if o.identity.node not in system or _of_a_process(o, kernels)]
     of_run |= {node for o in printing if (node := o.identity.node)}
-    stated = stated_size(data.observations) or stated_world(data.facts)
+    stated = stated_size(data.observations) or stated_world(data.facts) or world_sizes.of_hosts(data)
     locals_seen = {i.local_rank for i in identities if i.local_rank is not None}
     tasks = {i.task for i in identities if i.task is not None}
     rank_of = whose.local_ranks(data.observations)
