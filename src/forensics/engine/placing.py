@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forensics.engine import attempts, clocks, hosts, identity, launched, named, order, scheduling, shifted_clocks
+from forensics.engine import (
+    attempts,
+    clocks,
+    composed,
+    hosts,
+    identity,
+    launched,
+    named,
+    order,
+    scheduling,
+    shifted_clocks,
+)
 from forensics.engine import kernel as joins
 from forensics.engine import pods as kubernetes
 from forensics.model import RunData
@@ -27,7 +38,7 @@ class Placed:
 
 def place(data: RunData, catalogue: Mapping[str, Signature]) -> Placed:
     """Tell ranks, hosts, attempts and clocks of a run from all of its files together."""
-    data = launched.placed(named.confirmed(identity.number_attempts(data)))
+    data = composed.placed(launched.placed(named.confirmed(identity.number_attempts(data))))
     kernels = joins.concerns(data)
     data = joins.align(data) if kernels else data
     data = kubernetes.align(scheduling.settled(data))
