@@ -116,6 +116,32 @@ def test_else_none_of_several_hosts_is_named(tmp_path: Path, peers: str, silent:
     assert not any("end without a word" in note for note in of_several(tmp_path, peers, silent).notes)
 
 
+ENDED = (
+    "[rank{rank}]:[E514 10:01:40.000000000 ProcessGroupNCCL.cpp:552] [Rank {rank}] Collective WorkNCCL(SeqNum=80, "
+    "OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) raised the following async exception: NCCL error: "
+    "remote process exited or there was a network error, NCCL version 2.21.5\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    "Last error:\nsocketProgress: Connection closed by remote peer {peer}<4411>\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("peer", "far", "node"),
+    [("hn1", "", "hn1"), ("192.0.2.9", "", "hn1"), ("hn7", "", None), ("hn1", AWAKE.format(rank=8), None)],
+    ids=["name", "address", "of no log", "it goes on"],
+)
+def test_several_hosts_whose_last_error_names_the_silent_one(
+    tmp_path: Path, peer: str, far: str, node: str | None
+) -> None:
+    for n in range(3):
+        steps = "".join(
+            f"2026-05-14T10:00:{s:02}.000000Z hn{n} rank {8 * n} step {s} loss {2 - s / 50:.3f}\n" for s in range(20)
+        )
+        (tmp_path / f"hn{n}.log").write_text(steps + (far if n == 1 else ENDED.format(rank=8 * n, peer=peer)))
+    found = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (found.name, found.node) == ("nccl-remote-error", node)
+
+
 def test_the_process_that_jax_lost_is_the_one_that_does_not_say_so(tmp_path: Path) -> None:
     ended = (
         "F0514 10:02:48.100000 140001 client.h:80] Terminating process because the JAX distributed service detected "

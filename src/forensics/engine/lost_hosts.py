@@ -43,7 +43,7 @@ def settle(
         signs = [o for o in c.observations if o.signature in GONE | GIVEN_UP]
         if len(signs) < len(c.observations):
             continue
-        ends = _ends(signs, data, nodes, world) or _one_of_many(signs, data)
+        ends = _ends(signs, data, nodes, world) or _one_of_many([*signs, *_told_with(c)], data)
         if ends is None:
             continue
         if ends.far is not None and _falls_silent(ends.far, c, signs, found, data, nodes, world):
@@ -76,9 +76,18 @@ def _ends(signs: Sequence[Observation], data: RunData, nodes: Mapping[int, str],
     return _Ends(hosts.get(mine, mine), others.pop()) if len(others) == 1 else None
 
 
+def _told_with(c: Candidate) -> list[Observation]:
+    """What the same processes say of the connections that a candidate is about: `Last error: ...` names the peer."""
+    return [o for e in c.explains if e.attempt == c.attempt for o in e.observations if o.signature in GONE]
+
+
 def _one_of_many(signs: Sequence[Observation], data: RunData) -> _Ends | None:
-    """The ends of connections of several hosts to one address, where the logs of one host alone tell of none."""
-    peers = {o.captures.get("peer", "").partition("<")[0].strip("[]").lower() for o in signs}
+    """The ends of connections of several hosts to one, where the logs of one host alone tell of none.
+
+    That one may be told by its address, of which nothing says whose it is, or by its name.
+    """
+    naming = [o for o in signs if o.captures.get("peer")] or signs
+    peers = {o.captures.get("peer", "").partition("<")[0].strip("[]").lower() for o in naming}
     homes = {s.path: s.identity.node for s in data.sources if s.identity.node}
     telling = {home for o in signs if (home := homes.get(o.evidence[0].file))}
     near = {host for o in signs if (host := reporter(o))}
@@ -86,7 +95,8 @@ def _one_of_many(signs: Sequence[Observation], data: RunData) -> _Ends | None:
     silent = {home for home in set(homes.values()) - telling if label(home) not in {label(host) for host in near}}
     if len(peers) != 1 or "" in peers or len(near) < FEWEST or len(telling) != len(near) or len(silent) != 1:
         return None
-    return _Ends(", ".join(sorted(near)), silent.pop())
+    name, far = _name(peers.pop()), silent.pop()
+    return _Ends(", ".join(sorted(near)), far) if name is None or label(name) == label(far) else None
 
 
 def _name(peer: str | None) -> str | None:
