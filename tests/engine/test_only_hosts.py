@@ -46,3 +46,31 @@ def test_the_one_host_of_killed_tasks_is_that_of_the_kill(tmp_path: Path) -> Non
 def test_of_two_hosts_of_killed_tasks_it_is_none(tmp_path: Path) -> None:
     log = STEPS + OVER + "srun: error: c12: task 0: Killed\nsrun: error: c13: task 1: Killed\n"
     assert node(tmp_path, {"o.txt": log}) == ("host-oom-cgroup", None)
+
+
+LIMIT = "slurmstepd: error: Job 7 exceeded memory limit (131072512 > 131072000), being killed\n"
+NOTICE = "slurmstepd: error: *** JOB 7 ON c12 CANCELLED AT 2026-03-14T09:14:40 ***\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "node"), [("", "c12"), ("export NNODES=2 GPUS_PER_NODE=4\n", None)], ids=["one host", "several"]
+)
+def test_the_host_of_a_memory_limit_is_that_of_the_notice_beside_it(
+    tmp_path: Path, before: str, node: str | None
+) -> None:
+    lines = "".join(f"2026-03-14 09:12:{n:02} step {n} loss {3 - n / 100:.3f}\n" for n in range(30))
+    (tmp_path / "slurm-7.out").write_text(before + lines + LIMIT + NOTICE)
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.node) == ("host-oom-cgroup", node)
+
+
+def test_the_host_of_those_who_wait_is_not_that_of_ranks_of_which_there_is_no_log(tmp_path: Path) -> None:
+    waits = (
+        "[rank{0}]:[E314 09:24:35.110350654 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=501, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for "
+        "600086 milliseconds before timing out.\n"
+    )
+    head = "+ torchrun --nnodes 2 --nproc_per_node 4 --node_rank 0 train.py\n"
+    (tmp_path / "node0.log").write_text(head + "".join(map(waits.format, range(4))))
+    root = analyse([str(tmp_path)]).of_role(Role.ROOT)[0]
+    assert (root.name, root.ranks, root.node) == ("collective-timeout", None, None)

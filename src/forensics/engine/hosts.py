@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from forensics.engine.candidates import Candidate
 from forensics.engine.collectives.addresses import common_host
@@ -15,6 +15,7 @@ from forensics.engine.whose import MPI_EXIT, SRUN_SAYS, WORKER_EXIT
 from forensics.model import Observation, RunData
 
 SRUN_EXIT = "srun-task-exited"
+_DAEMON = "slurmstepd: error: "
 _NOTICE = re.compile(r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ")  # slurmstepd/req.c, slurmstepd/mgr.c
 
 
@@ -43,10 +44,16 @@ class Hosts:
             return None
         if self._world.whole_host is not None or c.everywhere:
             return self._world.whole_host
-        if c.signature.name in MEMORY_KILLS and (host := _of_killed_tasks(c)) is not None:
-            return host if set(self._world.nodes) == {host} else None
+        if c.signature.name in MEMORY_KILLS:
+            host = _of_killed_tasks(c) or (_of_notice(c) if self._world.one_host else None)
+            if host is not None:
+                return host if set(self._world.nodes) == {host} else None
         told = self._exited.get(c.attempt)
         return told[0] if told is not None and self._may_be_on(c, *told) else None
+
+    def _on_others(self, named: Collection[str]) -> bool:
+        """Whether ranks are on other hosts than those that are named: on known ones, or on any in a run of several."""
+        return bool({*self.of_ranks.values()} - {*named}) or not self._world.one_host
 
     def _host_in_attempt(self, rank: int, c: Candidate) -> str | None:
         return _host_of(rank, self._in_attempt.get(c.attempt, self.of_ranks))
@@ -95,13 +102,24 @@ class Hosts:
         named = {o.identity.node for o in c.observations if o.identity.node}
         if is_stop(c) and not self._world.one_host and named == _hosts_of_notices(c.observations):
             return None
-        if is_hang(c) and c.signature.area == "collectives" and {*self.of_ranks.values()} - named:
+        if is_hang(c) and c.signature.area == "collectives" and self._on_others(named):
             return None  # where ranks wait says nothing of where the one is that they wait for
         if len(named) == 1:
             return next(iter(named))
         if named and (host := _printed_host(c.observations)):
             return host
         return None  # of several hosts none is proven
+
+
+def _of_notice(c: Candidate) -> str | None:
+    """The host whose slurmstepd says that a job exceeded its memory limit, where its notice of the job's end names it.
+
+    Both come from one daemon in a job of one host.
+    """
+    if not all(o.evidence[0].text.startswith(_DAEMON) for o in c.observations):
+        return None
+    hosts = _hosts_of_notices([o for e in c.explains for o in e.observations])
+    return hosts.pop() if len(hosts) == 1 else None
 
 
 def _hosts_of_notices(observations: Sequence[Observation]) -> set[str]:
