@@ -50,6 +50,8 @@ def printed(form: str, last: int = 3) -> dict[str, str]:
     [
         ("SLURM_PROCID={rank} SLURM_LOCALID={local} SLURMD_NODENAME={host} SLURM_NTASKS=4", "cn-01"),
         ("SLURM_LOCALID={local}\nSLURM_NTASKS=4\nSLURM_PROCID={rank}\nSLURMD_NODENAME={host}", "cn-01"),
+        ("SLURM_PROCID={rank} SLURM_LOCALID={local} SLURM_NODEID=0 HOSTNAME={host}", "cn-01"),
+        ("SLURM_PROCID={rank} SLURM_LOCALID={local} SLURM_NODEID=0 HOSTNAME=login-3", None),
         ('declare -x HOSTNAME="{host}"\ndeclare -x LOCAL_RANK="{local}"\ndeclare -x RANK="{rank}"', "cn-01"),
         ('TF_CONFIG={{"cluster": {{"worker": []}}, "task": {{"type": "worker", "index": {rank}}}}}', None),
     ],

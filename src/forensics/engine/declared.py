@@ -8,7 +8,7 @@ one of its own, they run from 0 without a gap, and no line of a log names anothe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from forensics.engine.environment import stated_world
@@ -44,12 +44,19 @@ def of_processes(data: RunData) -> dict[str, Identity]:
     if _denied(data, known, printed):
         return {}
     found = {}
+    told = not _share_a_place(printed, known)
     for source in data.sources:
         if source.path in known and source.kind is Kind.LOG:
-            hosts = printed[source.path].hosts
+            hosts = printed[source.path].hosts if told else set()
             node = source.identity.node or (next(iter(hosts)) if len(hosts) == 1 else None)
             found[source.path] = replace(source.identity, rank=known[source.path], node=node)
     return found
+
+
+def _share_a_place(printed: Mapping[str, _Printed], paths: Iterable[str]) -> bool:
+    """Whether two logs name one host and one local number, as where a variable is that of the host that started all."""
+    places = [(host, local) for path in paths for host in printed[path].hosts for local in printed[path].locals]
+    return len(places) > len(set(places))
 
 
 def _printed(data: RunData) -> dict[str, _Printed]:
