@@ -23,7 +23,6 @@ HEALTHY = sorted(p.parent for p in (CASES / "healthy").glob("*/expected.yaml"))
 
 # What is known to be wrong, with the reason.
 KNOWN_GAPS = {
-    "where-40-old-watchdog-lagging-rank": "lines of old torch name no group, so that their numbers may not be compared",
     "terminal-wrapped-lines": "a terminal broke the watchdog's line, so that nothing of it is on one line",
 }
 

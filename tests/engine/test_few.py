@@ -91,7 +91,7 @@ ASKED: dict[str, Callable[[pl.DataFrame], Any]] = {
     "every event": lambda t: [
         (sorted(map(repr, recorded.steps)), dict(recorded.totals)) for recorded in [attempts._recorded(t, FILES[:2])]
     ],
-    "spans": lambda t: attempts._spans(run(t)),
+    "spans": lambda t: attempts._recorded_spans(t),
     "counted": lambda t: [
         (path, *count[:4], sorted(count.names)) for path, count in successive.counted(run(t), FILES[1:]).items()
     ],

@@ -5,6 +5,7 @@ import regex
 
 from forensics.engine.expressions import scan_expression
 from forensics.engine.literals import WINDOW, Literal, fixed_part, required, window
+from forensics.engine.matcher import Matcher
 from forensics.signatures.schema import load_catalogue
 
 
@@ -53,6 +54,29 @@ def test_no_example_of_the_catalogue_is_missed_for_what_is_scanned_instead_of_a_
                 checked += 1
                 assert regex.search(scan_expression(pattern), line, regex.ASCII), (pattern, line)
     assert checked > 100
+
+
+def test_every_example_is_hit_wherever_it_stands() -> None:
+    """hyperscan misses matches of some expressions behind the first characters of a text."""
+    catalogue = load_catalogue()
+    matcher = Matcher(catalogue)
+    of_rule: dict[tuple[str, int], set[int]] = {}
+    for id_, rules in matcher.rules_of.items():
+        for rule in rules:
+            of_rule.setdefault((rule.signature.name, rule.index), set()).add(id_)
+    missed = []
+    for signature in catalogue.values():
+        lines = {line.strip("\r") for example in signature.examples for line in example.log.split("\n")}
+        for n, evidence in enumerate(signature.evidence):
+            if evidence.source != "log" or evidence.pattern is None:
+                continue
+            for line in (x for x in lines if regex.search(evidence.pattern or "", x, regex.ASCII)):
+                for before in ("", "y" * 13 + "\n", "y" * 150 + "\n"):
+                    hit: set[int] = set()
+                    matcher.database.scan((before + line).encode(), lambda id_, *_, hit=hit: hit.add(id_))
+                    if hit.isdisjoint(of_rule[signature.name, n]):
+                        missed.append((signature.name, n, len(before), line))
+    assert len(of_rule) > 1000 and not missed
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from forensics.patterns import lazy
 
-VERSION = 9  # raise it when the analysis or `expressions` changes: their results are cached
+VERSION = 10  # raise it when the analysis or `expressions` changes: their results are cached
 SHORTEST = 5  # characters; shorter ones are in too many lines to be worth a look
 LONGEST = 40  # characters kept of one literal: more tell no more
 
