@@ -12,7 +12,7 @@ from forensics.engine.identity import World, task_list
 from forensics.engine.kernel import KILLED
 from forensics.engine.survival import MEMORY_KILLS
 from forensics.engine.whose import MPI_EXIT, SRUN_SAYS, WORKER_EXIT
-from forensics.model import Observation, RunData
+from forensics.model import WAITED_FOR, Observation, RunData
 
 SRUN_EXIT = "srun-task-exited"
 _DAEMON = "slurmstepd: error: "
@@ -51,9 +51,10 @@ class Hosts:
         told = self._exited.get(c.attempt)
         return told[0] if told is not None and self._may_be_on(c, *told) else None
 
-    def _on_others(self, named: Collection[str]) -> bool:
-        """Whether ranks are on other hosts than those that are named: on known ones, or on any in a run of several."""
-        return bool({*self.of_ranks.values()} - {*named}) or not self._world.one_host
+    def _of_others(self, c: Candidate, named: Collection[str]) -> bool:
+        """Whether a hang's hosts are those of ranks that wait: of known other ones, or of any in a run of several."""
+        waits = c.signature.name in WAITED_FOR and not self._world.one_host
+        return waits or bool({*self.of_ranks.values()} - {*named})
 
     def _host_in_attempt(self, rank: int, c: Candidate) -> str | None:
         return _host_of(rank, self._in_attempt.get(c.attempt, self.of_ranks))
@@ -102,7 +103,7 @@ class Hosts:
         named = {o.identity.node for o in c.observations if o.identity.node}
         if is_stop(c) and not self._world.one_host and named == _hosts_of_notices(c.observations):
             return None
-        if is_hang(c) and c.signature.area == "collectives" and self._on_others(named):
+        if is_hang(c) and c.signature.area == "collectives" and self._of_others(c, named):
             return None  # where ranks wait says nothing of where the one is that they wait for
         if len(named) == 1:
             return next(iter(named))
