@@ -55,3 +55,24 @@ def test_a_kill_of_the_run_stays_one(tmp_path: Path, log: str) -> None:
     found = diagnosis(tmp_path, log)
     (root,) = found.of_role(Role.ROOT)
     assert (root.name, root.count) == ("sigkill-unknown-sender", 1)
+
+
+@pytest.mark.parametrize(
+    "said", ["/bin/sh: line 1:  77 Killed   apt-get update", "setup.sh: line 9: 5521 Killed    pip install x"]
+)
+def test_a_killed_command_that_prepares_a_run_is_none_of_it(tmp_path: Path, said: str) -> None:
+    found = diagnosis(tmp_path, f"{said}\n{STARTED}{STEPS}{FINISHED}")
+    assert (found.verdict, found.of_role(Role.ROOT)) == ("healthy", ())
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "setup.sh: line 9: 5521 Killed    pip install flash-attn\n",  # nothing came of it
+        f"{STEPS}run.sh: line 9: 5521 Killed    cp -r out /backup\n",
+        f"run.sh: line 9: 5521 Killed    python train.py\n{STARTED}{STEPS}{FINISHED}",
+    ],
+)
+def test_any_other_killed_command_may_be_the_run(tmp_path: Path, log: str) -> None:
+    found = diagnosis(tmp_path, log)
+    assert [f.name for f in found.of_role(Role.ROOT)] == ["sigkill-unknown-sender"]
