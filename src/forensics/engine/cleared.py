@@ -26,9 +26,9 @@ LINES = 2
 _BARE = lazy(r"(?:^|[ :])Killed$")
 # What installs, fetches, unpacks or builds; trainings are started by interpreters, launchers and programs of one's own.
 _PREPARES = lazy(
-    r"\bline \d+: +\d+ Killed +(?:sudo |nohup |\S*/)*(?:apt(?:-get)?|dpkg|yum|dnf|apk|pip3?|conda|mamba|uv|npm|curl|wget"
-    r"|git|rsync|scp|cp|mv|rm|tar|unzip|gzip|pigz|zstd|find|du|md5sum|sha256sum|make|cmake|ninja|gcc|g\+\+|nvcc|aws|gsutil"
-    r"|gcloud|azcopy|huggingface-cli)(?:\s|$)"
+    r"\bline \d+: +\d+ Killed +(?:sudo |nohup |\S*/)*(?:apt(?:-get)?|dpkg|yum|dnf|apk|pip3?|npm|curl|wget|git|rsync|scp"
+    r"|(?:conda|mamba) (?:install|create|env)|uv (?:pip|sync|add)|cp|mv|rm|tar|unzip|gzip|pigz|zstd|find|du|md5sum"
+    r"|sha256sum|cmake|ninja|gcc|g\+\+|nvcc|aws|gsutil|gcloud|azcopy|huggingface-cli)(?:\s|$)"
 )
 _CLEARS = lazy(
     r"(?i)\b(?:kill|terminat|clean|clear|remov|stopp?)(?:s|e|es|ed|ing)?\b(?: up)?[^\n]{0,40}"
