@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -187,50 +187,48 @@ def fixed_part(pattern: str) -> str | None:
 
 def _bits(part: str) -> float:
     """What the classes of characters in a part of a pattern say at least; 0 where it cannot be told."""
-    reader = _Reader()
-    try:
-        return _least(reader.codes, list(reader.parse(part)))
-    except Exception:  # syntax that only the `regex` module knows
-        return 0.0
 
+    def of_class(codes: Any, op: Any, argument: Any) -> float:
+        if op is not codes.IN:
+            return 0.0
+        return math.log2(_CHARACTERS / min(max(_members(codes, argument), 1), _CHARACTERS))
 
-def _least(codes: Any, items: Sequence[tuple[Any, Any]]) -> float:
-    bits = 0.0
-    for op, argument in items:
-        if op is codes.IN:
-            bits += math.log2(_CHARACTERS / min(max(_members(codes, argument), 1), _CHARACTERS))
-        elif op is codes.SUBPATTERN:
-            bits += _least(codes, list(argument[3]))
-        elif op is codes.BRANCH:
-            bits += min(_least(codes, list(branch)) for branch in argument[1])
-        elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT):
-            bits += argument[0] * _least(codes, list(argument[2]))
-    return bits
+    return _least(part, of_class)
 
 
 def letters(part: str) -> int:
     """How many letters and digits every match of a part of a pattern has at least; 0 if that is not known."""
-    reader = _Reader()
-    try:
-        return _fewest(reader.codes, list(reader.parse(part)))
-    except Exception:  # syntax that only the `regex` module knows
-        return 0
 
-
-def _fewest(codes: Any, items: Sequence[tuple[Any, Any]]) -> int:
-    count = 0
-    for op, argument in items:
+    def one(codes: Any, op: Any, argument: Any) -> float:
         if op is codes.LITERAL:
-            count += chr(argument).isalnum()
-        elif op is codes.IN:
-            count += _members(codes, argument) <= _CASES
-        elif op is codes.SUBPATTERN:
-            count += _fewest(codes, list(argument[3]))
-        elif op is codes.BRANCH:
-            count += min(_fewest(codes, list(branch)) for branch in argument[1])
-        elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT):
-            count += argument[0] * _fewest(codes, list(argument[2]))
-    return count
+            return chr(argument).isalnum()
+        return op is codes.IN and _members(codes, argument) <= _CASES
+
+    return int(_least(part, one))
+
+
+def _least(part: str, of: Callable[[Any, Any, Any], float]) -> float:
+    """The least sum, over all that a part of a pattern can match, of what its characters count; 0 if not known."""
+    reader = _Reader()
+    codes = reader.codes
+
+    def total(items: Iterable[tuple[Any, Any]]) -> float:
+        count = 0.0
+        for op, argument in items:
+            if op is codes.SUBPATTERN:
+                count += total(argument[3])
+            elif op is codes.BRANCH:
+                count += min(map(total, argument[1]))
+            elif op in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+                count += argument[0] * total(argument[2])
+            else:
+                count += of(codes, op, argument)
+        return count
+
+    try:
+        return total(reader.parse(part))
+    except Exception:  # syntax that only the `regex` module knows
+        return 0.0
 
 
 def _members(codes: Any, members: Sequence[tuple[Any, Any]]) -> int:
