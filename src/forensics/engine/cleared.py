@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from forensics.engine.above import lines_above
 from forensics.engine.steps import StepClock
 from forensics.engine.teardowns import KILLED
-from forensics.files import buffered
 from forensics.model import BYSTANDER, Kind, Observation, Source
-from forensics.parsers.prefixes import clean
 from forensics.patterns import lazy
 
 WHOSE = "a process that was left from before"
@@ -69,12 +68,4 @@ def _announced(source: Source | None, offset: int | None) -> bool:
     """Whether one of the lines right above an offset tells that a process from before is ended; False if unreadable."""
     if source is None or offset is None:
         return False
-    start = max(0, offset - BEFORE)
-    try:
-        with buffered(source.file) as stream:
-            stream.seek(start)
-            above = stream.read(offset - start)
-    except (OSError, ValueError):
-        return False
-    lines = [text for raw in above.splitlines() if (text := clean(raw[:1000].decode("utf-8", "replace")).text.strip())]
-    return any(_CLEARS.search(line) for line in lines[-LINES:])
+    return any(_CLEARS.search(line) for line in lines_above(source, offset, BEFORE)[-LINES:])

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forensics.files import buffered
+from forensics.engine.above import lines_above
 from forensics.model import Kind, Observation, Source
-from forensics.parsers.prefixes import clean
 from forensics.patterns import lazy
 from forensics.signatures.schema import Signature
 
@@ -60,15 +59,7 @@ def _with_save(o: Observation, source: Source | None) -> Observation:
 
 def _begun(source: Source, offset: int) -> str | None:
     """The line close above an offset that says that a save began, where none says that it was over."""
-    start = max(0, offset - BEFORE)
-    try:
-        with buffered(source.file) as stream:
-            stream.seek(start)
-            above = stream.read(offset - start)
-    except (OSError, ValueError):
-        return None
-    lines = [text for raw in above.splitlines() if (text := clean(raw[:1000].decode("utf-8", "replace")).text.strip())]
-    for line in reversed(lines[-LINES:]):
+    for line in reversed(lines_above(source, offset, BEFORE)[-LINES:]):
         if _BEGINS.search(line):
             return line[:200]
         if _OVER.search(line) or _STEP.search(line):
