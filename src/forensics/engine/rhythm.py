@@ -55,8 +55,7 @@ def rhythms(data: RunData, clock: StepClock, attempt: int, cut: Mapping[str, int
             continue
         records: dict[int | None, list[tuple[float, int]]] = defaultdict(list)
         for mark in marks:
-            of = mark.attempt if mark.attempt is not None else clock.attempt.get(path) or 0
-            if mark.time is not None and of == attempt:
+            if mark.time is not None and clock.attempt_of(path, mark) == attempt:
                 records[mark.rank].append((mark.time, mark.step))
         at_once = written_at_once(logs[path], cut.get(path))
         # Each rank of a shared file has a buffer of its own, but where their records stand between each other.

@@ -51,9 +51,8 @@ def _of_window(data: bytes, first: int) -> Iterator[tuple[int, int, str, float]]
         line += data.count(b"\n", counted, header.start())
         counted = header.start()
         found: list[tuple[int, int, str, float]] = []
-        label = data[
-            data.rfind(b"\n", 0, header.start()) + 1 : header.start()
-        ].rstrip()  # of a process, before each line
+        begin = data.rfind(b"\n", 0, header.start()) + 1
+        label = data[begin : header.start()].rstrip()  # of a process, before each line
         at = data.find(b"\n", header.end()) + 1
         for below in range(1, _CLASSES + 4) if at else ():
             end = data.find(b"\n", at)
